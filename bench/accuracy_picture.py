@@ -1,4 +1,4 @@
-"""docs/accuracy.svg: the error of each tool and quantile on a logarithmic scale, readable on light and dark pages."""
+"""Draws docs/accuracy.svg: errors by tool and quantile on a logarithmic scale, for light and dark pages."""
 
 import math
 from xml.sax.saxutils import escape
@@ -7,7 +7,7 @@ from reporters import QUANTILES
 
 WIDTH, LEFT, RIGHT, TOP = 860, 150, 30, 96
 ROW, PANEL_GAP, PANEL_HEAD = 20, 20, 24
-# Errors, as shares: what is smaller is drawn at the left edge, what is larger at the right.
+# Range of relative errors. Smaller and larger errors are drawn at the edges.
 LOWEST, HIGHEST = 1e-4, 100.0
 SHAPES = ["circle", "square", "triangle"]
 
@@ -68,7 +68,7 @@ def marks(found, tool, y):
 
 
 def x_of(error):
-    """Where an error stands on the logarithmic axis."""
+    """The position of an error on the logarithmic axis."""
     share = (math.log10(min(HIGHEST, max(LOWEST, error))) - math.log10(LOWEST)) / math.log10(HIGHEST / LOWEST)
     return LEFT + share * (WIDTH - LEFT - RIGHT)
 
@@ -94,7 +94,7 @@ def grid(top, height):
 
 
 def legend(points):
-    """Colours are quantiles, shapes load points; hollow is too low."""
+    """Colours are quantiles, shapes are load points. Hollow marks are reports that are too low."""
     parts, x = [], LEFT
     for name in QUANTILES:
         parts += [mark("circle", x, 42, name), label(x + 9, 46, name)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What weir costs: the engine against wrk, oha and h2load, the origin against nginx, the gateway against the others.
+"""Measures weir's cost: the engine compared with wrk, oha and h2load, the origin with nginx, the gateway with others.
 
-All that is compared runs on this host, in turn, in the same rounds; a ratio is taken within a round, so that what
-disturbs the host disturbs both. Servers are bound to the first CPU, the load tool and the origin behind a gateway
-to the last. Exit code 1 when the median of a gated figure is beyond its gate.
+All candidates run on this host, alternating in the same rounds. Ratios are computed within a round, so that host noise
+affects both values. Servers are bound to the first CPU, load tools and origins behind gateways to the last. Exit code 1
+if the median of a gated value exceeds its gate.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ATTEMPTS = 3
 
 
 class Part:
-    """Measurements that have their programs for themselves, and what these are besides weir and nginx."""
+    """Measurements that share no program with other parts. `needs` are programs in addition to weir and nginx."""
 
     def __init__(self, owner, method, needs):
         self.owner, self.method, self.needs = owner, method, needs
@@ -55,7 +55,7 @@ PARTS = {
 
 
 def attempt(comparison, rounds):
-    """Measures until the gates hold, the host was quiet, or the attempts are used up."""
+    """Measures until all gates hold, the host is quiet, or the attempts are used up."""
     for number in range(1, ATTEMPTS + 1):
         print(f"{comparison.title}: attempt {number}", flush=True)
         comparison.measure(rounds)
@@ -64,13 +64,13 @@ def attempt(comparison, rounds):
             return
         print(f"  MISSED: {', '.join(f'{verdict.what} at {verdict.gate.at_most}' for verdict in missed)}", flush=True)
         if not comparison.is_disturbed():
-            print("  the host was quiet, so another attempt would show the same", flush=True)
+            print("  the host was quiet: no further attempt", flush=True)
             return
 
 
 def measured(part, binaries, folder, arguments):
-    """Markdown lines and verdicts of a part, one measurement after the other."""
-    # Each part has its programs for itself: what idles beside it costs nothing then.
+    """Yields Markdown lines and verdicts of a part, measurement by measurement."""
+    # Programs of other parts are stopped, so that they use no CPU time.
     with Processes() as processes:
         owner = part.owner(processes, binaries, folder, arguments, placement())
         for found in getattr(owner, part.method)():
@@ -81,18 +81,18 @@ def measured(part, binaries, folder, arguments):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="where weir was built")
-    parser.add_argument("--only", choices=PARTS, action="append", help="one part; may be said again")
+    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="folder of weir's programs")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each candidate (default 5)")
     parser.add_argument("--seconds", type=int, default=5, help="length of each measurement (default 5)")
     quick = "3 rounds of 2 seconds, fewer changes and idle connections, for a first look"
     parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a file too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables to a file")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.seconds = 3, 2
     if arguments.rounds < 1 or arguments.seconds < 1:
-        parser.error("--rounds and --seconds are 1 or more")
+        parser.error("--rounds and --seconds must be at least 1")
     return arguments
 
 
@@ -102,7 +102,7 @@ def main():
     needed = dict.fromkeys(["weir", "nginx", *(name for part in parts.values() for name in part.needs)])
     binaries = surroundings.find_binaries(arguments.bin_dir, needed)
     header = (
-        f"64 B bodies, one worker each, loopback, an nginx that answers itself as upstream, unless a table says otherwise; "
+        f"64 B bodies, one worker each, loopback, nginx as upstream, unless a table says otherwise; "
         f"{arguments.rounds} rounds of {arguments.seconds} s.\n{surroundings.environment(binaries)}"
     )
     print(header, flush=True)
@@ -115,7 +115,7 @@ def main():
                 for table, gated in measured(part, binaries, folder, arguments):
                     lines += table
                     verdicts += gated
-                    # After each table, so that what comes later loses nothing.
+                    # Written after each table, so that a later failure loses nothing.
                     if arguments.markdown:
                         arguments.markdown.write_text("\n".join([header, *gates.summary(verdicts), *lines]))
             except Failed as failure:

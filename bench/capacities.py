@@ -1,7 +1,7 @@
-"""What theory says that a line before some servers carries at a quantile of its response time.
+"""Theoretical capacity of a queue with several servers, at a quantile of its response time.
 
-Times are in seconds. The oracle is Lindley's recursion, for several servers Kiefer and Wolfowitz's, over a long row of
-arrivals that is the same at every rate; the closed forms are there to test it.
+Times are in seconds. The capacity is computed by Lindley's recursion, or for several servers by Kiefer and Wolfowitz's,
+over a long series of arrivals that is the same at every rate. The closed forms test the recursions.
 """
 
 import decimal
@@ -10,13 +10,13 @@ import math
 import random
 
 ARRIVALS = 1_000_000
-# Arrivals left out until the line no longer knows that it began empty.
+# Arrivals that are left out until the queue is in steady state.
 WARMUP = 20_000
 BISECTIONS = 14
 
 
 class Line:
-    """Poisson arrivals, one line, `servers` servers; `service` gives a service time from a source of chance."""
+    """Poisson arrivals, one queue, `servers` servers. `service` returns a service time from a random generator."""
 
     def __init__(self, service, mean_s, servers, seed=1, arrivals=ARRIVALS):
         rng = random.Random(seed)
@@ -25,7 +25,7 @@ class Line:
         self.services_s = [service(rng) for _ in range(arrivals)]
 
     def share_over(self, rate_per_s, limit_s):
-        """The share of requests that take longer than `limit_s` from arrival to answer."""
+        """The share of requests whose response time exceeds `limit_s`."""
         step_s = 1 / rate_per_s
         free_s, now_s, over = [0.0] * self.servers, 0.0, 0
         for number, (gap, service_s) in enumerate(zip(self.gaps, self.services_s)):
@@ -49,33 +49,33 @@ class Line:
 
 
 def exponential(mean_s, servers, **options):
-    """A line with exponential service times."""
+    """A queue with exponential service times."""
     return Line(lambda rng: rng.expovariate(1 / mean_s), mean_s, servers, **options)
 
 
 def constant(time_s, servers, **options):
-    """A line with service times that are all alike."""
+    """A queue with constant service times."""
     return Line(lambda _: time_s, time_s, servers, **options)
 
 
 def capacity_of_mm1(service_s, quantile, limit_s):
-    """M/M/1: response times are exponential with the rate that is left."""
+    """M/M/1: response times are exponential, with the service rate minus the arrival rate."""
     return 1 / service_s + math.log(1 - quantile) / limit_s
 
 
 def share_over_of_mm2(rate_per_s, service_s, limit_s):
-    """M/M/2: the share that takes longer, from Erlang's C and the convolution of wait and service."""
+    """M/M/2: the share above the limit, from Erlang C and the convolution of waiting and service time."""
     served, offered = 1 / service_s, rate_per_s * service_s
     busy = offered / 2
     waits = offered**2 / (2 * (1 - busy)) / (1 + offered + offered**2 / (2 * (1 - busy)))
     left = 2 * served - rate_per_s
-    # The wait of those who wait is exponential with the rate that is left; then comes their own service.
+    # The waiting time of queued requests is exponential with the rate `left`; their service time is added.
     both = (left * math.exp(-served * limit_s) - served * math.exp(-left * limit_s)) / (left - served)
     return (1 - waits) * math.exp(-served * limit_s) + waits * both
 
 
 def share_over_of_md1(rate_per_s, service_s, limit_s):
-    """M/D/1: Erlang's sum for the wait (1909), whose terms are large and of both signs, so with sixty digits."""
+    """M/D/1: Erlang's sum for the waiting time (1909), with sixty digits: its terms are large and alternate in sign."""
     with decimal.localcontext() as context:
         context.prec = 60
         rate, service = decimal.Decimal(rate_per_s), decimal.Decimal(service_s)

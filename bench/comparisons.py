@@ -1,4 +1,4 @@
-"""What is compared in one run: candidates that take turns within rounds, and the gates on their ratios."""
+"""Comparisons within one run: candidates alternate within rounds, and gates limit their ratios."""
 
 import random
 import statistics
@@ -10,7 +10,7 @@ from processes import tree_cpu_s
 from servers import Servers
 
 
-DISTURBED = "The host was disturbed during this: more than 2 % of it went to others."
+DISTURBED = "Host noise above 2 % during this measurement."
 
 
 class Figure:
@@ -23,8 +23,8 @@ class Figure:
 class Comparison:
     """Candidates that are measured in the same rounds.
 
-    The first is ours, and ratios are of ours over another; with a `reference`, of another over that one. The key of a
-    gate is the other, or several of them: then the one that is best on the median counts.
+    Ratios are the first candidate over another one; with a `reference`, another candidate over the reference. The key
+    of a gate is the other candidate, or several: then the gate uses the candidate with the lowest median.
     """
 
     def __init__(self, title, note, candidates, gates, unit="CPU us/request", reference=None):
@@ -42,13 +42,13 @@ class Comparison:
             self.rounds.append(figures)
             shown = ", ".join(f"{name} {figures[name].value:.2f}" for name in self.candidates)
             disturbed = max(figure.disturbed_share for figure in figures.values())
-            print(f"  round {number}: {shown} {self.unit}; others took up to {disturbed:.1%}", flush=True)
+            print(f"  round {number}: {shown} {self.unit}; host noise up to {disturbed:.1%}", flush=True)
 
     def base(self):
         return self.reference or next(iter(self.candidates))
 
     def others(self):
-        """Keys of ratios: each other candidate, then the groups that have a gate."""
+        """Keys of ratios: all other candidates, then groups with a gate."""
         groups = [other for other in self.gates if isinstance(other, tuple)]
         return [name for name in self.candidates if name != self.base()] + groups
 
@@ -96,12 +96,12 @@ class Comparison:
 
 
 def are_disturbed(shares):
-    """Whether others took too much of the host in these measurements: on the median, or in more than a quarter."""
+    """Whether host noise is too high: in the median, or in more than a quarter of the measurements."""
     return statistics.median(shares) > DISTURBED_SHARE or sum(s > DISTURBED_SHARE for s in shares) * 4 > len(shares)
 
 
 class Bench:
-    """What a part measures with: servers on one CPU, tools and what stands behind gateways on another."""
+    """The programs of a part: servers on one CPU, tools and upstreams of gateways on another."""
 
     def __init__(self, processes, binaries, work, arguments, cpus):
         self.processes, self.binaries, self.work = processes, binaries, work
@@ -111,15 +111,15 @@ class Bench:
         self.site = Site(processes, binaries, work, self.load_cpu)
 
     def watched(self, measure):
-        """What `measure` gives, and the share of the host that others took meanwhile."""
+        """(Result of `measure`, host noise meanwhile)."""
         watch = HostWatch(self.processes)
         made = measure()
         return made, watch.share()
 
     def served(self, server, load, value=None):
-        """A candidate by the CPU time of its server: `load(seconds)` is run once to warm up, then measured.
+        """A candidate that measures the CPU time of its server. `load(seconds)` runs once as warm-up.
 
-        `value` makes the figure of the CPU seconds and the load; without, it is microseconds for each request.
+        `value` computes the result from CPU seconds and load; the default is microseconds per request.
         """
         value = value or (lambda cpu_s, done: cpu_s * 1e6 / done.requests)
 
@@ -134,7 +134,7 @@ class Bench:
         return measure
 
     def driven(self, tool, shape, port, path="/"):
-        """The load of a tool of that name on a port."""
+        """A function that runs a tool's load on a port."""
         return lambda seconds: TOOLS[tool](self.site, shape, shape.url(port, path), seconds)
 
     def compare_servers(self, title, note, servers, gates, connections=32):

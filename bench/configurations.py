@@ -1,4 +1,4 @@
-"""Configurations of the gateways and origins, equal as far as they can be."""
+"""Configurations of gateways and origins, as equal as possible."""
 
 NGINX = """
 daemon off;
@@ -28,7 +28,7 @@ NGINX_ORIGIN = """
     }}
 """
 
-# The second server says of every request what it came over.
+# The second server logs protocol, cipher and group of every request.
 NGINX_TLS = """
     ssl_certificate {certificate};
     ssl_certificate_key {key};
@@ -46,8 +46,8 @@ NGINX_TLS = """
     }}
 """
 
-# Dear to ask, since each answer is compressed anew: nginx is the limit, not the tool, and what it costs nginx to wake a
-# tool that sleeps, which is the tool's own way of waiting, is nothing beside it.
+# Each response is compressed, which is expensive: nginx is the limit, not the tool. nginx's cost of waking a sleeping
+# tool, which differs between tools, is small in comparison.
 NGINX_COMPRESSING = """
     gzip on;
     gzip_types text/plain;
@@ -147,7 +147,7 @@ backends: {{ origin: {{ endpoints: ["127.0.0.1:{origin}"] }} }}
 drain: {{ delay: 0s }}
 """
 
-# One file for whatever is asked.
+# The same file for every path.
 NGINX_LARGE = """
     sendfile on;
     server {{

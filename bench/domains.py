@@ -1,6 +1,6 @@
-"""Gateways with 1,000 TLS domains of 100 paths each, a certificate for every domain: starts, memory, CPU time.
+"""Gateways with 1,000 TLS domains, 100 paths each and one certificate per domain: cold starts, memory, CPU time.
 
-Their configurations are those of weir's drivers, on equal terms: `weir render` writes them.
+`weir render` writes the configurations, so all gateways have the equal settings of weir's drivers.
 """
 
 import json
@@ -19,9 +19,9 @@ from servers import Server, free_port
 DOMAINS, PATHS = 1_000, 100
 GATEWAYS = ["weir-gateway", "nginx", "haproxy", "envoy"]
 RESIDENT_MIB, START_CPU_S = Gate(60, 40), Gate(0.5, 0.2)
-# nginx takes seconds to read such a configuration, Envoy more on a slow host.
+# nginx needs seconds to read such a configuration; Envoy needs longer on a slow host.
 START_WITHIN_S = 180
-# Of handshakes beyond the first ones of each connection, those that must resume a session where that is measured.
+# Minimum share of resumed sessions, without the first handshakes of each connection.
 RESUMED_SHARE_MIN = 0.95
 
 SCENARIO = f"""
@@ -34,22 +34,22 @@ loads: {{ kept: {{ model: closed, connections: 64 }} }}
 
 
 def domain(number):
-    """As the topology of a scenario names them, from 1."""
+    """The domain with this number, from 1, as in the topology of a scenario."""
     return f"d{number:04}.gateway.test"
 
 
 class Rendered:
-    """The configuration of one gateway, and the ports and certificates in it."""
+    """The rendered configuration of one gateway, with its port and certificate authority."""
 
     def __init__(self, folder, port, command, authority):
         self.folder, self.port, self.command, self.authority = folder, port, command, authority
 
 
 class Domains(Bench):
-    """Makes the measurements; each gateway is rendered when it is first needed, and then stays as it is."""
+    """Makes the measurements. Each gateway is rendered once per measurement."""
 
     def start(self):
-        """Time and CPU time up to the first 200, and the memory then; gateways take turns."""
+        """Time and CPU time until the first status 200, and the memory then. Gateways alternate."""
         origin = self.servers.nginx_origin(self.load_cpu)
         rendered = {name: self.render(name, origin) for name in GATEWAYS}
         found, shares = {name: [] for name in GATEWAYS}, []
@@ -73,7 +73,7 @@ class Domains(Bench):
         yield Table(lines, [Verdict(f"{title}, CPU time", ours, START_CPU_S, " s")])
 
     def loaded(self):
-        """Kept connections, full and resumed handshakes; then what the gateways hold in memory."""
+        """Kept connections, full and resumed handshakes; then resident memory."""
         origin = self.servers.nginx_origin(self.load_cpu)
         rendered = {name: self.render(name, origin) for name in GATEWAYS}
         servers = {name: self.launch(name, rendered[name])[0] for name in GATEWAYS}
@@ -94,7 +94,7 @@ class Domains(Bench):
         gates = {("nginx", "haproxy", "envoy"): Gate(1.0, 0.9)}
         handshake = {"connections": 32, "requests_per_connection": 1, "unit": "CPU us/handshake"}
         yield compared("Full handshake", note, gates, resumption=0.0, **handshake, **drawn)
-        note = "a connection per request, 32 clients, each with a domain of its own; includes the request"
+        note = "a connection per request, 32 clients, each with its own domain; includes the request"
         yield compared("Resumed handshake", note, {"nginx": Gate(1.0, 0.9)}, resumption=1.0, **handshake)
         yield self.memory(servers)
 
@@ -139,11 +139,11 @@ class Domains(Bench):
         manifest = json.loads(done.output)
         (process,) = manifest["processes"]
         (authority,) = [path for path in manifest["certificates"] if Path(path).name == "ca.pem"]
-        # The program is the one whose version stands above the tables.
+        # Use the program whose version is printed above the tables.
         return Rendered(folder, port, [self.binaries[name], *process["command"][1:]], authority)
 
     def launch(self, name, rendered):
-        """Starts a gateway; the server, and the seconds and CPU seconds up to its first 200."""
+        """Starts a gateway. Returns (server, seconds and CPU seconds until its first status 200)."""
         log_path = rendered.folder / "log"
         with open(log_path, "wb") as log:
             began_s = time.monotonic()
@@ -151,29 +151,29 @@ class Domains(Bench):
         while not answers_last(rendered.port):
             took_s = time.monotonic() - began_s
             if process.poll() is not None or took_s > START_WITHIN_S:
-                raise Failed(f"{name} does not answer:\n{log_path.read_text(errors='replace')[-2000:]}")
-            # Seldom enough to cost it little, often enough to miss little.
+                raise Failed(f"{name} does not respond:\n{log_path.read_text(errors='replace')[-2000:]}")
+            # The interval grows with the time, so that polling costs little and the error stays small.
             time.sleep(max(0.002, took_s / 50))
         took_s, cpu_s = time.monotonic() - began_s, tree_cpu_s(process.pid)
         return Server(name, process, rendered.port, rendered.folder), took_s, cpu_s
 
 
 def checked(load, specification):
-    """The load, if its handshakes were those that were wanted, and as all gateways have them."""
+    """The load. Raises `Failed` if its handshakes were not as specified or differ between gateways."""
     tls = load.result["tls"]
     later = max(0, tls["handshakes"] - 2 * specification["connections"])
     is_resuming = specification["tls"]["resumption"] > 0
     if "requests_per_connection" in specification and is_resuming and tls["resumed"] < RESUMED_SHARE_MIN * later:
         raise Failed(f"only {tls['resumed']} of {tls['handshakes']} handshakes resumed a session")
     if not is_resuming and tls["resumed"]:
-        raise Failed(f"{tls['resumed']} handshakes resumed a session where none was to")
+        raise Failed(f"{tls['resumed']} handshakes resumed a session although resumption is off")
     if tls["failed"] or list(tls["negotiated"]) != ["TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1"]:
-        raise Failed(f"what was negotiated is not the same everywhere: {tls}")
+        raise Failed(f"failed handshakes, or another TLS version, cipher or group: {tls}")
     return load
 
 
 def answers_last(port):
-    """Whether the last path of the last domain is answered 200."""
+    """Whether a request for the last path of the last domain returns status 200."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host = domain(DOMAINS)

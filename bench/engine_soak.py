@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Whether the memory of `weir load` stays flat at full rate: its resident size over minutes, sampled each second.
+"""Checks that the memory of `weir load` does not grow at full rate: samples its resident size every second for minutes.
 
-SOAK and SOAK_SECONDS say how long (growth.py); ten minutes without. What the first minute (of a shorter run: the first fifth) adds is the size of
-buffers and tables; after it, the highest sample may lie less than 1 MiB above the first.
+SOAK and SOAK_SECONDS set the length (growth.py); the default is ten minutes. Buffers and tables grow in the first
+minute, or in the first fifth of a shorter run. After that, the highest sample must be less than 1 MiB above the first.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CONNECTIONS = 32
 
 
 def sampled(processes, binary, url, cpu, folder, seconds):
-    """(second, resident bytes) once a second, and weir's result."""
+    """([(second, resident bytes) once per second], weir's result)."""
     output, errors = folder / "soak.json", folder / "soak.errors"
     command = [binary, "load", url, *weir_options(Shape(CONNECTIONS)), "--duration", f"{seconds}s"]
     with open(output, "wb") as log, open(errors, "wb") as said:
@@ -40,7 +40,7 @@ def sampled(processes, binary, url, cpu, folder, seconds):
 
 
 class Finished:
-    """What weir said at its end."""
+    """Exit code and output of weir."""
 
     def __init__(self, code, output, errors):
         self.code, self.output, self.errors = code, output, errors
@@ -51,12 +51,12 @@ class Finished:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="where weir was built")
-    parser.add_argument("--seconds", type=int, help="length (default by SOAK or SOAK_SECONDS, or 600)")
+    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="folder of weir's programs")
+    parser.add_argument("--seconds", type=int, help="length (default: SOAK_SECONDS or SOAK, else 600)")
     arguments = parser.parse_args()
     seconds = arguments.seconds or soak_seconds(os.environ)
     if seconds < 10:
-        parser.error("it takes 10 seconds or more")
+        parser.error("--seconds must be at least 10")
     settled_s = min(60, seconds / 5)
     binaries = surroundings.find_binaries(arguments.bin_dir, ["weir", "nginx"])
     print(surroundings.environment(binaries), end="")
@@ -67,13 +67,13 @@ def main():
         samples, result = sampled(processes, binaries["weir"], url, load_cpu, Path(work), seconds)
     settled = [size for at_s, size in samples if at_s >= settled_s]
     if not settled:
-        raise Failed("weir load ended before its memory could be seen")
+        raise Failed("weir load ended before its memory was sampled")
     growth_bytes = max(settled) - settled[0]
     completed, rate_per_s = result["requests"]["completed"], result["rate_per_s"]
     print(f"{completed:,} requests at {rate_per_s:,.0f}/s over {CONNECTIONS} connections")
     print(f"resident after {settled_s:.0f} s {settled[0] / 2**20:.2f} MiB, at the end {settled[-1] / 2**20:.2f} MiB")
     good = growth_bytes < GROWTH_BYTES_MAX
-    print(f"growth {growth_bytes / 1024:,.0f} KiB, under {GROWTH_BYTES_MAX // 1024:,} wanted: {'met' if good else 'missed'}")
+    print(f"growth {growth_bytes / 1024:,.0f} KiB, limit {GROWTH_BYTES_MAX // 1024:,} KiB: {'met' if good else 'missed'}")
     return 0 if good else 1
 
 

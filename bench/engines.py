@@ -1,4 +1,4 @@
-"""weir's engine and origin beside load tools and nginx, by the CPU time of a request."""
+"""CPU time per request of weir's engine and origin, compared with load tools and nginx."""
 
 from comparisons import Bench, Comparison, Figure
 from gates import Gate
@@ -11,10 +11,10 @@ OPEN_RATE_PER_S = 20_000
 
 
 class Engines(Bench):
-    """Makes the comparisons; each starts the servers that it needs."""
+    """Makes the comparisons. Each starts its own servers."""
 
     def closed(self):
-        """HTTP/1.1 at the number of connections where generators are usually compared."""
+        """HTTP/1.1 with the number of connections that comparisons of load generators usually have."""
         gates = {"wrk": Gate(1.0, 0.9), "oha": Gate(0.6, 0.5)}
         yield self.engine("HTTP/1.1 closed, 32 connections", Shape(32), ["wrk", "oha"], gates)
 
@@ -23,7 +23,7 @@ class Engines(Bench):
         yield self.engine("HTTP/1.1 closed, 256 connections", Shape(256), ["wrk"], gates)
 
     def closed_1(self):
-        """Not gated: with one connection the figure is mostly that of going to sleep and waking up."""
+        """Not gated: with one connection, sleeping and waking up take most of the CPU time."""
         yield self.engine("HTTP/1.1 closed, 1 connection (not gated)", Shape(1), ["wrk"], {})
 
     def open(self):
@@ -60,7 +60,7 @@ class Engines(Bench):
         yield self.compare_servers("Origin", "answering by itself, driven by wrk", servers, {"nginx": Gate(1.0)})
 
     def same_suite(self, server, shape, names):
-        """What nginx saw the tools use; it must be the same for both."""
+        """Protocol, cipher and group that nginx logged. All tools must use the same."""
         log = next(server.folder.glob("suites.log"))
         seen = {}
         for name in names:
@@ -72,7 +72,7 @@ class Engines(Bench):
         return next(iter(seen[names[0]]))
 
     def engine(self, title, shape, others, gates):
-        """weir against load tools over HTTP/1.1, with requests of the same size."""
+        """Compares weir with load tools over HTTP/1.1, with requests of the same size."""
         self.port = self.servers.nginx_origin(self.server_cpu).port
         names = ["weir load", *others]
         self.paths, request_bytes = equal_paths(self.site, Shape(1, shape.rate_per_s and 100), names)

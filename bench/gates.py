@@ -1,23 +1,23 @@
-"""Limits on values: the gate, the wanted value, and how both are printed."""
+"""Limits on values: a gate and a wanted value, and their output."""
 
 import statistics
 
 
 class Gate:
-    """The value that may not be passed, and the one that is wanted."""
+    """The limit that must hold, and the wanted value."""
 
     def __init__(self, at_most, wanted=None):
         self.at_most, self.wanted = at_most, wanted
 
 
 class Verdict:
-    """A figure beside its gate."""
+    """A value and its gate."""
 
     def __init__(self, what, value, gate, unit=""):
         self.what, self.value, self.gate, self.unit = what, value, gate, unit
 
     def is_good(self):
-        """A figure that could not be had is not."""
+        """Whether the value is within its gate. A missing value is not."""
         return self.gate.at_most is None or (self.value is not None and self.value <= self.gate.at_most)
 
     def row(self):
@@ -26,7 +26,7 @@ class Verdict:
 
 
 class Table:
-    """What a part found that is no comparison: lines of Markdown, and what is gated in them."""
+    """Results of a part without comparison: lines of Markdown, and verdicts."""
 
     def __init__(self, lines, verdicts=()):
         self.made, self.gated = lines, list(verdicts)
@@ -39,7 +39,7 @@ class Table:
 
 
 def summary(verdicts):
-    """All gates as Markdown lines; none where nothing is gated."""
+    """All gates as Markdown lines; none without gates."""
     if not verdicts:
         return []
     lines = ["### Gates", "", "| gate | measured | at most | | wanted | |", "|---|---|---|---|---|---|"]
@@ -47,23 +47,23 @@ def summary(verdicts):
 
 
 def limits(value, gate):
-    """Both limits of a gate and whether they are kept, as four cells."""
-    return f"{passed(value, gate.at_most)} | {told(value, gate.wanted, 'met', 'missed')}"
+    """Both limits of a gate with their outcome, as four cells."""
+    return f"{passed(value, gate.at_most)} | {with_outcome(value, gate.wanted, 'met', 'missed')}"
 
 
 def passed(value, limit):
-    """A limit that may not be passed and whether it is, as two cells."""
-    return told(value, limit, "passed", "MISSED")
+    """A limit and its outcome, as two cells."""
+    return with_outcome(value, limit, "passed", "MISSED")
 
 
-def told(value, limit, good, bad):
+def with_outcome(value, limit, good, bad):
     if limit is None:
         return " | "
     return f"{figure(limit)} | {good if value is not None and value <= limit else bad}"
 
 
 def figure(value):
-    """A whole number whole, others with two digits behind the point, or one from ten on."""
+    """An integer without decimals; other values with two decimals, or one from 10 on."""
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"

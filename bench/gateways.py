@@ -1,4 +1,4 @@
-"""weir-gateway beside nginx, HAProxy and Envoy: kept connections, large bodies, latency at one rate, idle clients."""
+"""weir-gateway compared with nginx, HAProxy and Envoy: kept connections, large bodies, latency, idle connections."""
 
 import json
 import time
@@ -15,15 +15,15 @@ from servers import certify, written
 GATEWAYS = ["weir-gateway", "nginx", "haproxy", "haproxy tcp", "envoy"]
 BODY_BYTES = 1_000_000
 COMMON_RATE_PER_S = 10_000
-# By several clients, one after the other: queues of clients who are not accepted yet have an end.
+# Several clients open them one after another, because accept queues are limited.
 IDLE_CONNECTIONS, IDLE_CONNECTIONS_QUICK, IDLE_CLIENTS = 10_000, 1_000, 4
 IDLE_BYTES = Gate(20 * 1024, 14 * 1024)
-# How long opening the idle connections may take, and a server that does nothing may still run in a second.
+# Timeout for opening the idle connections, and greatest CPU share of an idle server.
 IDLE_WITHIN_S, IDLE_CPU_SHARE = 180, 0.05
 
 
 class Gateways(Bench):
-    """Makes the comparisons of gateways with one route."""
+    """Compares gateways with one route."""
 
     def kept(self):
         yield self.compare_kept(32)
@@ -39,7 +39,7 @@ class Gateways(Bench):
         return self.compare_servers(f"Gateway, {connections} connections", note, servers, gates, connections)
 
     def bodies(self):
-        """CPU time by the size of bodies that pass; HAProxy splices only if it is configured to."""
+        """CPU time per megabyte of response bodies. HAProxy is not configured to splice."""
         origin = self.servers.nginx_large(self.load_cpu, BODY_BYTES)
         servers = {
             name: self.servers.gateway(name, self.server_cpu, origin, body_bytes=BODY_BYTES)
@@ -58,7 +58,7 @@ class Gateways(Bench):
         yield Comparison(f"Bodies of {BODY_BYTES / 1e6:.0f} MB", note, candidates, gates, unit="CPU us/MB")
 
     def latency(self):
-        """Not gated: the tail at a rate that all of them carry."""
+        """Not gated: tail latency at a rate that all gateways sustain."""
         origin = self.servers.nginx_origin(self.load_cpu)
         names = ["weir-gateway", "nginx", "haproxy"]
         servers = {name: self.servers.gateway(name, self.server_cpu, origin) for name in names}
@@ -81,7 +81,7 @@ class Gateways(Bench):
         yield Comparison(title, note, candidates, {}, unit="p99 us")
 
     def idle(self):
-        """The memory of idle TLS connections, each of which had one exchange."""
+        """Memory of idle TLS connections after one exchange each."""
         connections = IDLE_CONNECTIONS_QUICK if self.is_quick else IDLE_CONNECTIONS
         found = {name: self.idle_bytes(server, connections) for name, server in self.idle_servers(connections).items()}
         title = f"{connections:,} idle TLS connections"
@@ -105,7 +105,7 @@ class Gateways(Bench):
         }
 
     def idle_bytes(self, server, connections):
-        """Resident bytes of each connection that waits."""
+        """Resident bytes per idle connection."""
         shape = Shape(32, tls=True)
         weir(self.site, shape, shape.url(server.port), 1)
         pids = [server.process.pid, *(child for child, _ in descendants(server.process.pid))]
@@ -128,14 +128,14 @@ class Gateways(Bench):
         generator.wait(30)
         self.processes.end(generator)
         if not record.exists():
-            raise Failed("weir generate left no record of the idle connections")
+            raise Failed("weir generate wrote no record of the idle connections")
         result = json.loads(record.read_text())["result"]
         requests = result["requests"]
         if requests["completed"] != connections or requests["failed"] or requests["timed_out"]:
             raise Failed(f"not every idle connection had its exchange: {requests}, {result['errors']}, {result.get('said')}")
 
     def open_idle(self, server, connections, turn):
-        """Starts a load whose connections pause for longer than anybody looks, after one request each."""
+        """Starts a load whose connections pause for an hour after one request each."""
         specification, record = self.work / "idle.json", self.work / f"idle-{server.name}-{turn}.json"
         hour_ns = 3_600 * 10**9
         specification.write_text(json.dumps({
@@ -151,7 +151,7 @@ class Gateways(Bench):
             return self.processes.start(command, self.load_cpu, log), record
 
     def wait_until_idle(self, server, connections, generator):
-        """Waits until all are there, and their server has nothing to do."""
+        """Waits until all connections are open and their server is idle."""
         deadline = time.monotonic() + IDLE_WITHIN_S
         while True:
             before_s = tree_cpu_s(server.process.pid)
@@ -161,10 +161,10 @@ class Gateways(Bench):
                 return
             if generator.poll() is not None or time.monotonic() > deadline:
                 said = (self.work / "idle.log").read_text(errors="replace")
-                raise Failed(f"of {connections:,} idle connections {established(server.port):,} came about\n{said}")
+                raise Failed(f"only {established(server.port):,} of {connections:,} idle connections are open\n{said}")
 
 
 def established(port):
-    """Connections that a server on this port has, as the kernel counts them."""
+    """Number of established connections of a server on this port, from the kernel."""
     rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
     return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)

@@ -1,4 +1,4 @@
-"""Whether what was sampled over a run grows: the slope over its last two thirds, and how long a run is."""
+"""Growth of sampled values: the slope over the last two thirds of a run. Also parses the length of a run."""
 
 import re
 
@@ -6,13 +6,13 @@ from processes import Failed
 
 SOAK_SECONDS_DEFAULT = 600
 SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-# In the first third buffers and tables come to their size.
+# Buffers and tables reach their final size in the first third.
 SETTLED_SHARE = 1 / 3
 SAMPLES_MIN = 3
 
 
 def soak_seconds(variables):
-    """How long a soak takes by these variables: SOAK_SECONDS=60, else SOAK=8h, else ten minutes."""
+    """The length of a soak by environment variables: SOAK_SECONDS=60, else SOAK=8h, else ten minutes."""
     if text := variables.get("SOAK_SECONDS"):
         return whole_seconds("SOAK_SECONDS", text if text[-1:] in SECONDS_OF else f"{text}s")
     if text := variables.get("SOAK"):
@@ -23,12 +23,12 @@ def soak_seconds(variables):
 def whole_seconds(name, text):
     found = re.fullmatch(r"(\d+)([smhd])", text)
     if not found or not int(found[1]):
-        raise Failed(f"{name}={text}: a length with its unit is wanted, like 90s, 10m, 8h")
+        raise Failed(f"{name}={text}: invalid length; give a length with its unit, like 90s, 10m, 8h")
     return int(found[1]) * SECONDS_OF[found[2]]
 
 
 def slope(samples):
-    """By how much (time, value) grows in a unit of time, by least squares."""
+    """The slope of (time, value) samples, by least squares."""
     count = len(samples)
     middle_time = sum(time for time, _ in samples) / count
     middle = sum(value for _, value in samples) / count
@@ -37,7 +37,7 @@ def slope(samples):
 
 
 class Growth:
-    """What one quantity does over a run of `seconds`, and the most that it may grow by over the last two thirds."""
+    """Samples of one quantity. It may grow by at most `most` over the last two thirds of the run."""
 
     def __init__(self, name, most, shown=lambda value: f"{value:,.1f}"):
         self.name, self.most, self.shown = name, most, shown
@@ -54,7 +54,7 @@ class Growth:
         return [sample for sample in self.samples if sample[0] >= from_s]
 
     def grown(self):
-        """The growth over the last two thirds, by the slope there; `None` where there is too little to say."""
+        """The growth over the last two thirds, by their slope; `None` with too few samples."""
         settled = self.settled()
         if len(settled) < SAMPLES_MIN or settled[-1][0] == settled[0][0]:
             return None
@@ -67,13 +67,13 @@ class Growth:
     def line(self):
         grown = self.grown()
         if grown is None:
-            return f"{self.name}: MISSED, {len(self.samples)} samples are too few"
+            return f"{self.name}: MISSED, only {len(self.samples)} samples"
         values = [value for _, value in self.settled()]
         verdict = "met" if self.is_good() else "MISSED"
         span = f"from {self.shown(min(values))} to {self.shown(max(values))}"
-        return f"{self.name}: grew by {self.shown(grown)}, at most {self.shown(self.most)} wanted: {verdict} ({span})"
+        return f"{self.name}: grew by {self.shown(grown)}, limit {self.shown(self.most)}: {verdict} ({span})"
 
 
 def mebibytes(value):
-    """Bytes as they are shown."""
+    """Bytes as text in MiB."""
     return f"{value / 2**20:.2f} MiB"

@@ -1,4 +1,4 @@
-"""How much of the host others used while something was measured (docs/decisions/0004)."""
+"""Host noise: the share of the host's CPU time that others use during a measurement (docs/decisions/0004)."""
 
 import os
 import re
@@ -6,17 +6,17 @@ import time
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# `docs/method.md#verdicts`: a figure is disturbed when steal and the CPU time of others exceed this share of the host.
+# `docs/method.md#verdicts`: host noise above this share makes a measurement invalid.
 DISTURBED_SHARE = 0.02
-# A p99 is moved by less: by half of what lies beyond it, where others took that time in one piece.
+# Less noise changes a p99: half of the share beyond it, if others use that time in one piece.
 DISTURBED_SHARE_OF_P99 = 0.005
 ATTEMPTS_MAX = 5
-# The namespace that a kernel starts with; its root group holds every process of the host.
+# The kernel's initial cgroup namespace. Its root group contains every process of the host.
 FIRST_CGROUP_NAMESPACE = "cgroup:[4026531835]"
 
 
 class HostWatch:
-    """How much of the host others took, and the hypervisor, between its making and `share`."""
+    """Measures host noise between its creation and `share`."""
 
     def __init__(self, processes):
         self.processes = processes
@@ -30,18 +30,18 @@ class HostWatch:
         return time.monotonic(), busy_s, idle + iowait, steal, self.processes.cpu_s()
 
     def share(self):
-        """Steal plus CPU time of processes that are not ours, as a share of all CPUs."""
+        """Steal plus CPU time of other processes, as a share of all CPUs."""
         before, now = self.before, self.look()
         wall_s, idle_s, steal_s, own_s = (now[field] - before[field] for field in (0, 2, 3, 4))
         whole_s = wall_s * os.cpu_count()
-        # Idle time is exact on a tickless kernel, but leaves to others the ways into and out of it: the group's
-        # account is better where it is the true root's.
+        # On a tickless kernel idle time is exact, but entering and leaving idle counts as noise. The account of the
+        # root control group is more exact, if it is available.
         busy_s = now[1] - before[1] if self.account else whole_s - idle_s - steal_s
         return (max(0.0, busy_s - own_s) + steal_s) / whole_s
 
 
 def root_account():
-    """The file that counts the CPU time of every process of the host, or None where there is none."""
+    """The file with the CPU time of all processes of the host, or None."""
     if os.readlink("/proc/self/ns/cgroup") != FIRST_CGROUP_NAMESPACE:
         return None
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -57,9 +57,9 @@ def is_disturbed(share, most=DISTURBED_SHARE):
 
 
 def placement():
-    """The CPU of the server and that of the tool: the first and the last that are ours.
+    """(CPU of the server, CPU of the tool): the first and the last CPU that this process may use.
 
-    With a single CPU all share it; ratios stay meaningful, rates don't.
+    If there is only one CPU, ratios stay meaningful but rates do not.
     """
     cpus = sorted(os.sched_getaffinity(0))
     return cpus[0], cpus[-1]

@@ -1,7 +1,7 @@
-"""What clients saw of a gateway, and what it must have counted if both tell the truth.
+"""Outcomes that clients of a gateway saw, and the counters that the gateway must have.
 
-Each exchange of each kind of client comes to one outcome, and each outcome says what the gateway counts of it: a request,
-a line of the access log, a status, a cause. Sums are compared to the last one.
+Each exchange of a client has one outcome. Each outcome defines what the gateway counts: a request, a line of the access
+log, a status, a cause. The sums must agree exactly.
 """
 
 from collections import Counter
@@ -9,10 +9,10 @@ from typing import NamedTuple, Optional
 
 
 class Effect(NamedTuple):
-    """What the gateway counts of one exchange."""
+    """The gateway's counts for one exchange."""
 
     requests: int = 1
-    # Lines of the access log; refusals of clients that have asked for nothing have one, too.
+    # Lines of the access log. A rejected client without a request also has a line.
     lines: int = 1
     status: Optional[str] = None
     cause: Optional[str] = None
@@ -21,22 +21,22 @@ class Effect(NamedTuple):
 
 ANSWERED = "answered"
 TUNNELLED = "tunnelled"
-NOT_SENT_AGAIN = "not sent again"
-CUT = "cut"
-LEFT_IN_HEAD = "left in the head"
-LEFT_IN_UPLOAD = "left in the upload"
-LEFT_IN_DOWNLOAD = "left in the download"
+NOT_SENT_AGAIN = "not retried"
+CUT = "truncated"
+LEFT_IN_HEAD = "disconnected in the headers"
+LEFT_IN_UPLOAD = "disconnected in the upload"
+LEFT_IN_DOWNLOAD = "disconnected in the download"
 STOPPED_READING = "stopped reading"
-STALLED_IN_HEAD = "stalled in the head"
+STALLED_IN_HEAD = "stalled in the headers"
 STALLED_IN_BODY = "stalled in the body"
 NO_ROUTE = "no route"
-PLAIN_TO_TLS = "plain text to TLS"
+PLAIN_TO_TLS = "plain HTTP to TLS"
 FAILED = "FAILED"
 
 EFFECTS = {
     ANSWERED: Effect(status="2xx"),
     TUNNELLED: Effect(status="1xx", upgraded=1),
-    # What clients bring about, each by itself.
+    # Outcomes that the client causes.
     LEFT_IN_HEAD: Effect(requests=0, lines=0, cause="client_closed"),
     LEFT_IN_UPLOAD: Effect(cause="client_closed"),
     LEFT_IN_DOWNLOAD: Effect(status="2xx", cause="client_closed"),
@@ -45,20 +45,20 @@ EFFECTS = {
     STALLED_IN_BODY: Effect(status="4xx", cause="body_timeout"),
     NO_ROUTE: Effect(status="4xx", cause="no_route"),
     PLAIN_TO_TLS: Effect(requests=0, cause="not_tls"),
-    # What the death of an origin brings about.
+    # Outcomes that the kill of an origin causes.
     NOT_SENT_AGAIN: Effect(status="5xx", cause="upstream_closed"),
     CUT: Effect(status="2xx", cause="upstream_truncated"),
 }
 
-# The failures of requests that are legitimate, and why. All others should not be.
+# Expected failures of requests, with reasons. All other failures are errors.
 LEGITIMATE = {
-    NOT_SENT_AGAIN: "a POST was in flight to an origin that was killed: it may have been acted on, so it is not sent again (502)",
-    CUT: "a response had begun when its origin was killed: what has left can't be taken back, so it is cut",
+    NOT_SENT_AGAIN: "a POST was in flight to a killed origin: it is not idempotent, so it is not retried (502)",
+    CUT: "a response had started when its origin was killed: it is truncated",
 }
 
 
 class Ledger:
-    """Exchanges by kind of client and outcome; of those that failed, the first few in words."""
+    """Exchanges by kind of client and outcome, with messages of the first failures."""
 
     SAID_MAX = 20
 
@@ -70,7 +70,7 @@ class Ledger:
         self.seen[kind, outcome] += count
 
     def fail(self, kind, what, count=1):
-        """An exchange that should not have failed."""
+        """Adds an unexpected failure."""
         self.add(kind, FAILED, count)
         if len(self.said) < self.SAID_MAX:
             self.said.append(f"{kind}: {what}")
@@ -79,18 +79,18 @@ class Ledger:
         return sum(count for (_, outcome), count in self.seen.items() if outcome == FAILED)
 
     def legitimate(self, kind):
-        """Failures of this kind of client that are legitimate."""
+        """Number of expected failures of this kind of client."""
         return sum(self.seen[kind, outcome] for outcome in LEGITIMATE)
 
     def exchanges(self):
         return sum(self.seen.values())
 
     def rows(self):
-        """Kind, outcome and count, in the order in which they were first seen."""
+        """(Kind, outcome, count), in order of first occurrence."""
         return [(kind, outcome, count) for (kind, outcome), count in self.seen.items() if count]
 
     def expected(self):
-        """What the gateway must have counted, by name."""
+        """The counts that the gateway must have, by name."""
         made = Counter()
         for (_, outcome), count in self.seen.items():
             effect = EFFECTS.get(outcome, Effect())
@@ -105,7 +105,7 @@ class Ledger:
 
 
 def counted(stats):
-    """The same of the gateway's `/stats`."""
+    """The same counts from the gateway's `/stats`."""
     made = Counter({"requests": stats["requests"], "upgraded": stats["connections"]["upgraded"]})
     made["lines of the access log"] = stats["access_log"]["lines"]
     made.update({f"status {status}": count for status, count in stats["by_status"].items()})
@@ -114,6 +114,6 @@ def counted(stats):
 
 
 def differences(expected, found):
-    """Each name of which the two say different numbers, with both."""
+    """Names with different counts: (name, expected, found)."""
     names = sorted({*expected, *found})
     return [(name, expected[name], found[name]) for name in names if expected[name] != found[name]]

@@ -1,4 +1,4 @@
-"""The limits on weir's engine that are no ratios: how late it sends, and how much memory it takes."""
+"""Absolute limits on weir's engine: lateness and memory."""
 
 import statistics
 
@@ -15,13 +15,13 @@ CONNECTIONS = [32, 1032, 4032]
 
 
 class Limits(Bench):
-    """Measures weir alone, against an nginx that answers itself on another core."""
+    """Measures weir against an nginx on another core."""
 
     def lateness(self):
-        """p99 of the lateness in attempts on a free core."""
+        """p99 of the lateness on a free core, in several attempts."""
         port = self.servers.nginx_origin(self.server_cpu).port
         lines = [f"### Lateness at {OPEN_RATE_PER_S:,}/s", ""]
-        lines += ["| | lateness p50 us | p99 us | others' share of the host | |", "|---|---|---|---|---|"]
+        lines += ["| | lateness p50 us | p99 us | host noise | |", "|---|---|---|---|---|"]
         medians = {}
         for spin in (False, True):
             name = "weir load --spin" if spin else "weir load"
@@ -30,14 +30,14 @@ class Limits(Bench):
                 p50_us, p99_us, share = self.one_lateness(port, spin)
                 disturbed = share > DISTURBED_SHARE
                 quiet += [] if disturbed else [p99_us]
-                word = "disturbed" if disturbed else "counts"
+                word = "invalid" if disturbed else "valid"
                 lines.append(f"| {name}, attempt {attempt} | {p50_us:.0f} | {p99_us:.0f} | {share:.1%} | {word} |")
                 print(f"  {lines[-1]}", flush=True)
             medians[name] = statistics.median(quiet) if quiet else None
-        lines += ["", "| median p99 of the undisturbed attempts | us | at most | | wanted | |", "|---|---|---|---|---|---|"]
+        lines += ["", "| median p99 of the valid attempts | us | at most | | wanted | |", "|---|---|---|---|---|---|"]
         for name, median_us in medians.items():
             gate = LATENESS_US if name == "weir load" and median_us is not None else Gate(None)
-            shown = "every attempt was disturbed" if median_us is None else f"{median_us:.0f}"
+            shown = "host noise in every attempt" if median_us is None else f"{median_us:.0f}"
             lines.append(f"| {name} | {shown} | {limits(median_us, gate)} |")
         title = f"lateness p99 at {OPEN_RATE_PER_S:,}/s"
         yield Table(lines, [Verdict(title, medians["weir load"], LATENESS_US, " us")])
@@ -51,7 +51,7 @@ class Limits(Bench):
         return lateness["p50"] / 1e3, lateness["p99"] / 1e3, share
 
     def memory(self):
-        """The peak of the resident memory over connections."""
+        """Peak resident memory by number of connections."""
         port = self.servers.nginx_origin(self.server_cpu).port
         peaks = {connections: [] for connections in CONNECTIONS}
         for number in range(1, min(3, self.rounds) + 1):

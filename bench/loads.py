@@ -1,4 +1,4 @@
-"""The programs that ask, for the comparisons of cost: the requests that they counted and the CPU that they took."""
+"""Load tools for comparisons of cost: their request counts and CPU time."""
 
 import json
 import re
@@ -7,12 +7,12 @@ from processes import Failed
 
 
 class Shape:
-    """What is asked of every tool alike. Without a rate each connection sends when it has been answered."""
+    """The shape of a load, equal for every tool. Without a rate it is closed: a connection sends after its response."""
 
     def __init__(self, connections, rate_per_s=None, streams=None, tls=False, spin=False, fields=()):
         self.connections, self.rate_per_s, self.streams = connections, rate_per_s, streams
         self.tls, self.spin = tls, spin
-        # Header fields, of those tools alone that send them here: `wrk`, `weir load`.
+        # Header fields; only wrk and `weir load` send them.
         self.fields = fields
 
     def url(self, port, path="/"):
@@ -20,7 +20,7 @@ class Shape:
 
 
 class Load:
-    """What one load did."""
+    """The result of one load."""
 
     def __init__(self, done, requests, rate_per_s, result=None):
         self.requests, self.rate_per_s, self.result = requests, rate_per_s, result
@@ -31,13 +31,13 @@ class Load:
 
 
 class Site:
-    """Where tools run: their programs, a folder for their outputs, a CPU."""
+    """The environment of tools: their programs, a folder for their outputs, a CPU."""
 
     def __init__(self, processes, binaries, work, cpu):
         self.processes, self.binaries, self.work, self.cpu = processes, binaries, work, cpu
 
     def run(self, tool, options, seconds, watch_memory=False, variables=None):
-        """Runs a tool that is to take `seconds`; gives up long after."""
+        """Runs a tool that takes `seconds`, with a timeout of 40 s more."""
         command = [self.binaries[tool], *options]
         log = self.work / f"{tool}.log"
         return self.processes.run(command, self.cpu, log, seconds + 40, watch_memory, variables)
@@ -49,7 +49,7 @@ def wrk(site, shape, url, seconds):
     requests = re.search(r"(\d+) requests in", done.output)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", done.output)
     if done.code != 0 or not requests or not rate or "Non-2xx" in done.output or "Socket errors" in done.output:
-        raise Failed(f"wrk did not get its answers (exit {done.code}):\n{done.said()}")
+        raise Failed(f"wrk had failed requests (exit code {done.code}):\n{done.said()}")
     return Load(done, int(requests[1]), float(rate[1]))
 
 
@@ -60,18 +60,18 @@ def weir(site, shape, url, seconds, watch_memory=False, even=False, more=()):
 
 
 def generated(site, specification, seconds):
-    """A load of weir's by its specification, for what `weir load` has no flag: domains that connections draw."""
+    """A load by `weir generate`, for features without a flag of `weir load`, such as random domains per connection."""
     given, record = site.work / "load.json", site.work / "record.json"
     given.write_text(json.dumps({**specification, "duration_ns": round(seconds * 1e9)}))
     record.unlink(missing_ok=True)
     done = site.run("weir", ["generate", "--spec", given, "--record", record], seconds)
     if done.code != 0 or not record.exists():
-        raise Failed(f"weir generate left no record (exit {done.code}):\n{done.said()}")
+        raise Failed(f"weir generate wrote no record (exit code {done.code}):\n{done.said()}")
     return complete(done, json.loads(record.read_text())["result"])
 
 
 def complete(done, result):
-    """The load of a result in which every request was answered as it should be."""
+    """The load of a result. Raises `Failed` unless every request got the expected response."""
     requests = result["requests"]
     if requests["failed"] or requests["timed_out"] or requests["unexpected"] or not requests["completed"]:
         raise Failed(f"weir load had errors: {requests}, {result['errors']}, {result.get('said')}")
@@ -93,7 +93,7 @@ def weir_result(done):
     try:
         return json.loads(done.output)
     except json.JSONDecodeError as error:
-        raise Failed(f"weir load gave no result (exit {done.code}):\n{done.said()}") from error
+        raise Failed(f"weir load printed no result (exit code {done.code}):\n{done.said()}") from error
 
 
 def oha(site, shape, url, seconds):
@@ -102,10 +102,10 @@ def oha(site, shape, url, seconds):
     options += ["--http2", "-p", shape.streams] if shape.streams else []
     done = site.run("oha", [*options, *["--insecure"] * shape.tls, "-z", f"{seconds}s", url], seconds)
     if done.code != 0:
-        raise Failed(f"oha did not get its answers (exit {done.code}):\n{done.said()}")
+        raise Failed(f"oha failed (exit code {done.code}):\n{done.said()}")
     result = json.loads(done.output)
     statuses = result["statusCodeDistribution"]
-    # What was under way when the time was over is counted as an error of its own.
+    # oha counts requests in flight at the end as deadline errors.
     errors = {name: count for name, count in result["errorDistribution"].items() if "deadline" not in name}
     if set(statuses) != {"200"} or errors:
         raise Failed(f"oha had errors: {statuses}, {errors}")
@@ -118,7 +118,7 @@ def h2load(site, shape, url, seconds):
     counts = re.search(r"requests: .* (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", done.output)
     rate = re.search(r"finished in .*?, ([\d.]+) req/s", done.output)
     if done.code != 0 or not counts or not rate or any(map(int, counts.groups()[1:])) or not int(counts[1]):
-        raise Failed(f"h2load did not get its answers (exit {done.code}):\n{done.said()}")
+        raise Failed(f"h2load had failed requests (exit code {done.code}):\n{done.said()}")
     return Load(done, int(counts[1]), float(rate[1]))
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Load from four machines by weir, k6 and Locust, against one gateway: writes the table in docs/from-k6-and-locust.md.
+"""Load from four machines by weir, k6 and Locust on one gateway: writes the table in docs/from-k6-and-locust.md.
 
-All run on this host: four agents of weir, four execution segments of k6, a Locust master with four workers. An origin
-that knows which delays it gave is behind the gateway.
+All run on this host: four agents of weir, four execution segments of k6, a Locust master with four workers. The origin
+behind the gateway records its delays.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from reporters import K6_SCRIPT, LOCUST_SCRIPT, QUANTILES, Case
 from servers import Servers
 
 PAGE = surroundings.ROOT / "docs/from-k6-and-locust.md"
-BEGIN, END = "<!-- measured by bench/machines.py -->", "<!-- end of what is measured -->"
+BEGIN, END = "<!-- measured by bench/machines.py -->", "<!-- end of measured table -->"
 MACHINES, SECONDS, RATE_PER_S = 4, 20, 400
 
 
 class Result:
-    """What a tool says of the load of all machines, in seconds."""
+    """A tool's result for the load of all machines. Times are in seconds."""
 
     def __init__(self, tool, how, sent, quantiles_s):
         self.tool, self.how, self.sent, self.quantiles_s = tool, how, sent, quantiles_s
@@ -42,7 +42,7 @@ def weir(site, case, port):
 
 
 def k6(site, case, port):
-    """Each segment reports for itself; k6 has nothing that brings them together."""
+    """Each segment has its own report; k6 cannot merge them."""
     script = site.work / "k6.js"
     users = case.in_flight
     script.write_text(K6_SCRIPT.format(rate=case.rate_per_s, seconds=case.seconds, users=users, url=case.url(port)))
@@ -60,7 +60,7 @@ def k6(site, case, port):
         process.wait(case.seconds + 60)
         found = re.search(r"\{[^{}]*\"p\(99\)\"[^{}]*\}", log.read_text(errors="replace"))
         if process.returncode or not found:
-            raise Failed(f"a segment of k6 gave no quantiles:\n{log.read_text(errors='replace')[-2000:]}")
+            raise Failed(f"a segment of k6 printed no quantiles:\n{log.read_text(errors='replace')[-2000:]}")
         values.append(json.loads(found[0]))
     sent = given(case.origin_port)["requests"]
     of = lambda pick: {name: pick(value[f"p({name[1:]})"] for value in values) / 1e3 for name in QUANTILES}
@@ -77,7 +77,7 @@ def locust(site, case, port):
     done = site.run("locust", options, case.seconds + 30)
     found = re.search(r"Aggregated((?: +\d+){12})", done.said().partition("Response time percentiles")[2])
     if not found:
-        raise Failed(f"Locust had no answer:\n{done.said()[-2000:]}")
+        raise Failed(f"Locust printed no quantiles:\n{done.said()[-2000:]}")
     values = [int(value) / 1e3 for value in found[1].split()]
     quantiles = {"p50": values[0], "p90": values[4], "p99": values[7]}
     return [Result("Locust, master and four workers", "rounded times added", given(case.origin_port)["requests"], quantiles)]
@@ -87,7 +87,7 @@ TOOLS = {"weir": weir, "k6": k6, "locust": locust}
 
 
 def measured(processes, binaries, work):
-    """What each tool says, beside what the origin gave in the same load."""
+    """Yields (result of a tool, the origin's record of the same load)."""
     servers, site = Servers(processes, binaries, work), Site(processes, binaries, work, None)
     for tool, run in TOOLS.items():
         case = Case("HTTP/1.1", LOGNORMAL, RATE_PER_S, SECONDS)

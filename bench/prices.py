@@ -1,9 +1,9 @@
-"""What each feature of weir-gateway costs where it is switched on: CPU time of a request over that with nothing on.
+"""Cost of each feature of weir-gateway: CPU time per request compared with a gateway without the feature.
 
-Features of routes and backends stand in one process and are asked in turn, each by a host of its own. Requests differ in
-nothing but that name, and carry for all of them what some of the features look at. Settings of the whole process (the
-access log, latencies, forwarding, health checks with what the checks themselves take) have a process each, beside one
-with none of them.
+Features of routes and backends are in one process and are requested in turn, each by its own host. Requests differ only
+in the host, and always have the header fields that some features use. Settings of the whole process (the access log,
+latencies, forwarding, health checks including their own cost) have one process each, compared with a process without
+settings.
 """
 
 import json
@@ -32,7 +32,7 @@ SEVERAL = {
     "cors": {"origins": ["https://app.test"]},
     "timeouts": {"request": "10s", "backend": "5s"},
 }
-# What stands in the route in place of, or beside, `path: /` and `backend: origin`.
+# name -> fields of the route, which replace or extend `path: /` and `backend: origin`
 FEATURES = {
     PLAIN: {},
     "exact path": {"path": None, "exact": "/a/1"},
@@ -42,7 +42,7 @@ FEATURES = {
     "header by pattern": {"headers": {"x-version": {"regex": "[0-9]"}}},
     "query parameter": {"query": {"preview": "1"}},
     "query parameter by pattern": {"query": {"preview": {"regex": "[0-9]"}}},
-    "at one listener alone": {"listeners": ["plain"]},
+    "limited to one listener": {"listeners": ["plain"]},
     "bearer tokens": {"tokens": "tokens.lst"},
     "request header set": {"request_headers": {"set": {"X-Tier": "gold"}}},
     "request header added": {"request_headers": {"add": {"X-Version": "3"}}},
@@ -53,7 +53,7 @@ FEATURES = {
     "prefix rewritten": {"path": "/a", "rewrite": "/b"},
     "host rewritten": {"rewrite": {"host": "up.test"}},
     "CORS, origin allowed": {"cors": {"origins": ["https://app.test"]}},
-    "compression, answer too small for it": {"compress": {}},
+    "compression, response too small": {"compress": {}},
     "gzip of 64 bytes": {"compress": {"types": ["*/*"], "min_size": "0B", "gzip": 5}},
     "brotli of 64 bytes": {"compress": {"types": ["*/*"], "min_size": "0B", "brotli": 4}},
     "two backends by weight": {"backend": None, "backends": [{"backend": "origin", "weight": 9}, {"backend": "other"}]},
@@ -63,19 +63,19 @@ FEATURES = {
     "mirror, 10 % of requests": {"mirror": {"backend": "copies", "share": "10%"}},
     "mirror, all requests": {"mirror": {"backend": "copies"}},
     "TLS with the upstream": {"backend": "sealed"},
-    "answer of its own": {"backend": None, "respond": {"body": "x" * 64}},
+    "fixed response": {"backend": None, "respond": {"body": "x" * 64}},
     "redirect": {"backend": None, "redirect": {"host": "away.test"}},
 }
 OVER_TLS = "TLS with clients"
-# What stands in the backend of a route that is plain otherwise; `endpoints` says how many, or the weight of each.
+# name -> fields of the backend of an otherwise plain route; `endpoints` is their number, or the weight of each
 BACKENDS = {
     "limits of the backend": {"limits": {"connections": 1_000, "pending": 1_000, "requests": 1_000}},
     "ejection": {"ejection": {}},
-    "bounds on connections' lives": {"keepalive": {"requests": 1_000_000, "time": "1h"}},
-    "three endpoints, in turn": {"endpoints": 3},
+    "limits on the lifetime of connections": {"keepalive": {"requests": 1_000_000, "time": "1h"}},
+    "three endpoints, round robin": {"endpoints": 3},
     "three endpoints, weights": {"endpoints": [3, 2, 1]},
     "three endpoints, slow start": {"endpoints": 3, "slow_start": "1s"},
-    "three endpoints, the less busy of two": {"endpoints": 3, "balance": "least_requests"},
+    "three endpoints, least requests": {"endpoints": 3, "balance": "least_requests"},
     "three endpoints, at random": {"endpoints": 3, "balance": "random"},
     "three endpoints, hash of a header": {"endpoints": 3, "balance": {"hash": {"header": "X-Version"}}},
     "three endpoints, hash of a cookie": {"endpoints": 3, "balance": {"hash": {"cookie": "stay"}}},
@@ -86,7 +86,7 @@ BACKENDS = {
 KNOWN = "three endpoints, sticky cookie, known client"
 COMBINED = '$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"'
 LOG_FILE = "access.log"
-# What stands in the configuration of a process of its own.
+# name -> configuration of a separate process
 SETTINGS = {
     NOTHING: {},
     "access log, JSON": {"access_log": {"file": LOG_FILE}},
@@ -100,7 +100,7 @@ SETTINGS = {
     "traceparent and b3 made": {"forwarding": {"trace": {"w3c": True, "b3": "single"}}},
     "health checks by HTTP, each second": {"health": {"path": "/", "interval": "1s"}},
     "encoded slashes redirected, path parameters stripped": {"paths": {"escaped_slashes": "redirect", "path_parameters": "strip"}},
-    "bounds on connections": {"limits": {"connections": 10_000, "connections_per_address": 10_000}},
+    "connection limits": {"limits": {"connections": 10_000, "connections_per_address": 10_000}},
     "overload": {"overload": {"memory": "95%"}},
     "all of these": {
         "access_log": {"file": LOG_FILE},
@@ -114,7 +114,7 @@ SETTINGS = {
 
 
 class Prices(Bench):
-    """Makes the comparisons; nothing in them is gated."""
+    """Makes the comparisons. They have no gates."""
 
     def all(self):
         origins = [self.servers.nginx_origin(self.load_cpu) for _ in range(3)]
@@ -127,18 +127,18 @@ class Prices(Bench):
         cookie = stay(server.port)
         candidates = {name: self.asked(server, server.port, name, cookie) for name in (*FEATURES, *BACKENDS)}
         candidates[OVER_TLS] = self.asked(server, server.secure_port, PLAIN, cookie, tls=True)
-        note = "32 kept connections, driven by wrk; requests differ by their host only"
+        note = "32 kept connections, driven by wrk; requests differ only in their host"
         comparison = Priced("Prices of features of routes and backends", note, candidates, {}, reference=PLAIN)
         comparison.admin = admin
         return comparison
 
     def settings(self, origin):
         candidates = {name: self.with_setting(name, setting, origin) for name, setting in SETTINGS.items()}
-        note = "a process with one route for each, 32 kept connections, driven by wrk"
+        note = "one process with one route per setting, 32 kept connections, driven by wrk"
         return Priced("Prices of settings", note, candidates, {}, reference=NOTHING)
 
     def with_setting(self, name, setting, origin):
-        """A candidate that is a gateway of its own with this setting."""
+        """A candidate: a separate gateway with this setting."""
 
         def command(folder, port):
             text = json.dumps(configuration_of(setting, port, origin.port), indent=1)
@@ -148,7 +148,7 @@ class Prices(Bench):
         measure = self.served(server, self.driven("wrk", Shape(32, fields=FIELDS), server.port, PATH))
 
         def measure_with_room():
-            # Else the log of all rounds fills the disk.
+            # The logs of all rounds would fill the disk.
             if (log := server.folder / LOG_FILE).exists():
                 log.write_bytes(b"")
             return measure()
@@ -160,7 +160,7 @@ class Prices(Bench):
         return self.served(server, self.driven("wrk", shape, port, PATH))
 
     def gateway(self, admin, origins):
-        """One gateway with a route for each feature, of routes and of backends."""
+        """One gateway with a route per feature of routes and backends."""
         origin = origins[0]
         authority = self.work / "authority.pem"
         sealed = self.servers.weir_origin(self.load_cpu, "--ca-out", authority, tls=True)
@@ -178,7 +178,7 @@ class Prices(Bench):
                 ],
                 "workers": 1,
                 "drain": {"delay": "0s"},
-                # The first is for whoever looks whether it is there.
+                # The first route is for the readiness check.
                 "routes": [
                     {"hosts": ["127.0.0.1"], "path": "/", "backend": "origin"},
                     *map(route_of, FEATURES),
@@ -199,8 +199,7 @@ class Prices(Bench):
 
 
 class Priced(Comparison):
-    """A comparison that tells differences, too; where there are mirrors, what became of the copies, by the gateway's
-    counters at `admin`."""
+    """A comparison that also prints differences and, with `admin`, the gateway's counters of mirrored copies."""
 
     admin = None
 
@@ -222,7 +221,7 @@ class Priced(Comparison):
 
 
 def host_of(name):
-    """The host of a feature's route; all are of one length."""
+    """The host of a feature's route. All have the same length."""
     return f"f{[*FEATURES, *BACKENDS].index(name):02}.test"
 
 
@@ -232,7 +231,7 @@ def route_of(name):
 
 
 def backend_of(name, ports):
-    """A backend with this feature, and as many endpoints as it wants of those at these ports."""
+    """A backend with this feature, and its number of endpoints at the first of these ports."""
     backend = dict(BACKENDS[name])
     wanted = backend.pop("endpoints", 1)
     weights = wanted if isinstance(wanted, list) else [1] * wanted
@@ -241,14 +240,14 @@ def backend_of(name, ports):
 
 
 def configuration_of(setting, port, origin_port):
-    """A gateway with one route and this setting, which is one of its backend where it is about health."""
+    """The configuration of a gateway with one route and this setting. `health` is a setting of the backend."""
     setting = dict(setting)
     health = {"health": setting.pop("health")} if "health" in setting else {}
     return {
         "listeners": [{"address": f"127.0.0.1:{port}"}],
         "workers": 1,
         "drain": {"delay": "0s"},
-        # On by default: what is measured here is what it adds.
+        # Latencies are on by default, and their cost is measured as a setting.
         "metrics": {"latency": False},
         "routes": [{"path": "/", "backend": "origin"}],
         "backends": {"origin": {"endpoints": [f"127.0.0.1:{origin_port}"], **health}},
@@ -257,7 +256,7 @@ def configuration_of(setting, port, origin_port):
 
 
 def stay(port):
-    """The cookie that a client of the sticky backend has from its second request on."""
+    """The sticky cookie that the gateway sets on the first response."""
     with connected(port, tls=False) as client:
         client.sendall(f"GET / HTTP/1.1\r\nHost: {host_of(KNOWN)}\r\nConnection: close\r\n\r\n".encode())
         received = b"".join(iter(lambda: client.recv(65536), b"")).decode()
@@ -268,15 +267,15 @@ def stay(port):
 
 
 def copies(admin):
-    """How many copies the mirrors got: where some were dropped, the price is less than that of all."""
+    """A sentence on the copies of mirrors. Dropped copies make the measured cost too low."""
     _, stats = fetched(admin, "/stats")
     mirror = json.loads(stats)["upstream"]["mirror"]
     if not mirror["copies"]:
         raise Failed(f"the mirrors got no copies: {mirror}")
     dropped = mirror["crowded"] + mirror["too_long"]
-    return f"The mirrors got {mirror['copies']:,} copies; {dropped:,} were dropped, as too many were on their way."
+    return f"The mirrors got {mirror['copies']:,} copies; {dropped:,} were dropped, because too many were in flight."
 
 
 def signed(differences):
-    """The middle, the least and the greatest, as three cells."""
+    """Median, minimum and maximum, as three cells."""
     return " | ".join(f"{value:+.2f}" for value in (median(differences), min(differences), max(differences)))

@@ -1,4 +1,4 @@
-"""Starting, pinning, accounting and ending of the programs under measurement."""
+"""Starts, pins, accounts and stops the programs under measurement."""
 
 import ctypes
 import os
@@ -13,16 +13,16 @@ from pathlib import Path
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PR_SET_PDEATHSIG = 1
 MEMORY_EVERY_S = 0.1
-# Loaded before any fork: loading a library in the child of a fork is not safe.
+# Loaded before any fork, because loading a library in a forked child is not safe.
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Failed(Exception):
-    """The environment can't; the text says what and what to do."""
+    """The environment prevents a measurement. The text has the reason and the remedy."""
 
 
 class Done:
-    """A program that ran to its end. What it said on its two outputs is kept apart: one may be JSON."""
+    """A program that has ended. Its two outputs are separate, because one may be JSON."""
 
     def __init__(self, code, output, errors, cpu_s, memory_bytes_peak):
         self.code, self.output, self.errors = code, output, errors
@@ -33,7 +33,7 @@ class Done:
 
 
 class Processes:
-    """Everything that was started; ends all of it by pid, whatever happens."""
+    """All started programs. They are stopped by process ID at the end of the context, also after an error."""
 
     def __init__(self):
         self.started = []
@@ -47,16 +47,16 @@ class Processes:
         self.started.clear()
 
     def start(self, command, cpu, log, errors=subprocess.STDOUT, variables=None):
-        """Starts a program bound to a CPU, or several (None: any), in a session of its own so that Ctrl-C reaches only us."""
+        """Starts a program bound to one or several CPUs (None: any). Its new session keeps Ctrl-C away from it."""
         parent = os.getpid()
 
         def prepare():
             if cpu is not None:
                 os.sched_setaffinity(0, {cpu} if isinstance(cpu, int) else cpu)
-            # Thousands of connections need as many files.
+            # Thousands of connections need thousands of file descriptors.
             hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            # When we are killed, the children get a signal from the kernel.
+            # If this program is killed, the kernel signals its children.
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
             if os.getppid() != parent:
                 os._exit(1)
@@ -77,7 +77,7 @@ class Processes:
         return process
 
     def run(self, command, cpu, log_path, timeout_s, watch_memory=False, variables=None):
-        """Runs a program to its end."""
+        """Runs a program until it exits."""
         log_path = Path(log_path)
         errors_path = log_path.with_name(log_path.name + ".errors")
         with open(log_path, "wb") as log, open(errors_path, "wb") as errors:
@@ -101,25 +101,25 @@ class Processes:
         return Done(process.returncode, output, errors, usage.ru_utime + usage.ru_stime, memory_bytes_peak)
 
     def end(self, process):
-        """Ends one of the programs before the others."""
+        """Stops one of the programs."""
         end(process)
         self.started.remove(process)
 
     def kill(self, process):
-        """Ends one of the programs as a crash does."""
+        """Kills one of the programs, like a crash."""
         process.kill()
         process.wait()
         self.started.remove(process)
 
     def cpu_s(self):
-        """CPU seconds of all that runs, and of ourselves with the children that have ended."""
+        """CPU seconds of all running programs, and of this one with its ended children."""
         own = os.times()
         running = sum(tree_cpu_s(process.pid) for process in self.started)
         return running + own.user + own.system + own.children_user + own.children_system
 
 
 def wait_for_end(pid, seconds):
-    """Sleeps until a child has ended, at most so long: looking every 10 ms takes 1 % of two CPUs from what is measured."""
+    """Sleeps until a child has ended, at most `seconds`. Polling every 10 ms would use 1 % of two CPUs."""
     file = os.pidfd_open(pid)
     try:
         poll = select.poll()
@@ -130,7 +130,7 @@ def wait_for_end(pid, seconds):
 
 
 def end(process):
-    """Asks a process to end, and makes it after three seconds; its children with it."""
+    """Sends SIGTERM to a process; after three seconds kills it and its descendants."""
     if process.poll() is not None:
         return
     family = descendants(process.pid)
@@ -146,7 +146,7 @@ def end(process):
 
 
 def stat_fields(pid):
-    """The fields of /proc/PID/stat behind the name, or None when it is gone."""
+    """The fields of /proc/PID/stat after the name, or None if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -160,7 +160,7 @@ def start_time(pid):
 
 
 def descendants(pid):
-    """All processes below this one, with their start times so that a reused pid is recognised."""
+    """All descendants of a process: (process ID, start time). The start time detects a reused ID."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := stat_fields(int(entry.name))):
@@ -174,7 +174,7 @@ def descendants(pid):
 
 
 def tree_cpu_s(pid):
-    """User and system CPU seconds of a process and everything below it, with what has ended there."""
+    """User and system CPU seconds of a process and its descendants, including ended children."""
     total = 0
     for member in [pid] + [child for child, _ in descendants(pid)]:
         if fields := stat_fields(member):
@@ -183,9 +183,9 @@ def tree_cpu_s(pid):
 
 
 def memory_bytes(pid, field="VmRSS"):
-    """A size from /proc/PID/status, or None when the process is gone.
+    """A size from /proc/PID/status, or None if the process has ended.
 
-    Not ru_maxrss: that begins with the size of whoever forked the process.
+    ru_maxrss is not usable, because it starts with the size of the parent at the fork.
     """
     try:
         text = Path(f"/proc/{pid}/status").read_text()
@@ -196,7 +196,7 @@ def memory_bytes(pid, field="VmRSS"):
 
 
 def tree_memory_bytes(pid):
-    """What a process and everything below it hold in memory; of several, what they share counts once."""
+    """Resident memory of a process and its descendants. Memory that they share counts once."""
     children = [child for child, _ in descendants(pid)]
     if not children:
         return memory_bytes(pid) or 0
@@ -204,7 +204,7 @@ def tree_memory_bytes(pid):
 
 
 def proportional_bytes(pid):
-    """A process's resident memory, of what it shares with others its part; 0 when it is gone."""
+    """Proportional resident memory of a process, with its part of shared memory; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where weir's CPU time goes, closed and open loop: `perf` on the load engine, its symbols grouped, as Markdown."""
+"""Profiles weir's load engine with `perf`, closed and open loop, and prints grouped symbols as Markdown."""
 
 import argparse
 import re
@@ -16,7 +16,7 @@ from servers import Servers
 
 SYMBOLS_SHOWN = 12
 SAMPLES_PER_S = 1999
-# The words that a kernel symbol's name is made of; the first group with one of them counts.
+# Words in names of kernel symbols. A symbol belongs to the first group that has one of its words.
 KERNEL_GROUPS = {
     "kernel: scheduling, timers, polling": set(
         "task switch schedule sched hrtimer timer timerqueue ktime clock clockevents epoll ep eventpoll poll wake "
@@ -45,7 +45,7 @@ class Share:
 
 
 def recorded(processes, binaries, site, shape, port, seconds, folder):
-    """The shares of a run under `perf record`, and weir's result."""
+    """(Shares of a run under `perf record`, weir's result)."""
     data = folder / "perf.data"
     options = ["record", "-q", "-e", "cpu-clock", "-F", SAMPLES_PER_S, "-o", data, "--"]
     load = ["load", shape.url(port), *weir_options(shape), "--duration", f"{seconds}s"]
@@ -54,24 +54,24 @@ def recorded(processes, binaries, site, shape, port, seconds, folder):
     options = ["report", "-q", "-i", data, "--stdio", "-t", "\t", "--sort", "dso,symbol", "--percent-limit", "0"]
     report = processes.run([binaries["perf"], *options], None, folder / "perf.txt", 60)
     if report.code != 0:
-        raise Failed(f"perf cannot read its own record:\n{report.said()}")
+        raise Failed(f"perf report failed:\n{report.said()}")
     return parsed(report.output), result
 
 
 def parsed(text):
-    """Lines of `percent TAB library TAB [k] symbol`."""
+    """Parses lines of `percent TAB library TAB [k] symbol`."""
     shares = []
     for line in text.splitlines():
         found = re.match(r"\s*([\d.]+)%?\s*\t\s*(\S+)\s*\t\s*\[(.)\]\s+([^\t]*)", line)
         if found:
             shares.append(Share(float(found[1]), found[2], found[4].strip(), found[3] == "k"))
     if not shares:
-        raise Failed(f"perf recorded nothing:\n{text[:500]}")
+        raise Failed(f"perf recorded no samples:\n{text[:500]}")
     return shares
 
 
 def tables(title, shares, result):
-    """Groups and the largest symbols of one run as Markdown lines."""
+    """The groups and the largest symbols of one run, as Markdown lines."""
     requests = result["requests"]["completed"]
     cpu_us = (result["cpu_s"]["user"] + result["cpu_s"]["system"]) * 1e6 / requests
     lines = [f"### {title}", "", f"{requests:,} requests, {cpu_us:.2f} us of CPU time each while being sampled.", ""]
@@ -88,12 +88,12 @@ def tables(title, shares, result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="where weir was built")
+    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="folder of weir's programs")
     parser.add_argument("--seconds", type=int, default=10, help="length of each run (default 10)")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a file too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables to a file")
     arguments = parser.parse_args()
     if not shutil.which("perf"):
-        raise Failed("perf is missing; on Debian it is in the package linux-perf")
+        raise Failed("perf is missing; on Debian, install the package linux-perf")
     binaries = surroundings.find_binaries(arguments.bin_dir, ["weir", "nginx"])
     binaries["perf"] = Path(shutil.which("perf"))
     shapes = {

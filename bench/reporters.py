@@ -1,4 +1,4 @@
-"""What load tools report as quantiles, each set to the same case as well as it can be."""
+"""Quantiles that load tools report. Each tool is configured for the same case as well as possible."""
 
 import json
 import re
@@ -12,7 +12,7 @@ STREAMS = 50
 
 
 class NotApplicable(Exception):
-    """A tool that cannot do a case; the text says why."""
+    """A tool does not support a case. The text has the reason."""
 
 
 class Report:
@@ -23,17 +23,17 @@ class Report:
 
 
 class Case:
-    """What every tool is to do: arrivals at a rate, at an origin with a delay, over a protocol."""
+    """The task of every tool: arrivals at a rate, at an origin with a delay, over a protocol."""
 
     def __init__(self, protocol, delay, rate_per_s, seconds):
         self.protocol, self.delay, self.rate_per_s, self.seconds = protocol, delay, rate_per_s, seconds
         self.tls = protocol in ("TLS", "HTTP/2")
         self.streams = STREAMS if protocol == "HTTP/2" else None
-        # Enough that a tool which sends on time never waits for one.
+        # Enough connections that a tool that sends on time never waits for one.
         self.in_flight = delay.in_flight(rate_per_s)
 
     def origin_options(self):
-        # It spins: a virtual CPU that sleeps is woken late, and answers waited for it that no delay was recorded of.
+        # The origin spins: a sleeping virtual CPU wakes up late, which would delay responses without being recorded.
         return [*self.delay.options, "--spin", *(["--http1-only"] if self.protocol == "TLS" else [])]
 
     def url(self, port):
@@ -43,7 +43,7 @@ class Case:
         return -(-self.in_flight // self.streams) + 1 if self.streams else self.in_flight
 
     def closed_connections(self):
-        """So many senders that wait for their answers come to the rate, by Little's law."""
+        """Number of connections of a closed load that reaches the rate, by Little's law."""
         distribution = self.delay.distribution
         cycle_s = distribution.cycle_s() if isinstance(distribution, Stalled) else distribution.mean_s
         return max(1, round(self.rate_per_s * cycle_s))
@@ -71,7 +71,7 @@ end
 
 def wrk(site, case, port):
     if case.streams:
-        raise NotApplicable("wrk speaks HTTP/1.1 only")
+        raise NotApplicable("wrk supports only HTTP/1.1")
     script = site.work / "quantiles.lua"
     script.write_text(WRK_QUANTILES)
     connections = case.closed_connections()
@@ -79,7 +79,7 @@ def wrk(site, case, port):
     done = site.run("wrk", options, case.seconds)
     found = re.search(r"quantiles_us (\d+) (\d+) (\d+)", done.output)
     if not found:
-        raise Failed(f"wrk gave no quantiles:\n{done.said()}")
+        raise Failed(f"wrk printed no quantiles:\n{done.said()}")
     return Report({name: int(value) / 1e6 for name, value in zip(QUANTILES, found.groups())})
 
 
@@ -100,12 +100,12 @@ def h2load(site, case, port):
 def hey(site, case, port):
     workers = case.in_flight
     options = ["-cpus", 1, "-c", workers, "-q", f"{case.rate_per_s / workers:.4f}", "-z", f"{case.seconds}s"]
-    # hey names host and port in its TLS greeting, which is no server's name and is refused.
+    # hey sends host and port as SNI, which servers reject.
     options += ["-host", "localhost"] * case.tls + ["-h2"] * bool(case.streams)
     done = site.run("hey", [*options, case.url(port)], case.seconds)
     found = {f"p{percent}": float(value) for percent, value in re.findall(r"(\d+)% in ([\d.]+) secs", done.output)}
     if not all(name in found for name in QUANTILES):
-        raise Failed(f"hey gave no quantiles:\n{done.said()[-2000:]}")
+        raise Failed(f"hey printed no quantiles:\n{done.said()[-2000:]}")
     return Report({name: found[name] for name in QUANTILES})
 
 
@@ -130,16 +130,16 @@ def k6(site, case, port):
     text = K6_SCRIPT.format(rate=case.rate_per_s, seconds=case.seconds, users=case.in_flight, url=case.url(port))
     script.write_text(text)
     options = ["run", "--quiet", "--no-usage-report", script]
-    # Several users of a tool may run on one machine: no fixed port for its own interface.
+    # No fixed port for k6's API, because several instances may run on one machine.
     done = site.run("k6", [*options[:1], "--address", "", *options[1:]], case.seconds + 20)
     found = re.search(r"\{[^{}]*\"p\(99\)\"[^{}]*\}", done.output)
     if not found:
-        raise Failed(f"k6 gave no quantiles:\n{done.said()[-2000:]}")
+        raise Failed(f"k6 printed no quantiles:\n{done.said()[-2000:]}")
     values = json.loads(found[0])
     return Report({name: values[f"p({name[1:]})"] / 1e3 for name in QUANTILES})
 
 
-# One context for all: each user would read the machine's certificates for itself, which takes longer than the run.
+# A shared context: otherwise each user reads the machine's certificates, which takes longer than the run.
 LOCUST_SCRIPT = """
 import ssl
 
@@ -164,7 +164,7 @@ class Sender(FastHttpUser):
 
 def locust(site, case, port):
     if case.streams:
-        raise NotApplicable("Locust speaks HTTP/1.1 only")
+        raise NotApplicable("Locust supports only HTTP/1.1")
     users = case.in_flight
     script = site.work / "locustfile.py"
     script.write_text(LOCUST_SCRIPT.format(rate_each=case.rate_per_s / users))
@@ -174,11 +174,11 @@ def locust(site, case, port):
     # The line of all requests in the second table: 50, 66, 75, 80, 90, 95, 98, 99 % and more, then their count.
     found = re.search(r"Aggregated((?: +\d+){12})", done.said().partition("Response time percentiles")[2])
     if not found:
-        raise Failed(f"Locust had no answer:\n{done.said()[-2000:]}")
+        raise Failed(f"Locust printed no quantiles:\n{done.said()[-2000:]}")
     values = [int(value) / 1e3 for value in found[1].split()]
     return Report({"p50": values[0], "p90": values[4], "p99": values[7]})
 
 
 REPORTERS = {"weir": weir, "oha": oha, "k6": k6, "h2load": h2load, "hey": hey, "wrk": wrk, "locust": locust}
-# These send on a schedule that does not wait for answers, so nothing is missing in the origin's record of them.
+# These tools send on a schedule that does not wait for responses, so the origin's record is complete.
 OPEN_MODEL = {"weir", "oha", "k6"}

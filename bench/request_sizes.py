@@ -1,4 +1,4 @@
-"""Requests of the same size from every tool: padded paths, from what a listener sees of each."""
+"""Makes the requests of all tools equally large: pads paths by the request sizes that a listener measures."""
 
 import contextlib
 import socket
@@ -9,14 +9,14 @@ from processes import Failed
 
 
 def equal_paths(site, shape, names):
-    """Paths with which all these tools send requests of the same size, and that size in bytes."""
+    """(Path per tool that makes its requests as large as those of the other tools, size in bytes)."""
     sizes = {name: request_bytes(site, shape, TOOLS[name]) for name in names}
     longest = max(sizes.values())
     return {name: "/" + "x" * (longest - size) for name, size in sizes.items()}, longest
 
 
 def request_bytes(site, shape, tool):
-    """The size of a request for `/`, as a listener sees it."""
+    """The size of a tool's request for `/`, measured by a listener."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1024)
@@ -34,10 +34,10 @@ def request_bytes(site, shape, tool):
 
 
 def answer_all(listener, sizes):
-    """Answers every connection in a thread of its own until the listener is shut down."""
+    """Serves every connection in its own thread until the listener is shut down."""
 
     def serve(client):
-        # A load tool drops its connections at its end.
+        # A load tool drops its connections when it ends.
         with client, contextlib.suppress(OSError):
             while request := client.recv(65536):
                 if not request.endswith(b"\r\n\r\n"):

@@ -1,4 +1,4 @@
-"""weir-gateway by the size of its configuration and the number of its workers."""
+"""Scaling of weir-gateway by size of the configuration and number of workers."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from loads import Shape, weir
 from processes import Failed
 from servers import fetched, free_port, written
 
-# Routes have one host and one exact path each; names of one length make requests of one size.
+# Routes have one host and one exact path each. Names have equal lengths, so that requests have equal sizes.
 FIRST_HOST, FIRST_PATH = 1_000, 100
 ROUTES = {"100,000 routes": (1_000, 100), "1,000 routes": (10, 100), "1 route": (1, 1)}
 ROUTES_GATE = Gate(1.05)
-# Tables of which one route changes, as hosts and paths of each.
+# Tables in which one route changes: (hosts, paths per host).
 TABLES = {"1,000 hosts x 100 paths": (1_000, 100), "100,000 hosts": (100_000, 1)}
 CHANGES, CHANGES_QUICK = 30, 5
 CHANGE_MS, FILE_S = Gate(10), Gate(None, 0.5)
@@ -29,7 +29,7 @@ SPREAD_TRIALS = 10
 
 
 class Scaling(Bench):
-    """Makes the measurements, one after the other."""
+    """Makes the measurements one after another."""
 
     def all(self):
         yield from self.routes()
@@ -39,7 +39,7 @@ class Scaling(Bench):
         yield self.spread()
 
     def routes(self):
-        """CPU time of a request as the table grows; every route is asked for as often as the others."""
+        """CPU time per request by size of the table. All routes are requested equally often."""
         origin = self.servers.nginx_origin(self.load_cpu)
 
         def candidate(hosts, paths):
@@ -55,9 +55,9 @@ class Scaling(Bench):
         yield Comparison("CPU time over routes", note, candidates, gates, reference="1 route")
 
     def changes(self):
-        """From a change that is handed to the builder of tables to its use by every worker, as clients see it."""
+        """Time from a change, given to the builder of tables, until every worker uses it, as clients see it."""
         lines = ["### A change until every worker uses it", ""]
-        lines += ["One route changes, another comes or goes, in a table of 100,000; each of two workers has clients that ask.", ""]
+        lines += ["One route changes, another is added or removed, in a table of 100,000; each of two workers has clients.", ""]
         lines += ["| table | step | ms, median | lowest | highest |", "|---|---|---|---|---|"]
         verdicts, shares = [], []
         for name, (hosts, paths) in TABLES.items():
@@ -72,20 +72,20 @@ class Scaling(Bench):
 
     def change_times(self, hosts, paths):
         count = CHANGES_QUICK if self.is_quick else CHANGES
-        # On all CPUs: the builder has a thread of its own beside the workers.
+        # On all CPUs, because the builder has a separate thread.
         log = self.work / "changes.log"
         print(f"Changes in a table of {hosts:,} x {paths}:", flush=True)
         done = self.processes.run([self.binaries["changes"], hosts, paths, 2, count], None, log, CHANGED_WITHIN_S + count)
         rows = [json.loads(line) for line in done.output.splitlines()]
         if done.code != 0 or len(rows) != count:
-            raise Failed(f"of {count} changes {len(rows)} came into use:\n{done.said()}")
+            raise Failed(f"{len(rows)} of {count} changes took effect:\n{done.said()}")
         return rows
 
     def files(self):
-        """From SIGHUP for a whole file of 100,000 routes to the first answer by it."""
+        """Time from SIGHUP for a whole file of 100,000 routes to the first response by it."""
         origin = self.servers.nginx_origin(self.load_cpu)
         lines = ["### A whole file of 100,000 routes", ""]
-        lines += ["From SIGHUP to the first answer by the changed file; one worker.", ""]
+        lines += ["From SIGHUP to the first response by the changed file; one worker.", ""]
         lines += ["| file | MB | s, median | lowest | highest |", "|---|---|---|---|---|"]
         verdicts, shares = [], []
         for form, of_form in (("YAML", routes_yaml), ("JSON", routes_json)):
@@ -104,12 +104,12 @@ class Scaling(Bench):
         return [self.reload(server, file, str(number)) for number in range(1, self.rounds + 1)]
 
     def reload(self, server, file, mark):
-        """Seconds from the signal to the answer that has the mark of the changed file."""
+        """Seconds from the signal to the first response with the mark of the changed file."""
         text = file.read_text()
         _, former = fetched(server.port, "/mark")
         changed = text.replace(former.decode(), f"mark {mark:>4}")
         if changed == text:
-            raise Failed(f"the file has no `{former.decode()}`, which the gateway answers with")
+            raise Failed(f"the file does not contain the gateway's response `{former.decode()}`")
         file.write_text(changed)
         began_s = time.monotonic()
         os.kill(server.process.pid, signal.SIGHUP)
@@ -120,9 +120,9 @@ class Scaling(Bench):
         return time.monotonic() - began_s
 
     def workers(self):
-        """CPU time of a request with two workers and with one, each with as many connections."""
+        """CPU time per request with two workers and with one, with equally many connections per worker."""
         origin = self.servers.nginx_origin(self.load_cpu)
-        # Where the CPUs are too few for all, all of them share all; else the gateway has two for itself.
+        # With at least four CPUs the gateway has two of its own; with fewer, all programs share all CPUs.
         cpus = sorted(os.sched_getaffinity(0))
         own = cpus[:2] if len(cpus) >= 4 else cpus
 
@@ -132,12 +132,12 @@ class Scaling(Bench):
             return self.served(server, self.asked(shape, server, f"/p{FIRST_PATH}", ["--domain", host_name(0)]))
 
         candidates = {"two workers": candidate(2), "one worker": candidate(1)}
-        place = "CPUs of its own" if len(cpus) >= 4 else "all CPUs, which the load and the origin share"
+        place = "its own CPUs" if len(cpus) >= 4 else "all CPUs, which the load and the origin share"
         note = f"{CONNECTIONS_A_WORKER} kept connections for each worker, closed loop; the gateway on {place}"
         yield Comparison("CPU time over workers", note, candidates, {"two workers": WORKERS_GATE}, reference="one worker")
 
     def spread(self):
-        """The most that one of two workers has of the connections, over the mean."""
+        """The number of connections of the fuller of two workers, over the mean."""
         origin = self.servers.nginx_origin(self.load_cpu)
         admin = free_port()
         server = self.gateway(None, routes_json(1, 1), origin, workers=2, admin=admin)
@@ -153,11 +153,11 @@ class Scaling(Bench):
         return Table(lines, verdicts)
 
     def asked(self, shape, server, path, names):
-        """A load of weir's on a gateway, for these names."""
+        """A function that runs `weir load` on a gateway, for these names."""
         return lambda seconds: weir(self.site, shape, shape.url(server.port, path), seconds, more=names)
 
     def gateway(self, cpu, routes, origin, workers=1, admin=None):
-        """weir-gateway with these routes, `/mark` for the first answer, and the origin as their backend."""
+        """weir-gateway with these routes, `/mark` for readiness, and the origin as backend."""
 
         def command(folder, port):
             text = routes.replace("PORT_OF_ORIGIN", str(origin.port)).replace("PORT", str(port))
@@ -173,7 +173,7 @@ def host_name(number):
 
 
 def routes_of(hosts, paths):
-    """The routes of a table, and one that says which file it is of."""
+    """The routes of a table, and a route with the mark of the file."""
     mark = {"hosts": ["127.0.0.1"], "exact": "/mark", "respond": {"body": "mark    0"}}
 
     def of_host(host, path):
@@ -187,14 +187,14 @@ def routes_json(hosts, paths):
 
 
 def routes_yaml(hosts, paths):
-    """As a person would write it: a line for each route."""
+    """YAML as a person writes it: one line per route."""
     rest = "".join(f"{name}: {json.dumps(value)}\n" for name, value in others("WORKERS").items())
     rows = (json.dumps(route).replace('"', "'") for route in routes_of(hosts, paths))
     return rest.replace('"WORKERS"', "WORKERS") + "routes:\n" + "".join(f"  - {row}\n" for row in rows)
 
 
 def others(workers):
-    """What stands beside the routes, with words for what is known later."""
+    """The configuration without routes, with placeholders for later values."""
     return {
         "listeners": [{"address": "127.0.0.1:PORT"}],
         "workers": workers,
@@ -204,7 +204,7 @@ def others(workers):
 
 
 def fullest_share(port, admin, connections):
-    """Opens so many connections; what the fullest worker has of them over the mean."""
+    """Opens connections. Returns the number of the fullest worker's connections over the mean."""
     clients = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(connections)]
     try:
         return max(wait_for(admin, connections)) / (connections / 2)
@@ -215,7 +215,7 @@ def fullest_share(port, admin, connections):
 
 
 def wait_for(admin, connections):
-    """The connections of each worker, once all are there."""
+    """Waits until all connections are open. Returns the number per worker."""
     deadline = time.monotonic() + CHANGED_WITHIN_S
     while time.monotonic() < deadline:
         _, stats = fetched(admin, "/stats")
@@ -223,4 +223,4 @@ def wait_for(admin, connections):
         if sum(each) == connections:
             return each
         time.sleep(0.01)
-    raise Failed(f"the workers have {each} connections, where {connections} are open")
+    raise Failed(f"the workers have {each} connections, expected {connections} in total")

@@ -1,4 +1,4 @@
-"""The programs that answer: gateways and origins, started and seen to answer."""
+"""Starts gateways and origins, and waits until they respond."""
 
 import os
 import socket
@@ -11,14 +11,14 @@ from processes import Failed
 BODY = "x" * 64
 
 class Server:
-    """A running program that answers on `port`."""
+    """A running server on `port`."""
 
     def __init__(self, name, process, port, folder):
         self.name, self.process, self.port, self.folder = name, process, port, folder
 
 
 class Servers:
-    """Starts servers; each has a folder of its own for its configuration and log."""
+    """Starts servers. Each has its own folder for configuration and log."""
 
     def __init__(self, processes, binaries, work):
         self.processes, self.binaries, self.work = processes, binaries, work
@@ -31,7 +31,7 @@ class Servers:
         return self.start("nginx-origin", cpu, command)
 
     def nginx_tls(self, cpu, http2):
-        """nginx with TLS 1.3 and one cipher; `logged_port` says of each request what it came over."""
+        """nginx with TLS 1.3 and one cipher. On `logged_port` it logs protocol, cipher and group of each request."""
         logged = free_port()
         name = "nginx-http2" if http2 else "nginx-tls"
 
@@ -48,7 +48,7 @@ class Servers:
         return server
 
     def nginx_compressing(self, cpu):
-        """nginx that compresses a page for each request that takes it so."""
+        """nginx that compresses a page per request that accepts gzip."""
         page = "".join(f"{number * number} is the square of {number}\n" for number in range(400))
 
         def command(folder, port):
@@ -58,7 +58,7 @@ class Servers:
         return self.start("nginx-compressing", cpu, command, body_bytes=len(page))
 
     def nginx_counting(self, cpu):
-        """nginx with HTTP/2 over TLS, and its own count of requests at `status_port`."""
+        """nginx with HTTP/2 over TLS, and its request counter on `status_port`."""
         status = free_port()
 
         def command(folder, port):
@@ -71,7 +71,7 @@ class Servers:
         return server
 
     def weir_origin(self, cpu, *options, tls=False, asked=True, port=None):
-        """weir's origin; one that counts what it is asked is not to be `asked` whether it answers."""
+        """weir's origin. With `asked=False` it gets no readiness request, so that its counters start at zero."""
 
         def command(folder, port):
             size = ["--listen", f"127.0.0.1:{port}", "--body", f"{len(BODY)}B"]
@@ -80,7 +80,7 @@ class Servers:
         return self.start("weir-origin", cpu, command, tls, asked, port)
 
     def nginx_large(self, cpu, body_bytes):
-        """nginx that answers everything with one file of this size."""
+        """nginx that responds to every request with a file of this size."""
 
         def command(folder, port):
             written(folder, "large", "x" * body_bytes)
@@ -104,7 +104,7 @@ class Servers:
             text = configurations.HAPROXY.format(
                 mode="http" if http else "tcp", keep_alive=keep_alive, port=port, origin=origin.port
             )
-            # In the foreground, without a master: one process.
+            # `-db` runs one process in the foreground, without a master.
             return [self.binaries["haproxy"], "-db", "-f", written(folder, "haproxy.cfg", text)]
 
         return self.start(name.replace(" ", "-"), cpu, command, body_bytes=body_bytes)
@@ -125,7 +125,7 @@ class Servers:
         deadline = time.monotonic() + 20
         while not (answers(port, tls, body_bytes, path) if asked else "listening" in log_path.read_text(errors="replace")):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise Failed(f"{name} does not answer:\n{log_path.read_text(errors='replace')}")
+                raise Failed(f"{name} does not respond:\n{log_path.read_text(errors='replace')}")
             time.sleep(0.02)
         return Server(name, process, port, folder)
 
@@ -143,19 +143,19 @@ def free_port():
 
 
 def certify(processes, folder):
-    """A certificate of our own making with a P-256 key; the paths of both."""
+    """Makes a self-signed certificate with a P-256 key. Returns (certificate, key)."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     command = ["openssl", "req", "-x509", *curve, "-days", "2", *subject, "-keyout", key, "-out", certificate]
     done = processes.run(command, None, folder / "openssl.log", 20)
     if done.code != 0:
-        raise Failed(f"openssl made no certificate:\n{done.said()}")
+        raise Failed(f"openssl cannot make a certificate:\n{done.said()}")
     return certificate, key
 
 
 def connected(port, tls):
-    """A connection to a server here; its certificate is our own, so nothing is checked."""
+    """A connection to a local server. Its self-signed certificate is not verified."""
     plain = socket.create_connection(("127.0.0.1", port), timeout=5)
     if not tls:
         return plain
@@ -166,7 +166,7 @@ def connected(port, tls):
 
 
 def fetched(port, path="/", tls=False):
-    """Head and body of one answer."""
+    """(Response headers, body) of a GET."""
     with connected(port, tls) as client:
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
         received = b"".join(iter(lambda: client.recv(65536), b""))
@@ -175,7 +175,7 @@ def fetched(port, path="/", tls=False):
 
 
 def answers(port, tls=False, body_bytes=len(BODY), path="/"):
-    """Whether a request gets the bytes that are wanted."""
+    """Whether a GET returns status 200 and a body of this size."""
     try:
         head, body = fetched(port, path, tls)
     except OSError:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""One weir-gateway for minutes or hours, under clients of every kind, while everything about it changes.
+"""Runs one weir-gateway for minutes or hours under all kinds of clients, during all kinds of changes.
 
-Steady loads by `weir load` (kept connections and one for each request, in plain text and over TLS) and odd clients
-(large bodies both ways, tunnels, slow ones, those that leave or fall silent in the middle) ask it, while its file is
-changed and seen by the watch or read at SIGHUP (workers, endpoints, a listener come and go), wrong files are refused,
-certificates change, the access log is renamed, and origins are killed and come back.
+Clients are steady loads by `weir load` (kept connections and one per request, plain HTTP and TLS), and unusual clients:
+large bodies in both directions, tunnels, slow clients, clients that disconnect or fall silent during a request.
+Meanwhile the configuration is reloaded by the watch and by SIGHUP (workers, endpoints and a listener change), invalid
+files are rejected, certificates change, the access log is renamed, and origins are killed and restarted.
 
-Wanted: no request fails that should not; the gateway's counters and its access log say what the clients saw, to the
-request; memory, descriptors and threads do not grow over the last two thirds, and come back to what they were. Failures
-that are legitimate, and why, are printed with their counts; they are bounded by the number of origins killed. Ten minutes;
-SOAK=8h takes longer, SOAK_SECONDS=60 is for a first look. Exit code 1 where something is missed.
+No request may fail unexpectedly. The gateway's counters and access log must agree exactly with the clients. Memory,
+descriptors and threads must not grow over the last two thirds; at rest, descriptors and threads must return to their
+initial values. Expected failures are printed with reasons and counts; the number of killed origins limits them. A soak
+takes ten minutes; SOAK=8h takes longer, SOAK_SECONDS=60 is for a first look. Exit code 1 if a check misses.
 """
 
 import argparse
@@ -30,27 +30,27 @@ from soak_clients import Clients
 from soak_site import SILENCE_S, Site
 
 SECONDS_MIN = 30
-# Bounds on the growth over the last two thirds, by the slope there. A leak of 1 KiB with each of the some 2,000 requests
-# a second would be 200 times the first within ten minutes, one of a descriptor with each reload 10 times the second; how
-# many clients are there at one time goes up and down by more. At rest no descriptor and no thread more is allowed.
+# Limits on the growth over the last two thirds, by their slope. In ten minutes, a leak of 1 KiB per request at 2,000/s
+# is 200 times the first limit, and a leak of a descriptor per reload is 10 times the second. The limits allow for the
+# varying number of clients. At rest no additional descriptor or thread is allowed.
 MEMORY_BYTES_GROWN_MAX = 4 << 20
 DESCRIPTORS_GROWN_MAX = 60
 THREADS_GROWN_MAX = 2
 LOAD_BYTES_GROWN_MAX = 1 << 20
-# How long a load may take behind its end, and clients for their last exchange.
+# Time for a load to end after its duration, and for clients to finish their last exchange.
 END_WITHIN_S = 60
-# Requests a second, connections, TLS, a connection for each request, path.
+# name -> (requests per second, connections, TLS, one connection per request, path)
 LOADS = {
     "kept connections": (1_000, 16, False, False, "/steady"),
     "kept connections, TLS": (400, 16, True, False, "/steady"),
-    "connection for each request": (150, 8, False, True, "/steady"),
-    "connection for each request, TLS": (50, 8, True, True, "/steady"),
-    "kept connections, origins that die": (400, 16, False, False, "/churning"),
+    "connection per request": (150, 8, False, True, "/steady"),
+    "connection per request, TLS": (50, 8, True, True, "/steady"),
+    "kept connections, killed origins": (400, 16, False, False, "/churning"),
 }
 
 
 class Load:
-    """A steady load of weir's, over the whole soak."""
+    """A steady load by `weir load`, over the whole soak."""
 
     def __init__(self, site, name, seconds):
         rate, connections, is_secure, is_once, path = LOADS[name]
@@ -68,7 +68,7 @@ class Load:
         return self.process.poll() is not None
 
     def enter(self, books):
-        """Its requests, and what became of them."""
+        """Adds its requests and their outcomes to the ledger."""
         output, errors = self.output.read_text(), self.errors.read_text()
         result = weir_result(Done(self.process.returncode, output, errors, 0, 0))
         requests = result["requests"]
@@ -79,7 +79,7 @@ class Load:
 
 
 class Soak:
-    """The run, from the first process to the verdicts."""
+    """The whole soak, from the first process to the verdicts."""
 
     def __init__(self, processes, binaries, work, seconds):
         self.seconds = seconds
@@ -110,16 +110,16 @@ class Soak:
         self.site.signal(signal.SIGTERM)
         code = await asyncio.to_thread(self.site.process.wait, END_WITHIN_S)
         self.site.access_log.read()
-        self.tell(stats, before, after, code)
+        self.report(stats, before, after, code)
 
     async def sample(self, tasks):
-        """Looks at the process once a second, to the end of the time."""
+        """Samples the process once per second until the end of the soak."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         while (at_s := loop.time() - began_s) < self.seconds:
             if ended := [task for task in tasks if task.done()]:
                 await asyncio.gather(*ended)
-                raise Failed("a client has ended before the end")
+                raise Failed("a client has ended too early")
             resident = memory_bytes(self.site.process.pid)
             if not resident:
                 raise Failed(f"the gateway has ended\n{self.site.messages.read_text()[-2000:]}")
@@ -131,13 +131,13 @@ class Soak:
                     load.memory.add(at_s, size)
             self.site.access_log.read()
             if self.books.failed():
-                # It may be hours to the end, and what went wrong is there to be looked at now.
-                print(f"ended after {at_s:,.0f} s, as a request failed that should not", flush=True)
+                # Stop now, because the soak may take hours and the failure can be inspected now.
+                print(f"stopped after {at_s:,.0f} s: a request failed unexpectedly", flush=True)
                 return
             await asyncio.sleep(1)
 
     async def end_loads(self):
-        """Waits for the loads, whose time is over; one that goes on ends now with what there is."""
+        """Waits for the end of the loads. A load that still runs is interrupted and reports a partial result."""
         await asyncio.sleep(1)
         for load in self.loads:
             if not load.has_ended():
@@ -151,7 +151,7 @@ class Soak:
             load.enter(self.books)
 
     async def last_stats(self):
-        """The counters once the last line of the access log is written."""
+        """The counters after the last line of the access log is written."""
         wanted = self.books.expected()["lines of the access log"]
         for _ in range(100):
             self.site.access_log.read()
@@ -160,41 +160,41 @@ class Soak:
             await asyncio.sleep(0.1)
         return self.site.stats()
 
-    def tell(self, stats, before, after, code):
-        """Prints what came of it; what is missed is kept."""
-        self.tell_exchanges()
+    def report(self, stats, before, after, code):
+        """Prints the results and records missed checks."""
+        self.report_exchanges()
         print("\nchanges:")
         for name, count in self.changes.done.items():
             print(f"  {count:>9,} {name}")
-        print("\nagainst what clients saw:")
-        self.tell_counts(stats)
+        print("\ngateway compared with clients:")
+        self.report_counts(stats)
         print("\ngrowth over the last two thirds:")
         for growth in (self.memory, self.descriptors, self.threads, *(load.memory for load in self.loads)):
             self.hold(growth.line(), growth.is_good(), verdict="")
-        print("\nat rest, before the first client and behind the last:")
+        print("\nat rest, before the first client and after the last:")
         for name, was, now in zip(("threads", "open descriptors"), before, after):
             self.hold(f"{name}: {was}, {now}", now <= was)
-        self.hold(f"exit code {code} behind SIGTERM", code == 0)
+        self.hold(f"exit code {code} after SIGTERM", code == 0)
         strange = self.site.strange_lines()
-        self.hold("messages that belong to nothing that was done: " + ("; ".join(strange[:5]) or "none"), not strange)
+        self.hold("unexpected messages: " + ("; ".join(strange[:5]) or "none"), not strange)
 
-    def tell_exchanges(self):
+    def report_exchanges(self):
         print(f"\n{self.books.exchanges():,} exchanges:")
         for kind, outcome, count in self.books.rows():
             print(f"  {count:>9,} {kind}: {outcome}")
         print("\nfailures:")
         for said in self.books.said:
             print(f"  {said}")
-        self.hold(f"{self.books.failed():,} requests failed that should not", not self.books.failed())
+        self.hold(f"{self.books.failed():,} unexpected failures", not self.books.failed())
         kills = self.changes.done[MORTAL_KILLS]
         for outcome, why in ledger.LEGITIMATE.items():
             count = sum(seen for (_, of), seen in self.books.seen.items() if of == outcome)
-            print(f"  {count:>9,} legitimate: {why}")
+            print(f"  {count:>9,} expected: {why}")
         for kind, (_, clients, _) in self.clients.kinds().items():
             if found := self.books.legitimate(kind):
-                self.hold(f"{kind}: {found:,} of at most one for each of {clients} clients and {kills} deaths", found <= clients * kills)
+                self.hold(f"{kind}: {found:,}, at most one per client ({clients}) and kill ({kills})", found <= clients * kills)
 
-    def tell_counts(self, stats):
+    def report_counts(self, stats):
         expected, counted = self.books.expected(), ledger.counted(stats)
         for name, value in expected.items():
             self.hold(f"{name}: clients {value:,}, gateway {counted[name]:,}", counted[name] == value)
@@ -203,9 +203,9 @@ class Soak:
                 self.hold(f"{name}: clients 0, gateway {value:,}", False)
         log = self.site.access_log
         wanted = expected["lines of the access log"]
-        self.hold(f"lines in the access log's files: {log.count():,}", log.count() == wanted)
+        self.hold(f"lines in the files of the access log: {log.count():,}", log.count() == wanted)
         for cause, count in log.causes().items():
-            # Who leaves in its head has asked for nothing yet.
+            # A client that disconnects within its request headers has no line.
             silent = sum(seen for (_, of), seen in self.books.seen.items() if of == ledger.LEFT_IN_HEAD)
             value = expected[f"error {cause}"] - (silent if cause == "client_closed" else 0)
             if cause != "-":
@@ -213,15 +213,15 @@ class Soak:
         lost = stats["access_log"]["dropped"] + stats["access_log"]["failed"]
         self.hold(f"lines lost: {lost}", lost == 0)
         for name, wanted, found in zip(("applied", "refused"), self.changes.reloads(), stats["reloads"].values()):
-            self.hold(f"reloads {name}: asked for {wanted}, gateway {found}", wanted == found)
+            self.hold(f"reloads {name}: requested {wanted}, gateway {found}", wanted == found)
         upstream = stats["upstream"]
-        # Else no origin died at a request, and nothing was shown.
-        self.hold(f"requests sent again: {upstream['retries']:,}", upstream["retries"] > 0)
+        # Without retries no origin was killed during a request, and the soak tested nothing.
+        self.hold(f"retries: {upstream['retries']:,}", upstream["retries"] > 0)
         over = upstream["retries_over_budget"]
-        self.hold(f"requests not sent again for want of budget: {over:,}", over == 0)
+        self.hold(f"retries over budget: {over:,}", over == 0)
 
     def hold(self, line, is_good, verdict=None):
-        """Prints a line with its verdict, and keeps it where it is missed."""
+        """Prints a line with its verdict, and records it if it misses."""
         verdict = (": met" if is_good else ": MISSED") if verdict is None else verdict
         print(f"  {line}{verdict}")
         if not is_good:
@@ -230,12 +230,12 @@ class Soak:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="where weir and weir-gateway were built")
-    parser.add_argument("--seconds", type=int, help="length (default by SOAK or SOAK_SECONDS, or 600)")
+    parser.add_argument("--bin-dir", type=Path, default=surroundings.BUILT, help="folder of weir and weir-gateway")
+    parser.add_argument("--seconds", type=int, help="length (default: SOAK_SECONDS or SOAK, else 600)")
     arguments = parser.parse_args()
     seconds = arguments.seconds or soak_seconds(os.environ)
     if seconds < SECONDS_MIN:
-        parser.error(f"it takes {SECONDS_MIN} seconds or more")
+        parser.error(f"--seconds must be at least {SECONDS_MIN}")
     binaries = surroundings.find_binaries(arguments.bin_dir, ["weir", "weir-gateway"])
     print(f"{seconds:,} s.\n{surroundings.environment(binaries)}", end="", flush=True)
     with tempfile.TemporaryDirectory(prefix="weir-soak-") as work, Processes() as processes:

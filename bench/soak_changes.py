@@ -1,4 +1,4 @@
-"""What is done to a gateway and its origins during a soak, one change after the other; each is seen to take effect."""
+"""Changes of a gateway and its origins during a soak, one after another. Each change is checked to take effect."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,10 @@ from processes import Failed
 from soak_site import Shape
 
 PAUSE_S = 0.3
-# A listener that has gone takes who is on the way for a second, and its address is free a second later; a configuration
-# that wants it sooner is refused.
+# A removed listener still accepts pending connections for a second, and its address is free a second later. Until then
+# a configuration with this address is rejected.
 ADDRESS_FREE_AFTER_S = 4
-# Workers, endpoints that churn, endpoints of odd clients, a further listener. The first of each stands always.
+# (Workers, endpoints of churning, endpoints of odd, has a further listener). Endpoint 0 is always included.
 SHAPES = [
     (2, (0, 1, 2), (0, 1), False),
     (3, (0, 2), (0, 1), True),
@@ -22,14 +22,14 @@ SHAPES = [
     (3, (0, 1, 2), (0,), False),
     (2, (0, 2, 1), (0, 1), True),
 ]
-RELOAD_BY_WATCH, RELOAD_BY_SIGNAL = "reloads by the file's change", "reloads by SIGHUP"
-REFUSED, CERTIFICATES, ROTATIONS = "configurations refused", "certificates changed", "access logs renamed"
-KILLS, MORTAL_KILLS = "origins killed that churn", "origins killed that requests are in flight to"
-KIND = "asks which configuration is active"
+RELOAD_BY_WATCH, RELOAD_BY_SIGNAL = "reloads by the watch", "reloads by SIGHUP"
+REFUSED, CERTIFICATES, ROTATIONS = "configurations rejected", "certificates changed", "access logs renamed"
+KILLS, MORTAL_KILLS = "origins killed", "origins killed with requests in flight"
+KIND = "reads the active configuration's mark"
 
 
 class Changes:
-    """Makes changes, in turn, until it is stopped."""
+    """Makes changes one after another until it is stopped."""
 
     def __init__(self, site, clients, books):
         self.site, self.clients, self.books = site, clients, books
@@ -50,17 +50,17 @@ class Changes:
             self.turn += 1
 
     async def through_all(self):
-        """Every shape once, then the first: what the process keeps of each, it has then."""
+        """Applies every shape once, then the first: memory that the process keeps per shape is then allocated."""
         for _ in SHAPES:
             await self.reshape()
         await self.settle()
 
     async def settle(self):
-        """Comes back to the first shape."""
+        """Returns to the first shape."""
         await self.reshape(SHAPES[0])
 
     async def reshape(self, shape=None):
-        """Another configuration, seen by the watch or read at a signal."""
+        """Applies another configuration, by the watch and again by SIGHUP."""
         self.mark += 1
         workers, churning, odd, further = shape or SHAPES[self.mark % len(SHAPES)]
         await self.wait_for_address(further)
@@ -68,14 +68,14 @@ class Changes:
         await self.site.said("reloaded ")
         self.done[RELOAD_BY_WATCH] += 1
         await self.see(self.mark)
-        # The same file again: nothing is different, and all of it is read and swapped.
+        # The same file again: the gateway reads and swaps it although nothing has changed.
         self.site.signal(signal.SIGHUP)
         await self.site.said("reloaded ")
         self.done[RELOAD_BY_SIGNAL] += 1
         await self.see(self.mark)
 
     async def wait_for_address(self, has_further_listener):
-        """Waits until the address of the further listener is free, where it comes back."""
+        """Waits until the address of the further listener is free, if the listener returns."""
         now_s = asyncio.get_running_loop().time()
         if has_further_listener and not self.has_further_listener:
             await asyncio.sleep(max(0, self.listener_left_s + ADDRESS_FREE_AFTER_S - now_s))
@@ -84,7 +84,7 @@ class Changes:
         self.has_further_listener = has_further_listener
 
     async def see(self, mark):
-        """From now on every response follows the active configuration."""
+        """Checks that responses now come from the active configuration."""
 
         async def ask(connection):
             text = await connection.text("GET", "/mark")
@@ -95,7 +95,7 @@ class Changes:
         await self.clients.once(KIND, ask, is_secure=mark % 2 == 1)
 
     async def kill_churning(self):
-        """Kills an origin whose requests are all sent again, and starts it again. The first one never dies."""
+        """Kills and restarts an origin whose requests are all retried. The first origin is never killed."""
         await self.kill(self.site.churning[1 + self.turn % 2], KILLS)
 
     async def kill_mortal(self):
@@ -108,7 +108,7 @@ class Changes:
         await origin.start()
 
     async def certify(self):
-        """Another certificate, which clients that connect from then on meet."""
+        """Installs another certificate, which new connections must get."""
         folder = self.site.certificates[(self.done[CERTIFICATES] + 1) % len(self.site.certificates)]
         self.site.link(folder)
         await self.site.said("files reloaded: ", "reloaded ")
@@ -117,13 +117,13 @@ class Changes:
         async def ask(connection):
             await connection.text("GET", "/mark")
             if connection.certificate() != self.site.der(folder):
-                raise Failed("a former certificate is shown after another came into force")
+                raise Failed("the gateway presents the previous certificate after a new one took effect")
             return ledger.ANSWERED
 
         await self.clients.once(KIND, ask, is_secure=True)
 
     async def refuse(self):
-        """A configuration that is wrong changes nothing."""
+        """Writes an invalid configuration, which must change nothing."""
         self.site.write({**self.site.configuration(Shape()), "nonsense": 1})
         await self.site.said("the previous configuration stays active")
         self.done[REFUSED] += 1
@@ -131,7 +131,7 @@ class Changes:
         await self.reshape()
 
     async def rotate(self):
-        """The access log is renamed, and another one opened."""
+        """Renames the access log, and has the gateway open a new one."""
         former = self.site.log_path.with_suffix(".former")
         self.site.log_path.rename(former)
         self.site.signal(signal.SIGUSR1)
@@ -141,5 +141,5 @@ class Changes:
         self.done[ROTATIONS] += 1
 
     def reloads(self):
-        """Those that the gateway must have counted, as applied and as refused."""
+        """Reloads that the gateway must have counted: (applied, rejected)."""
         return sum(self.done[name] for name in (RELOAD_BY_WATCH, RELOAD_BY_SIGNAL, CERTIFICATES)), self.done[REFUSED]

@@ -1,7 +1,7 @@
-"""Clients that one meets: large bodies, tunnels, slow ones, those that leave or fall silent in the middle.
+"""Realistic clients: large bodies, tunnels, slow clients, clients that disconnect or fall silent during a request.
 
-Each kind is a coroutine that makes one exchange and returns its outcome (ledger.py); whatever else comes of it is a
-failure that should not be.
+Each kind is a coroutine that makes one exchange and returns its outcome (ledger.py). Any other result is an unexpected
+failure.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from soak_origin import checksum, pattern
 
 MIB = 1 << 20
 DOWNLOAD_BYTES, UPLOAD_BYTES = 4 * MIB, 2 * MIB
-# Beyond what sockets hold on their way: who does not read stops the gateway.
+# More than the socket buffers hold, so that a client that does not read blocks the gateway.
 ENDLESS_BYTES = 32 * MIB
 EXCHANGE_WITHIN_S = 60
 PAUSE_S = (0.05, 0.3)
-# How long origins that die take to answer: long enough that several requests are in flight to each that does.
+# Response time of origins that are killed: long enough that several requests are in flight.
 WAIT_MS = (20, 200)
 
 
 class Unexpected(Exception):
-    """What came is not what was asked for."""
+    """The response is not the expected one."""
 
 
 class Answer:
-    """The head of a response, and how its body is read."""
+    """Status and headers of a response, and a reader of its body."""
 
     def __init__(self, head, reader):
         start, *lines = head.decode("latin-1").split("\r\n")
@@ -78,7 +78,7 @@ class Connection:
         return Answer(head[:-4], self.reader)
 
     async def text(self, method, path):
-        """A small exchange that is to be answered by 200."""
+        """A small exchange that must return status 200."""
         await self.ask(method, path)
         answer = await self.answer()
         text = await answer.text()
@@ -87,23 +87,23 @@ class Connection:
         return text
 
     async def gone(self):
-        """Reads whatever comes up to the end of the connection, however that ends."""
+        """Reads until the connection ends, also by an error."""
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             while await self.reader.read(1 << 20):
                 pass
 
     def certificate(self):
-        """What the gateway shows of itself (DER)."""
+        """The gateway's certificate (DER)."""
         return self.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
 
 
 class Clients:
-    """Makes exchanges with the listeners of a gateway, in plain text and over TLS."""
+    """Makes exchanges with the listeners of a gateway, over plain HTTP and TLS."""
 
     def __init__(self, plain_port, tls_port, books, stalled_s):
         self.ports = {False: plain_port, True: tls_port}
         self.books = books
-        # Longer than the gateway waits for who has fallen silent.
+        # Longer than the gateway's timeouts for silent clients.
         self.stalled_s = stalled_s
         self.stopping = asyncio.Event()
         self.sums = {size: checksum(pattern(size)) for size in (DOWNLOAD_BYTES, UPLOAD_BYTES, MIB)}
@@ -111,30 +111,30 @@ class Clients:
         self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
 
     def kinds(self):
-        """Kinds of clients: their exchange, how many there are, whether half of them speak TLS."""
+        """Kinds of clients: name -> (exchange, number of clients, whether half of them use TLS)."""
         return {
-            "kept, by hand": (self.kept, 4, True),
+            "kept connection": (self.kept, 4, True),
             "large download": (self.download, 2, True),
             "large upload": (self.upload, 2, True),
             "large upload in chunks": (self.upload_in_chunks, 2, True),
             "tunnel": (self.tunnel, 4, True),
             "slow reader": (self.read_slowly, 2, True),
             "slow sender": (self.send_slowly, 2, True),
-            "leaves in the head": (self.leave_in_head, 1, False),
-            "leaves in the upload": (self.leave_in_upload, 2, True),
-            "leaves in the download": (self.leave_in_download, 2, True),
+            "disconnects in the headers": (self.leave_in_head, 1, False),
+            "disconnects in the upload": (self.leave_in_upload, 2, True),
+            "disconnects in the download": (self.leave_in_download, 2, True),
             "stops reading": (self.stop_reading, 1, False),
-            "stalls in the head": (self.stall_in_head, 1, False),
+            "stalls in the headers": (self.stall_in_head, 1, False),
             "stalls in the body": (self.stall_in_body, 2, True),
-            "asks for what is not there": (self.ask_for_nothing, 1, False),
-            "speaks plain text to TLS": (self.speak_plainly, 1, False),
-            "GET at origins that die": (self.get_from_mortals, 12, True),
-            "POST at origins that die": (self.post_to_mortals, 8, True),
-            "download from origins that die": (self.download_from_mortals, 4, True),
+            "requests a missing route": (self.ask_for_nothing, 1, False),
+            "sends plain HTTP to TLS": (self.speak_plainly, 1, False),
+            "GET from killed origins": (self.get_from_mortals, 12, True),
+            "POST to killed origins": (self.post_to_mortals, 8, True),
+            "download from killed origins": (self.download_from_mortals, 4, True),
         }
 
     def started(self):
-        """All clients, as tasks that run until they are stopped."""
+        """All clients, as tasks that run until `stopping` is set."""
         return [
             asyncio.create_task(self.go_on(kind, exchange, has_secure and number % 2 == 1))
             for kind, (exchange, count, has_secure) in self.kinds().items()
@@ -148,7 +148,7 @@ class Clients:
                 await asyncio.wait_for(self.stopping.wait(), random.uniform(*PAUSE_S))
 
     async def once(self, kind, exchange, is_secure):
-        """One exchange of this kind, or several of one outcome, and their place in the books."""
+        """Makes one exchange of this kind, or several with the same outcome, and adds them to the ledger."""
         try:
             async with self.connected(is_secure) as connection:
                 outcome = await asyncio.wait_for(exchange(connection), EXCHANGE_WITHIN_S)
@@ -170,7 +170,7 @@ class Clients:
     async def connect(self, is_secure):
         client = socket.socket()
         client.setblocking(False)
-        # Small, so that who does not read is noticed.
+        # Small, so that a client that does not read blocks the gateway soon.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -181,7 +181,7 @@ class Clients:
         tls = {"ssl": self.context, "server_hostname": "localhost"} if is_secure else {}
         return Connection(*await asyncio.open_connection(sock=client, limit=64 << 10, **tls))
 
-    # Exchanges that must go well.
+    # Exchanges that must succeed.
 
     async def kept(self, connection):
         """Several exchanges over one connection."""
@@ -189,7 +189,7 @@ class Clients:
             await connection.ask("GET", "/odd/bytes/100")
             answer = await connection.answer()
             expect(answer, await answer.checksum(), checksum(pattern(100)))
-            # As workers say that are too many after a reload.
+            # After a reload with fewer workers, ending workers close their connections.
             if answer.fields.get("connection") == "close":
                 break
             await asyncio.sleep(0.01)
@@ -222,16 +222,16 @@ class Clients:
         return ledger.ANSWERED
 
     async def tunnel(self, connection):
-        """Bytes there and back for a while, through whatever changes meanwhile."""
+        """Exchanges bytes in both directions for a while, during changes of the gateway."""
         await connection.ask("GET", "/odd/echo/0", ["Connection: Upgrade", "Upgrade: echo"])
         answer = await connection.answer()
         if answer.status != 101:
-            raise Unexpected(f"{answer.status} {answer.cause()} in place of 101")
+            raise Unexpected(f"{answer.status} {answer.cause()} instead of 101")
         for _ in range(random.randint(5, 80)):
             data = random.randbytes(random.randint(1, 8 << 10))
             await connection.send(data)
             if await connection.reader.readexactly(len(data)) != data:
-                raise Unexpected("the tunnel says something else than it was told")
+                raise Unexpected("the tunnel returned other bytes than were sent")
             await asyncio.sleep(0.1)
             if self.stopping.is_set():
                 break
@@ -248,7 +248,7 @@ class Clients:
         return ledger.ANSWERED
 
     async def send_slowly(self, connection):
-        """A head and a body by single bytes."""
+        """Sends request headers and body byte by byte."""
         for byte in b"POST /odd/take/0 HTTP/1.1\r\nHost: soak.test\r\nContent-Length: 20\r\n\r\n" + b"x" * 20:
             await connection.send(bytes([byte]))
             await asyncio.sleep(0.01)
@@ -256,7 +256,7 @@ class Clients:
         expect(answer, await answer.text(), checksum([b"x" * 20]))
         return ledger.ANSWERED
 
-    # Exchanges that the client itself breaks off, or lets run out of time.
+    # Exchanges that the client aborts or lets time out.
 
     async def leave_in_head(self, connection):
         await connection.send(b"GET /odd/bytes/1 HTTP/1.1\r\nHost: so")
@@ -284,37 +284,37 @@ class Clients:
             await answer.checksum()
         except (ConnectionError, EOFError):
             return ledger.STOPPED_READING
-        raise Unexpected("all of an answer came, of which nothing was read for long")
+        raise Unexpected("the whole response arrived although the client had stopped reading")
 
     async def stall_in_head(self, connection):
         await connection.send(b"GET /odd/bytes/1 HTTP/1.1\r\nHo")
-        return await self.told(connection, 408, "head_timeout", ledger.STALLED_IN_HEAD)
+        return await self.expect_rejection(connection, 408, "head_timeout", ledger.STALLED_IN_HEAD)
 
     async def stall_in_body(self, connection):
         await connection.ask("POST", "/odd/take/0", ["Content-Length: 1000"])
         await connection.send(b"x" * 10)
-        return await self.told(connection, 408, "body_timeout", ledger.STALLED_IN_BODY)
+        return await self.expect_rejection(connection, 408, "body_timeout", ledger.STALLED_IN_BODY)
 
     async def ask_for_nothing(self, connection):
         await connection.ask("GET", "/nowhere")
-        return await self.told(connection, 404, "no_route", ledger.NO_ROUTE)
+        return await self.expect_rejection(connection, 404, "no_route", ledger.NO_ROUTE)
 
     async def speak_plainly(self, _):
-        """To the listener that speaks TLS; the connection that was made for it is left alone."""
+        """Sends plain HTTP to the TLS listener over its own connection; the given connection is not used."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.ports[True])
         connection = Connection(reader, writer)
         try:
             await connection.ask("GET", "/")
-            return await self.told(connection, 400, "not_tls", ledger.PLAIN_TO_TLS)
+            return await self.expect_rejection(connection, 400, "not_tls", ledger.PLAIN_TO_TLS)
         finally:
             writer.close()
 
-    async def told(self, connection, status, cause, outcome):
-        """What the gateway answers by itself."""
+    async def expect_rejection(self, connection, status, cause, outcome):
+        """Checks a response of the gateway itself: status and cause."""
         answer = await connection.answer()
         await answer.text()
         if (answer.status, answer.cause()) != (status, cause):
-            raise Unexpected(f"{answer.status} {answer.cause()} in place of {status} {cause}")
+            raise Unexpected(f"{answer.status} {answer.cause()} instead of {status} {cause}")
         return outcome
 
     # Exchanges with origins that are killed.
@@ -348,8 +348,8 @@ class Clients:
 
 
 def expect(answer, found, wanted):
-    """Holds an answer to what it must be."""
+    """Checks that a response has status 200 and the expected body."""
     if answer.status != 200:
-        raise Unexpected(f"{answer.status} {answer.cause()} in place of 200")
+        raise Unexpected(f"{answer.status} {answer.cause()} instead of 200")
     if found != wanted:
-        raise Unexpected(f"the body is {found}, where {wanted} was wanted")
+        raise Unexpected(f"the body is {found}, expected {wanted}")

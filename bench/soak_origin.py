@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""An origin for odd clients, to be killed and started again: `soak_origin.py ADDRESS PORT`.
+"""An origin for unusual clients that can be killed and restarted: `soak_origin.py ADDRESS PORT`.
 
-The last two words of a path say what is wanted: `bytes/N` a body of so many bytes, `paced/N` the same a little at a
-time, `wait/MS` an answer after a while. A body that is sent is answered by its length and checksum. `Upgrade: echo`
-becomes a connection that echoes what it receives.
+The last two segments of a path select the response: `bytes/N` is a body of N bytes, `paced/N` the same body in small
+pieces, `wait/MS` a delayed response. The response to a request body is its length and checksum. `Upgrade: echo`
+switches to a connection that echoes received bytes.
 """
 
 import sys
@@ -31,19 +31,19 @@ def checksum(blocks):
 
 
 def head(length):
-    """The head of an answer with a body of this length."""
+    """Status line and headers of a response with a body of this length."""
     return f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
 class Truncated(Exception):
-    """The body broke off."""
+    """The request body is incomplete."""
 
 
 class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
-    # Large bodies leave in pieces, of which none is to wait for an acknowledgement.
+    # Large bodies are sent in pieces, which must not wait for acknowledgements.
     disable_nagle_algorithm = True
 
     def do_GET(self):
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
     do_PUT = do_POST
 
     def answer(self, body):
-        # In one write: who is killed has answered whole, or not at all.
+        # A single write, so that a killed origin has sent the whole response or nothing.
         self.wfile.write(head(len(body)) + body)
 
     def body(self):
@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each connection."""
+    """A thread per connection."""
 
     daemon_threads = True
     request_queue_size = 1024

@@ -1,4 +1,4 @@
-"""What a soak runs: origins that die and come back, a gateway whose configuration, certificates and workers change."""
+"""The programs of a soak: origins that are killed and restarted, and a gateway whose configuration changes."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from pathlib import Path
 from processes import Failed
 from servers import certify, fetched, free_port
 
-# Apart from the address that clients connect from, so that none of them takes a port while nobody listens there.
+# Different from the clients' address, so that no client takes the port of a killed origin.
 ORIGIN_ADDRESS, FURTHER_ADDRESS = "127.0.0.2", "127.0.0.3"
 ORIGIN_PROGRAM = Path(__file__).with_name("soak_origin.py")
-# Short, so that clients who fall silent are met often.
+# Short, so that many clients reach this timeout.
 SILENCE_S = 6
 WITHIN_S = 30
 REST_LOOKS, REST_LOOK_S = 20, 0.15
 CERTIFICATES = 4
-# Lines of the gateway that belong to what is done to it.
+# Expected log lines of the gateway: beginnings and parts.
 WANTED_LINES = ("listening on ", "admin on ", "ready", "reloaded ", "files reloaded: ", "access log reopened")
 WANTED_PARTS = (
     "unknown field `nonsense`", "  help: ", "the previous configuration stays active",
@@ -32,7 +32,7 @@ WANTED_PARTS = (
 
 
 class Origin:
-    """An origin that can be killed and comes back at the same address: one of weir's, or `soak_origin.py`."""
+    """An origin that can be killed and restarted at the same address: `weir origin` or `soak_origin.py`."""
 
     def __init__(self, site, name, is_odd):
         self.site, self.name, self.is_odd = site, name, is_odd
@@ -59,7 +59,7 @@ class Origin:
 
 
 class Shape:
-    """What changes about the configuration."""
+    """The parts of the configuration that change."""
 
     def __init__(self, workers=2, churning=(0, 1, 2), odd=(0, 1), has_further_listener=False, mark=0):
         self.workers, self.churning, self.odd = workers, churning, odd
@@ -67,7 +67,7 @@ class Shape:
 
 
 class AccessLog:
-    """Counts the lines of a log that is renamed again and again, by status and cause."""
+    """Counts the lines of a log by status and cause, while the log is renamed repeatedly."""
 
     def __init__(self, path):
         self.path = path
@@ -76,13 +76,13 @@ class AccessLog:
         self.rest = [b""]
 
     def read(self):
-        """Takes in what was written meanwhile, to the files that may still be written to."""
+        """Reads new lines of the files that the gateway may still write."""
         for number, file in enumerate(self.files):
             *whole, self.rest[number] = (self.rest[number] + file.read()).split(b"\n")
             self.lines.update(whole)
 
     def renamed(self):
-        """A new file is there. The former one may get some last lines; the one before has had them."""
+        """Opens the new file after a rename. The previous file may still get lines; the one before it is complete."""
         self.read()
         if len(self.files) > 1:
             self.end(0)
@@ -91,14 +91,14 @@ class AccessLog:
 
     def end(self, number):
         if self.rest.pop(number):
-            raise Failed(f"the access log ends in the middle of a line: {self.rest}")
+            raise Failed(f"the access log ends in the middle of a line; other rests: {self.rest}")
         self.files.pop(number).close()
 
     def count(self):
         return self.lines.total()
 
     def causes(self):
-        """Lines by their cause."""
+        """Number of lines by cause."""
         made = Counter()
         for line, count in self.lines.items():
             cause = line.decode().split(" ")[-1]
@@ -107,7 +107,7 @@ class AccessLog:
 
 
 class Site:
-    """Everything that runs beside the clients."""
+    """The gateway and its origins."""
 
     def __init__(self, processes, binaries, work):
         self.processes, self.binaries, self.work = processes, binaries, work
@@ -116,7 +116,7 @@ class Site:
         self.odd = [Origin(self, f"odd-{number}", True) for number in range(2)]
         self.mortal = [Origin(self, f"mortal-{number}", True) for number in range(2)]
         self.ports = {name: free_port() for name in ("plain", "tls", "further", "admin")}
-        # What is watched stands apart from what is written all the time.
+        # The watched folder must not contain the logs, which change all the time.
         self.folder, logs = work / "etc", work / "logs"
         for folder in (self.folder, logs):
             folder.mkdir()
@@ -143,7 +143,7 @@ class Site:
         self.access_log = AccessLog(self.log_path)
 
     def configuration(self, shape):
-        """The whole of it, in this shape."""
+        """The whole configuration in this shape."""
         live = {"certificate": str(self.live / "certificate.pem"), "key": str(self.live / "key.pem")}
         listeners = [
             {"address": f"127.0.0.1:{self.ports['plain']}", "name": "plain"},
@@ -157,7 +157,7 @@ class Site:
             "listeners": listeners,
             "workers": shape.workers,
             "drain": {"delay": "0s"},
-            # Who sends or reads slowly goes on; who falls silent does not.
+            # These timeouts affect silent clients, but not slow ones.
             "timeouts": {
                 "head": f"{SILENCE_S}s", "body": f"{SILENCE_S}s", "write": f"{SILENCE_S}s", "idle": "1h", "upstream_idle": "3s",
             },
@@ -186,19 +186,19 @@ class Site:
         }
 
     def write(self, configuration):
-        """Puts a file in place of the former one, whole."""
+        """Replaces the file atomically."""
         following = self.file.with_suffix(".next")
         following.write_text(json.dumps(configuration))
         following.rename(self.file)
 
     def link(self, folder):
-        """Puts a certificate and its key in place of the former ones, both at once."""
+        """Replaces certificate and key atomically, through a link."""
         following = self.folder / "following"
         following.symlink_to(folder)
         following.rename(self.live)
 
     async def said(self, *starts):
-        """Waits for the gateway's next line that begins like one of these."""
+        """Waits for the gateway's next line that contains one of these texts."""
 
         def has_come():
             with open(self.messages, "rb") as file:
@@ -211,7 +211,7 @@ class Site:
                         return True
             return False
 
-        await until(has_come, f"the gateway never said `{starts[0]}`", self)
+        await until(has_come, f"the gateway did not log `{starts[0]}`", self)
 
     def signal(self, number):
         os.kill(self.process.pid, number)
@@ -221,7 +221,7 @@ class Site:
         return json.loads(fetched(self.ports["admin"], "/stats")[1])
 
     def der(self, folder):
-        """The certificate in a folder, as TLS shows it."""
+        """The certificate of a folder in DER, as in TLS."""
         return ssl.PEM_cert_to_DER_cert((folder / "certificate.pem").read_text())
 
     def threads_and_descriptors(self):
@@ -229,22 +229,22 @@ class Site:
         return len(os.listdir(process / "task")), len(os.listdir(process / "fd"))
 
     async def rest(self):
-        """Waits until no client and no upstream has a connection; threads and descriptors then."""
+        """Waits until no connection of clients and upstreams is open. Returns (threads, descriptors)."""
 
         def is_at_rest():
             stats = self.stats()
             return not stats["connections"]["open"] and not any(stats["upstream"]["open"].values())
 
-        await until(is_at_rest, "connections stay open, although nobody has one", self)
+        await until(is_at_rest, "connections stay open without clients", self)
         seen = []
-        # Workers that are too many end a moment later, and checks of origins have connections now and then.
+        # The minimum of several samples: surplus workers end a moment later, and health checks open connections.
         for _ in range(REST_LOOKS):
             await asyncio.sleep(REST_LOOK_S)
             seen.append(self.threads_and_descriptors())
         return tuple(map(min, zip(*seen)))
 
     def strange_lines(self):
-        """What the gateway said that does not belong to what was done to it."""
+        """Unexpected log lines of the gateway."""
         return [
             line
             for line in self.messages.read_text(errors="replace").splitlines()
@@ -257,11 +257,11 @@ def addresses(origins):
 
 
 async def until(condition, otherwise, site=None):
-    """Waits until something holds, at most so long as it never takes."""
+    """Waits until `condition` holds; raises `Failed` with `otherwise` after a generous timeout."""
     deadline = time.monotonic() + WITHIN_S
     while not condition():
         has_ended = site and site.process and site.process.poll() is not None
         if has_ended or time.monotonic() > deadline:
             said = site.messages.read_text(errors="replace")[-2000:] if site else ""
-            raise Failed(f"{otherwise}{'; it has ended' if has_ended else ''}\n{said}")
+            raise Failed(f"{otherwise}{'; the gateway has ended' if has_ended else ''}\n{said}")
         await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What measurements are made with: the programs and where they are, the machine, and how a tool ends."""
+"""The environment of measurements: paths of programs, the machine, and exit codes of tools."""
 
 import os
 import platform
@@ -15,15 +15,15 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILT = ROOT / "target/release"
 PEERS = Path(os.environ.get("WEIR_PEERS") or ROOT / "target/peers")
 OURS = ("weir", "weir-gateway")
-# Of our own, what is built for measurements alone.
+# Programs of weir that exist only for measurements.
 EXAMPLES = {"changes": "weir-dataplane"}
-# What `make peers` does not fetch.
+# Peers that `make peers` does not fetch.
 SLOW_PEERS = ("hey", "oha", "k6", "locust")
 VERSION_ARGUMENTS = {"nginx": "-v", "haproxy": "-v", "wrk": "-v", "k6": "version"}
 
 
 def find_binaries(bin_dir, names):
-    """Our own from the build, the peers from target/peers or PATH; the paths of all."""
+    """Paths of programs: weir's own from the build, peers from target/peers or PATH."""
     return {name: find_binary(bin_dir, name) for name in names}
 
 
@@ -43,20 +43,20 @@ def find_binary(bin_dir, name):
 
 
 def environment(binaries):
-    """The machine and the versions of all, as two lines."""
+    """The machine and the versions of all programs, as two lines."""
     cpu = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     versions = "; ".join(version_of(path, name) for name, path in binaries.items() if name not in EXAMPLES)
     return f"Linux {platform.release()}, {cpu[1] if cpu else platform.machine()}, {os.cpu_count()} CPUs.\n{versions}.\n"
 
 
 def version_of(path, name):
-    """Name and version; from the list that `make peers` writes where the program does not say."""
+    """Name and version. hey prints no version, so it comes from the list that `make peers` writes."""
     if name == "hey":
         return packaged_version(name)
     command = [path, VERSION_ARGUMENTS.get(name, "--version")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     first = (done.stdout + done.stderr).strip().splitlines()[0].strip()
-    # Envoy begins with its path, nginx with its name twice, Locust ends with its path.
+    # Envoy's line starts with its path, nginx's with its name twice, and Locust's ends with its path.
     first = re.sub(r"^nginx version: nginx/", "nginx ", re.sub(r"^.*version: [0-9a-f]+/", "envoy ", first))
     return re.split(r" Copyright| - https| \d{4}/|/Clean| from /| \(go", first)[0].replace(" version", "")
 
@@ -74,8 +74,8 @@ def stop(*_):
 
 
 def run_main(main, name):
-    """Runs a tool's `main`: its exit code; 3 where the environment can't, 130 after Ctrl-C."""
-    # Set for Ctrl-C too: a shell starts its background jobs with that ignored.
+    """Runs a tool's `main` and exits with its code; 3 if the environment prevents it, 130 after Ctrl-C."""
+    # SIGINT is set explicitly, because shells start background jobs with SIGINT ignored.
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     try:

@@ -1,4 +1,4 @@
-"""Who is called closest, and how errors are shown."""
+"""The closest tools, and the output of errors."""
 
 import unittest
 
@@ -12,7 +12,7 @@ from reporters import QUANTILES, Case
 
 
 def finding(tool, error, given_s=0.005, sent=15_000, share=0.0):
-    """A tool whose quantiles are all off by the same share."""
+    """A tool whose quantiles all have the same relative error."""
     stats = {"delays": {f"{name}_ns": given_s * 1e9 for name in QUANTILES}, "requests": sent}
     return Finding(tool, {name: given_s * (1 + error) for name in QUANTILES}, stats, share)
 
@@ -27,34 +27,34 @@ class Closest(unittest.TestCase):
     def check(self, expected, *findings):
         self.assertEqual(accuracy_page.closest(compared(*findings)), expected)
 
-    def test_the_smallest_worst_error(self):
+    def test_the_tool_with_the_smallest_worst_error_is_closest(self):
         self.check(["oha"], finding("weir", 0.02), finding("oha", -0.01))
         self.check(["weir"], finding("weir", -0.001), finding("oha", 0.02))
 
-    def test_a_thousandth_is_level(self):
+    def test_errors_within_a_thousandth_are_level(self):
         self.check(["weir", "oha"], finding("weir", 0.0100), finding("oha", 0.0105))
 
-    def test_one_that_did_not_send_is_left_out(self):
+    def test_a_tool_that_sent_too_little_is_left_out(self):
         self.check(["weir"], finding("weir", 0.02), finding("k6", 0.001, sent=9_000))
 
-    def test_disturbed_runs_decide_nothing(self):
+    def test_runs_with_host_noise_decide_nothing(self):
         self.check([], finding("weir", 0.001, share=0.05), finding("oha", 0.02))
         self.check(["weir"], finding("weir", 0.02), finding("oha", 0.001, share=0.05))
 
-    def test_the_page_says_where_weir_is_not_closest(self):
+    def test_the_page_lists_cases_in_which_weir_is_not_closest(self):
         text = "\n".join(accuracy_page.summary([compared(finding("weir", 0.02), finding("oha", 0.01))]))
         self.assertIn("weir is not closest in 1 of 1 cases", text)
         self.assertIn("oha is off by 1.0 % at most, weir off by 2.0 %", text)
         text = "\n".join(accuracy_page.summary([compared(finding("weir", 0.01), finding("oha", 0.02))]))
         self.assertIn("closest, or level with the closest, in every one of 1 cases", text)
 
-    def test_the_committed_page_explains_its_method_as_the_generator_does(self):
+    def test_the_committed_page_has_the_generators_method(self):
         page = (surroundings.ROOT / "docs/accuracy.md").read_text()
         self.assertIn(f"\n\n{accuracy_page.METHOD}\n## Made with\n", page)
 
 
 class Truth(unittest.TestCase):
-    def test_under_stalls_a_waiting_tool_is_held_to_what_it_left_out(self):
+    def test_under_stalls_a_waiting_tool_is_compared_with_the_reference_run(self):
         comparison = Comparison(Case("HTTP/1.1", stalled(20, 100), 5_000, 3), 0.5)
         comparison.reference_s = dict.fromkeys(QUANTILES, 0.011)
         self.assertEqual(comparison.truth_s(finding("wrk", 0))["p90"], 0.011)

@@ -1,4 +1,4 @@
-"""What clients saw against what a gateway counted, from figures that are given."""
+"""Outcomes of clients compared with a gateway's counters, with given values."""
 
 import unittest
 
@@ -15,7 +15,7 @@ STATS = {
 
 
 def filled():
-    """Clients that saw what the gateway counted."""
+    """A ledger that agrees with the gateway's counters."""
     made = Ledger()
     made.add("kept", ledger.ANSWERED, 4)
     for outcome in (
@@ -27,21 +27,21 @@ def filled():
 
 
 class Books(unittest.TestCase):
-    def test_what_was_counted_by_both_is_equal(self):
+    def test_equal_counts_have_no_differences(self):
         self.assertEqual(ledger.differences(filled().expected(), ledger.counted(STATS)), [])
 
-    def test_one_request_more_or_less_is_told(self):
+    def test_one_additional_request_is_reported(self):
         made = filled()
         made.add("kept", ledger.ANSWERED)
-        told = ledger.differences(made.expected(), ledger.counted(STATS))
-        self.assertEqual(told, [("lines of the access log", 10, 9), ("requests", 10, 9), ("status 2xx", 6, 5)])
+        found = ledger.differences(made.expected(), ledger.counted(STATS))
+        self.assertEqual(found, [("lines of the access log", 10, 9), ("requests", 10, 9), ("status 2xx", 6, 5)])
 
-    def test_an_error_that_no_client_saw_is_told(self):
+    def test_an_error_that_no_client_saw_is_reported(self):
         errors = {**STATS["errors"], "upstream_stalled": 1}
-        told = ledger.differences(filled().expected(), ledger.counted({**STATS, "errors": errors}))
-        self.assertEqual(told, [("error upstream_stalled", 0, 1)])
+        found = ledger.differences(filled().expected(), ledger.counted({**STATS, "errors": errors}))
+        self.assertEqual(found, [("error upstream_stalled", 0, 1)])
 
-    def test_a_failure_counts_and_says_why(self):
+    def test_failures_are_counted_and_the_first_are_described(self):
         made = filled()
         self.assertEqual((made.failed(), made.legitimate("odd"), made.legitimate("kept")), (0, 1, 0))
         for _ in range(Ledger.SAID_MAX + 1):
@@ -49,7 +49,7 @@ class Books(unittest.TestCase):
         self.assertEqual((made.failed(), len(made.said), made.said[0]), (Ledger.SAID_MAX + 1, Ledger.SAID_MAX, "kept: reset"))
         self.assertEqual(made.exchanges(), 10 + Ledger.SAID_MAX + 1)
 
-    def test_all_that_is_legitimate_has_an_effect(self):
+    def test_every_expected_failure_has_an_effect(self):
         self.assertLessEqual(set(ledger.LEGITIMATE), set(ledger.EFFECTS))
         self.assertNotIn(ledger.FAILED, ledger.EFFECTS)
 

@@ -1,4 +1,4 @@
-"""The configurations that prices are measured with, and how differences are printed."""
+"""Configurations of the measurements of prices, and the output of differences."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ from prices import NOTHING, Priced
 
 
 def measured(values):
-    """A comparison whose candidates have these values, a round each."""
+    """A comparison whose candidates have these values, one per round."""
     turns = {name: iter(of_name) for name, of_name in values.items()}
 
     def candidate(name):
@@ -28,13 +28,13 @@ class Prices(unittest.TestCase):
         hosts = [prices.host_of(name) for name in names]
         self.assertEqual((len(set(hosts)), {len(host) for host in hosts}), (len(names), {8}))
 
-    def test_backends_have_the_endpoints_that_they_want(self):
+    def test_backends_get_the_required_endpoints(self):
         three = prices.backend_of("three endpoints, weights", [1, 2, 3])
         self.assertEqual([(each["address"], each["weight"]) for each in three["endpoints"]][-1], ("127.0.0.1:3", 1))
         one = prices.backend_of("ejection", [1, 2, 3])
         self.assertEqual((len(one["endpoints"]), one["ejection"]), (1, {}))
 
-    def test_a_setting_stands_alone_in_its_process(self):
+    def test_each_process_has_only_one_setting(self):
         bare = prices.configuration_of(prices.SETTINGS[NOTHING], 1, 2)
         for name, setting in prices.SETTINGS.items():
             made = prices.configuration_of(setting, 1, 2)

@@ -1,4 +1,4 @@
-"""The access log of a soak, whose file is renamed under it, and the shapes of its configuration."""
+"""The access log of a soak during renames, and the shapes of the configuration."""
 
 import json
 import tempfile
@@ -30,7 +30,7 @@ class Lines(unittest.TestCase):
         self.path.touch()
         return former
 
-    def test_lines_are_counted_once_whole_by_their_cause(self):
+    def test_complete_lines_are_counted_once_by_cause(self):
         self.append("200 -\n200 -\n502 upstream_clo")
         self.log.read()
         self.assertEqual(self.log.count(), 2)
@@ -39,7 +39,7 @@ class Lines(unittest.TestCase):
         self.log.read()
         self.assertEqual(self.log.causes(), {"-": 2, "upstream_closed": 1, "client_closed": 1})
 
-    def test_what_still_comes_to_a_renamed_file_counts(self):
+    def test_late_lines_in_a_renamed_file_are_counted(self):
         self.append("200 -\n")
         former = self.rename(1)
         self.log.renamed()
@@ -54,7 +54,7 @@ class Lines(unittest.TestCase):
         self.log.read()
         self.assertEqual((self.log.count(), len(self.log.files)), (5, 2))
 
-    def test_a_line_that_breaks_off_is_told(self):
+    def test_an_incomplete_last_line_is_reported(self):
         self.append("200")
         self.rename(1)
         self.log.renamed()

@@ -1,4 +1,4 @@
-"""The closed forms against figures worked out by hand and against samples drawn with a fixed seed."""
+"""Compares closed forms with manual calculations, and with samples that use a fixed seed."""
 
 import math
 import random
@@ -17,16 +17,16 @@ class Quantiles(unittest.TestCase):
         for p, value_s in expected.items():
             self.assertAlmostEqual(distribution.quantile(p), value_s, places=6, msg=f"{p}")
 
-    def test_by_hand(self):
+    def test_quantiles_agree_with_manual_calculations(self):
         self.check(theory.Constant(0.005), {0.5: 0.005, 0.99: 0.005})
         self.check(theory.Exponential(0.005), {0.5: 0.003466, 0.9: 0.011513, 0.99: 0.023026})
         self.check(theory.Lognormal(0.005, 0.5), {0.5: 0.005, 0.9: 0.009490, 0.99: 0.016000})
         self.check(theory.Bimodal(0.001, 0.02, 0.05), {0.5: 0.001, 0.95: 0.001, 0.951: 0.02, 0.99: 0.02})
         self.check(theory.Stalled(0.001, 0.2, 1.0), {0.5: 0.001, 0.8: 0.001, 0.9: 0.101, 0.99: 0.191})
-        # Half used, so the mean response is twice the service.
+        # The utilisation is 50 %, so the mean response time is twice the service time.
         self.check(theory.SingleServer(500, 0.001), {0.5: 0.001386, 0.99: 0.009210})
 
-    def test_means(self):
+    def test_means_agree_with_manual_calculations(self):
         self.assertAlmostEqual(theory.Lognormal(0.005, 0.5).mean_s, 0.005 * math.exp(0.125))
         self.assertAlmostEqual(theory.Bimodal(0.001, 0.02, 0.1).mean_s, 0.0029)
         self.assertAlmostEqual(theory.Stalled(0.001, 0.2, 1.0).mean_s, 0.021)
@@ -35,13 +35,13 @@ class Quantiles(unittest.TestCase):
 
 class SamplingErrors(unittest.TestCase):
     def check_samples(self, distribution, draw):
-        """Quantiles of 20,000 draws lie in the bounds, and twice as far away they don't."""
+        """Checks that quantiles of 20,000 draws are within the bounds."""
         for p in (0.5, 0.9, 0.99):
             low_s, high_s = theory.sampling_bounds(distribution, p, 20_000)
             value_s = sampled(draw, 20_000, p)
             self.assertTrue(low_s <= value_s <= high_s, f"{p}: {value_s} is not in {low_s}..{high_s}")
 
-    def test_draws_lie_in_the_bounds(self):
+    def test_quantiles_of_samples_are_within_the_bounds(self):
         rng = random.Random(3)
         self.check_samples(theory.Exponential(0.005), lambda: rng.expovariate(200))
         self.check_samples(theory.Lognormal(0.005, 0.5), lambda: rng.lognormvariate(math.log(0.005), 0.5))
@@ -53,17 +53,17 @@ class SamplingErrors(unittest.TestCase):
 
         self.check_samples(theory.Stalled(0.001, 0.2, 1.0), stalled)
 
-    def test_the_formula_for_the_median_of_an_exponential(self):
+    def test_the_standard_error_of_an_exponential_median(self):
         # f(median) = rate / 2, so the error is mean / sqrt(n).
         error_s = theory.standard_error_s(theory.Exponential(0.01), 0.5, 10_000)
         self.assertAlmostEqual(error_s, 0.0001)
 
-    def test_alike_neighbours_widen_a_queue(self):
+    def test_correlation_increases_the_standard_error_of_a_queue(self):
         queue = theory.SingleServer(500, 0.001)
         independent_s = theory.standard_error_s(queue.response, 0.9, 2_000)
         self.assertGreater(queue.standard_error_s(0.9, 2_000), 1.5 * independent_s)
 
-    def test_agreement(self):
+    def test_agreement_with_theory_has_a_tolerance(self):
         def check(measured_s, distribution, expected):
             self.assertEqual(theory.agrees_with_theory(measured_s, distribution, 0.99, 10_000), expected)
 

@@ -1,7 +1,7 @@
-"""What theory says of the delays that an origin gives: quantiles, and how far a sample's may lie from them.
+"""Theory of an origin's delays: quantiles, and the sampling error of quantiles.
 
-Times are in seconds. A distribution has `quantile(p)`, and `density(x)` where it has one; where it jumps, the
-sampling error is taken in ranks.
+Times are in seconds. A distribution has `quantile(p)`, and `density(x)` if it is continuous. For discontinuous
+distributions the sampling error is computed in ranks.
 """
 
 import math
@@ -10,13 +10,13 @@ import statistics
 
 NORMAL = statistics.NormalDist()
 STANDARD_ERRORS = 3
-# `docs/method.md#accuracy` and the issue: what a measured quantile may be off without any sampling error.
+# `docs/method.md#accuracy`: allowed error of a measured quantile, in addition to the sampling error.
 TOLERANCE_SHARE = 0.02
 TOLERANCE_S = 150e-6
 
 
 class Constant:
-    """Always the same."""
+    """A constant delay."""
 
     def __init__(self, delay_s):
         self.delay_s = self.mean_s = delay_s
@@ -26,7 +26,7 @@ class Constant:
 
 
 class Exponential:
-    """Given by its mean; also the response time of an M/M/1 queue."""
+    """An exponential distribution with this mean; also the response time of an M/M/1 queue."""
 
     def __init__(self, mean_s):
         self.mean_s = mean_s
@@ -39,7 +39,7 @@ class Exponential:
 
 
 class Lognormal:
-    """Given by its median and the deviation of its logarithm."""
+    """A lognormal distribution with this median and this standard deviation of the logarithm."""
 
     def __init__(self, median_s, sigma):
         self.median_s, self.sigma = median_s, sigma
@@ -53,7 +53,7 @@ class Lognormal:
 
 
 class Bimodal:
-    """One of two values; the second with its share."""
+    """One of two values. `share` is the probability of the second."""
 
     def __init__(self, first_s, second_s, share):
         self.first_s, self.second_s, self.share = first_s, second_s, share
@@ -64,10 +64,10 @@ class Bimodal:
 
 
 class Stalled:
-    """A constant delay, and an answer that is due in the first `stall_s` of each period goes out at its end.
+    """A constant delay with stalls: a response that is due in the first `stall_s` of a period is sent at their end.
 
-    An arrival at any time of the period alike finds a stall with the share of the stall in the period, and then
-    waits for what is left of it, which is uniform.
+    Arrivals are uniform over the period. The probability of a stall is its share of the period, and the remaining
+    stall time is uniform.
     """
 
     def __init__(self, delay_s, stall_s, period_s):
@@ -79,9 +79,9 @@ class Stalled:
         return self.delay_s + max(0.0, p - free) * self.period_s
 
     def cycle_s(self):
-        """The mean time that a request takes whose sender sends the next only when it is answered.
+        """The mean response time for a sender that sends the next request after the response.
 
-        In each period such a sender is held up once and fills what is left of it with undisturbed requests.
+        In each period such a sender is stalled once, and fills the rest of the period with requests without stall.
         """
         undisturbed = (self.period_s - self.stall_s) / self.delay_s
         return self.period_s / max(1.0, undisturbed)
@@ -102,10 +102,9 @@ class SingleServer:
         return self.response.quantile(p)
 
     def standard_error_s(self, p, count):
-        """The deviation of the quantile over simulated runs of the same length.
+        """The standard deviation of the quantile over simulated runs of the same length.
 
-        Response times that follow each other are alike, so the formula for independent samples would promise
-        too much.
+        Successive response times are correlated, so the formula for independent samples gives too small an error.
         """
         if (p, count) not in self.errors_s:
             rng = random.Random(count)
@@ -116,7 +115,7 @@ class SingleServer:
         return self.errors_s[(p, count)]
 
     def simulated(self, rng, count):
-        """The sorted response times of one run, by Lindley's recursion, from an empty queue."""
+        """Sorted response times of one run that starts with an empty queue, by Lindley's recursion."""
         wait_s, responses = 0.0, []
         for _ in range(count):
             service_s = rng.expovariate(1 / self.service_s)
@@ -131,14 +130,14 @@ def rank_of(p, count):
 
 
 def standard_error_s(distribution, p, count):
-    """The standard error of the quantile of `count` independent samples, from the density there."""
+    """The standard error of a quantile of `count` independent samples, from the density at the quantile."""
     if hasattr(distribution, "standard_error_s"):
         return distribution.standard_error_s(p, count)
     return math.sqrt(p * (1 - p) / count) / distribution.density(distribution.quantile(p))
 
 
 def sampling_bounds(distribution, p, count):
-    """Between what the quantile of a sample lies, three standard errors wide on each side."""
+    """(Lower bound, upper bound) of a sample's quantile: three standard errors on each side."""
     if hasattr(distribution, "density") or hasattr(distribution, "standard_error_s"):
         middle = distribution.quantile(p)
         wide = STANDARD_ERRORS * standard_error_s(distribution, p, count)
@@ -148,12 +147,12 @@ def sampling_bounds(distribution, p, count):
 
 
 def tolerance_s(truth_s):
-    """What a measured quantile may be off."""
+    """The allowed error of a measured quantile."""
     return max(TOLERANCE_SHARE * truth_s, TOLERANCE_S)
 
 
 def agrees_with_theory(measured_s, distribution, p, count):
-    """Whether a measured quantile is what theory allows for so many samples."""
+    """Whether a measured quantile agrees with theory for this number of samples."""
     low_s, high_s = sampling_bounds(distribution, p, count)
     allowed_s = tolerance_s(distribution.quantile(p))
     return low_s - allowed_s <= measured_s <= high_s + allowed_s

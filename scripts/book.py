@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The book's own part: a preprocessor for mdBook, and `--check FOLDER` for the pages that it built.
+"""A preprocessor for mdBook, and `--check FOLDER` for the pages that mdBook has built.
 
-The book holds docs/ only. As a preprocessor this shows ARCHITECTURE.md and CHANGELOG.md as pages of the book, points
-links at them, and turns other links that leave docs/ into plain text.
+The book contains only docs/. The preprocessor adds ARCHITECTURE.md and CHANGELOG.md as pages, adapts links to them, and
+turns other links that leave docs/ into plain text.
 """
 
 import functools
@@ -17,13 +17,13 @@ from urllib.parse import unquote
 import pages
 
 ROOT = Path(__file__).resolve().parent.parent
-# Pages of the book whose text is a page of the repository's root.
+# page of the book -> page of the repository's root with its text
 ROOT_PAGES = {"architecture.md": "ARCHITECTURE.md", "changelog.md": "CHANGELOG.md"}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def rewritten(text, source, page):
-    """The text of `source` with links that work in the book at `page`; both are paths from the repository's root."""
+    """The text of `source` with links that work in the book at `page`. Both are paths from the repository's root."""
     there, here = posixpath.dirname(source), posixpath.dirname(page)
 
     def replace(match):
@@ -40,7 +40,7 @@ def rewritten(text, source, page):
 
     lines = text.split("\n")
     for number, line in pages.split(text)[0]:
-        # Code stands aside: what looks like a link in it is none, and it may stand within a link.
+        # Code is masked: it may contain text that looks like a link, and a link may contain code.
         code = []
         masked = pages.CODE.sub(lambda span: code.append(span[0]) or f"\0{len(code) - 1}\0", line)
         masked = LINK.sub(replace, masked)
@@ -67,7 +67,7 @@ def preprocess(book):
 
 
 class Page(HTMLParser):
-    """Links, anchors and what a page loads."""
+    """Links, anchors and loaded resources of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -89,7 +89,7 @@ def built(path):
 
 
 def wrong_in(folder):
-    """Yields links of the built pages that lead nowhere, and what they would load from elsewhere."""
+    """Yields broken links of the built pages, and resources that they load from other sites."""
     for path in sorted(folder.rglob("*.html")):
         # print.html repeats all pages; 404.html and toc.html have links from another folder.
         if path.name in ("print.html", "404.html", "toc.html"):

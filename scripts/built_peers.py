@@ -1,44 +1,43 @@
-"""What no package holds: load tools built by their own language's tools, the readers of exports and the scanner
-of TLS, each below target/peers/NAME."""
+"""Builds peers that have no package, each below target/peers/NAME: load tools, readers of exports, a TLS scanner."""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-# Python with what reads weir's exports back.
+# Python packages that read weir's exports.
 READERS = {"pandas": "2.3.3", "pyarrow": "22.0.0", "hdrhistogram": "0.10.3"}
-TELL_READERS = f"""import importlib.metadata as installed, hdrh.histogram, pandas, pyarrow
+PRINT_READERS = f"""import importlib.metadata as installed, hdrh.histogram, pandas, pyarrow
 print("readers:", *(f"{{name}} {{installed.version(name)}}" for name in {list(READERS)}))"""
 
-TELL_SSLYZE = "import importlib.metadata as installed; print('sslyze', installed.version('sslyze'))"
+PRINT_SSLYZE = "import importlib.metadata as installed; print('sslyze', installed.version('sslyze'))"
 
-# name -> (version, what is needed to build it, arguments that print its version)
+# name -> (version, tool that builds it, arguments that print its version)
 BUILT = {
     "kube-apiserver": ("1.36.3", "go", ["--version"]),
     "prometheus-3": ("3.16.0", "go", ["--version"]),
     "oha": ("1.16.0", "cargo", ["--version"]),
     "k6": ("1.8.1", "go", ["version"]),
     "locust": ("2.47.0", "python3 with venv", ["--version"]),
-    "readers": (READERS["pandas"], "python3 with venv", ["-c", TELL_READERS]),
-    "sslyze": ("6.3.1", "python3 with venv", ["-c", TELL_SSLYZE]),
+    "readers": (READERS["pandas"], "python3 with venv", ["-c", PRINT_READERS]),
+    "sslyze": ("6.3.1", "python3 with venv", ["-c", PRINT_SSLYZE]),
 }
-# Those that live in a Python environment of their own.
+# name -> requirements of peers with their own Python environment
 IN_PYTHON = {
     "locust": [f"locust=={BUILT['locust'][0]}"],
     "readers": [f"{name}=={version}" for name, version in READERS.items()],
     "sslyze": [f"sslyze=={BUILT['sslyze'][0]}"],
 }
-# Those that take minutes of CPU time to build.
+# Peers whose build takes minutes of CPU time.
 COMPILED = ["kube-apiserver", "prometheus-3", "oha", "k6"]
-# Those of which the environment's Python is started.
+# Peers that are started as the Python of their environment.
 AS_PYTHON = ["readers", "sslyze"]
 
 
 def fetch(name, peers, run):
-    """Builds one tool into `peers/NAME`; gives the path of its executable below that folder.
+    """Builds one tool into `peers/NAME`. Returns the path of its executable below that folder.
 
-    `run` runs a command in an environment and raises where it fails.
+    `run` runs a command with additional environment variables, and raises if it fails.
     """
     version, needs, _ = BUILT[name]
     folder = peers / name
@@ -53,7 +52,7 @@ def fetch(name, peers, run):
         python = folder / "bin/python"
         run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *IN_PYTHON[name]])
     if name in AS_PYTHON:
-        # Python finds its environment by the folder that it is started from, so a link elsewhere will not do.
+        # Python finds its environment by the folder of its program, so a link in another folder does not work.
         wrapper = folder / "bin" / name
         wrapper.unlink(missing_ok=True)
         wrapper.write_text('#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" "$@"\n')
@@ -62,13 +61,13 @@ def fetch(name, peers, run):
 
 
 def need(program):
-    """Raises where the compiler is missing, with what to do."""
+    """Raises an error with a remedy if the compiler is missing."""
     if not shutil.which(program):
-        raise FileNotFoundError(f"{program} is not on PATH; install it, it builds this tool")
+        raise FileNotFoundError(f"{program} is not on PATH; install it to build this tool")
 
 
 def parts(name, peers):
-    """What the tool was made of, for the list of versions."""
+    """The packages of the tool with their versions, for versions.txt."""
     if (made_of := peers / name / "made_of.txt").exists():
         return made_of.read_text()
     if name not in IN_PYTHON:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`make check`: style of the workspace, then the unit tests of the crates that changed since the last landed commit.
+"""`make check`: checks the style of the workspace, then runs the unit tests of the changed crates.
 
-Changed is what differs from the branch's upstream, or from the last commit where there is no upstream. Crates on the
-command line are tested instead.
+A crate is changed if it differs from the branch's upstream, or from the last commit if there is no upstream. Crates on
+the command line are tested instead.
 """
 
 import json
@@ -28,7 +28,7 @@ def changed_crates():
 
 
 def unit_tests(crates):
-    """Builds the unit tests of the whole workspace, as `make test` does, and gives the executables of `crates`."""
+    """Builds the unit tests of the whole workspace, like `make test`. Yields (folder, executable) of `crates`."""
     command = ["cargo", "test", "--locked", "--workspace", "--features", "weir/services", "--lib", "--bins", "--no-run", "--message-format=json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -51,12 +51,12 @@ def step(name, command, cwd=ROOT):
 def main():
     crates = sys.argv[1:] or changed_crates()
     if unknown := [crate for crate in crates if not (ROOT / "crates" / crate / "Cargo.toml").exists()]:
-        sys.exit(f"check: no crate is named {', '.join(unknown)}; crates are the folders of crates/")
+        sys.exit(f"check: unknown crate: {', '.join(unknown)}; crates are the folders of crates/")
     good = step("fmt", ["cargo", "fmt", "--all", "--check"])
     good &= step("clippy", ["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--features", "weir/services", "--locked", "--", "-D", "warnings"])
     good &= step("tidy", ["scripts/tidy.py"])
     if not crates:
-        print("check: no crate changed; name one, as in `scripts/check.py weir-http`, to run its unit tests")
+        print("check: no crate changed; to run the unit tests of a crate: `scripts/check.py weir-http`")
     for folder, executable in unit_tests(crates) if crates else ():
         good &= step(f"unit tests of {folder.name}", [executable, "--quiet"], folder)
     return 0 if good else 1

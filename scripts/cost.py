@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """User instructions and system calls per request of weir-gateway and of the load generator.
 
-Callgrind counts instructions and strace counts system calls, each over two loads of different length. Their difference
-leaves out start and end. One connection makes the order of system calls the same each time.
+Callgrind counts instructions, and strace counts system calls, each over two loads of different length. The difference
+excludes start and shutdown. With one connection, the order of system calls is always the same.
 
-The programs are built for this: valgrind hides the vDSO, which rustix looks for unless it uses the C library.
+The programs are built separately: valgrind hides the vDSO, which rustix uses unless it is built on the C library.
 
-    scripts/cost.py                   of the work tree
-    scripts/cost.py --before COMMIT   also of COMMIT, and the ratio; exits with 1 if one grows by more than 1 %
+    scripts/cost.py                   measures the work tree
+    scripts/cost.py --before COMMIT   also measures COMMIT and prints ratios; exits with 1 if a value grows by over 1 %
 """
 
 import argparse
@@ -29,7 +29,7 @@ PATIENCE_S = 120
 
 
 def wait_for(port):
-    """Waits until something listens on `port`."""
+    """Waits until a program listens on `port`."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         with socket.socket() as client:
@@ -46,7 +46,7 @@ def free_port():
 
 
 def watched(tool, command, report):
-    """`command` under `tool`, which writes to `report`."""
+    """The command line that runs `command` under `tool` and writes `report`."""
     if tool == "callgrind":
         return ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={report}", *command]
     return ["strace", "-f", "-c", "-U", "name,calls", "-o", str(report), *command]
@@ -64,7 +64,7 @@ def load(weir, port, requests):
 
 
 def of_load(folder, tool, requests, scratch):
-    """What the load generator costs in all."""
+    """The total cost of the load generator."""
     weir, port, report = folder / "weir", free_port(), scratch / "load"
     origin = subprocess.Popen([weir, "origin", "--listen", f"127.0.0.1:{port}"], stdout=subprocess.DEVNULL)
     try:
@@ -78,7 +78,7 @@ def of_load(folder, tool, requests, scratch):
 
 
 def of_gateway(folder, tool, requests, scratch):
-    """What the gateway costs in all."""
+    """The total cost of the gateway."""
     weir, report = folder / "weir", scratch / "gateway"
     port, upstream = free_port(), free_port()
     config = scratch / "gateway.yaml"
@@ -93,10 +93,10 @@ def of_gateway(folder, tool, requests, scratch):
         command = watched(tool, [str(folder / "weir-gateway"), "--config", str(config)], report)
         gateway = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if not any(line == "ready\n" for line in gateway.stdout):
-            sys.exit("error: the gateway does not get ready")
+            sys.exit("error: the gateway does not become ready")
         subprocess.run(load(weir, port, requests), check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
     finally:
-        # strace passes no signal on: its child is the gateway.
+        # strace does not forward signals, so they go to its child, the gateway.
         if gateway:
             children = subprocess.run(["pgrep", "-P", str(gateway.pid)], capture_output=True, text=True).stdout.split()
             for pid in children if tool == "strace" else [str(gateway.pid)]:
@@ -123,9 +123,9 @@ def costs(folder):
 
 
 def built(sources, name):
-    """A folder with the programs of `sources`."""
+    """Builds the programs of `sources` into a folder and returns it."""
     print(f"building {name}", flush=True)
-    # Cargo takes the crates of another work tree for those of this one if their files are older than what it has built.
+    # Without this, cargo reuses the build of another work tree if the source files are older than that build.
     for fingerprint in (TARGET / "build" / "release" / ".fingerprint").glob("weir*"):
         shutil.rmtree(fingerprint)
     environment = {**os.environ, "RUSTFLAGS": "--cfg rustix_use_libc", "CARGO_TARGET_DIR": str(TARGET / "build")}
@@ -139,10 +139,10 @@ def built(sources, name):
 
 
 def built_at(commit):
-    """A folder with the programs of a commit."""
+    """Builds the programs of a commit into a folder and returns it."""
     sources = TARGET / "sources"
     remove = ["git", "worktree", "remove", "--force", sources]
-    # Left by a run that was killed.
+    # A killed run may have left it behind.
     subprocess.run(remove, cwd=ROOT, capture_output=True, check=False)
     subprocess.run(["git", "worktree", "add", "--quiet", "--force", "--detach", sources, commit], cwd=ROOT, check=True)
     try:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes what a release ships, in target/dist: `make dist`; `--check` checks it: `make dist-check`.
+"""Makes the files of a release in target/dist (`make dist`); `--check` checks them (`make dist-check`).
 
-Per target a tar.gz with static programs, man pages and completions, their debug information, a Debian package and a bill
-of materials per program; and SHA256SUMS. DIST_TARGETS="x86_64" makes one target only. Tools come into the user's cache.
+For each target: a tar.gz with static programs, man pages and completions; their debug information; and for each program
+a Debian package and a bill of materials. SHA256SUMS lists all files. DIST_TARGETS="x86_64" selects one target. Tools
+are stored in the user's cache.
 """
 
 import argparse
@@ -28,9 +29,9 @@ OUT = ROOT / "target/dist"
 PROGRAMS = ["weir", "weir-gateway"]
 TRIPLES = {"x86_64": "x86_64-unknown-linux-musl", "aarch64": "aarch64-unknown-linux-musl"}
 FEATURES = "weir/services"
-# shell -> how a program's script is named
+# shell -> file name of a program's script
 COMPLETIONS = {"bash": "{}.bash", "zsh": "_{}", "fish": "{}.fish", "powershell": "_{}.ps1"}
-# What archives hold beside the programs and what they print.
+# Other files of archives: source -> path in the archive
 DOCUMENTS = {"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md",
              "deploy/systemd/gateway.yaml": "examples/gateway.yaml",
              "deploy/systemd/weir-gateway.service": "examples/weir-gateway.service",
@@ -42,7 +43,7 @@ def progress(text):
 
 
 def run(*command, environment=None, **more):
-    """Runs a command, which prints what it does; its failure ends the program."""
+    """Runs a command with visible output. If it fails, this program exits."""
     done = subprocess.run([str(word) for word in command], cwd=ROOT, env={**os.environ, **(environment or {})}, check=False, **more)
     if done.returncode:
         sys.exit(f"error: `{' '.join(map(str, command))}` exits with {done.returncode}")
@@ -54,7 +55,7 @@ def version():
 
 
 def moment():
-    """The time that everything is dated with: SOURCE_DATE_EPOCH, else that of the last commit."""
+    """The date of all files: SOURCE_DATE_EPOCH, else the date of the last commit."""
     if named := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(named)
     done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -66,12 +67,12 @@ def cargo_target():
 
 
 def build(arch):
-    """Compiles both programs, and moves their debug information to files beside them."""
+    """Compiles both programs and moves their debug information to separate files."""
     began, triple = time.monotonic(), TRIPLES[arch]
     installed = run("rustup", "target", "list", "--installed", stdout=subprocess.PIPE, text=True).split() if shutil.which("rustup") else [triple]
     if triple not in installed:
         run("rustup", "target", "add", triple)
-    # Programs name no folder of the machine that built them.
+    # Programs must not contain paths of the build machine.
     cargo_home = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
     flags = os.environ.get("RUSTFLAGS", "")
     remapped = f"{flags} --remap-path-prefix={cargo_home}=/cargo --remap-path-prefix={ROOT}=/weir".strip()
@@ -93,7 +94,7 @@ def fresh(folder):
 
 
 def runs(arch):
-    """A prefix for commands with programs of the target: nothing, an emulator, or None if they cannot run."""
+    """The prefix of commands that run programs of the target: empty, an emulator, or None if they cannot run here."""
     for prefix in ([], [f"qemu-{arch}-static"]):
         try:
             if subprocess.run([*prefix, OUT / arch / "weir", "--version"], capture_output=True, check=False).returncode == 0:
@@ -104,7 +105,7 @@ def runs(arch):
 
 
 def print_pages(archs):
-    """Man pages and completions, which the programs print themselves."""
+    """Writes man pages and completions, which the programs print."""
     arch = next((arch for arch in archs if runs(arch) is not None), None)
     if arch is None:
         sys.exit(f"error: no program of {', '.join(archs)} runs here; install qemu-user-static, or add the target of this machine")
@@ -119,7 +120,7 @@ def print_pages(archs):
 
 
 def changelog(program):
-    """The changelog that Debian asks for. Releases are listed in CHANGELOG.md."""
+    """The changelog that a Debian package requires. CHANGELOG.md lists the releases."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(moment()))
     maintainer = tomllib.loads((ROOT / "crates" / program / "Cargo.toml").read_text())["package"]["metadata"]["deb"]["maintainer"]
     return f"{program} ({version()}-1) unstable; urgency=medium\n\n  * Release {version()}; see CHANGELOG.md.\n\n -- {maintainer}  {date}\n"
@@ -136,7 +137,7 @@ def debian_packages(arch):
 
 
 def archive(name, top, files):
-    """A tar.gz with the same bytes for the same content: `files` has a path below the folder `top` -> a file."""
+    """Writes a reproducible tar.gz. `files` maps paths below the folder `top` to source files."""
     with (OUT / name).open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=moment()) as packed:
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
             for path, source in sorted(files.items()):
@@ -210,7 +211,7 @@ def make(archs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--check", action="store_true", help="check what `make dist` made")
+    parser.add_argument("--check", action="store_true", help="check the files that `make dist` has made")
     arguments = parser.parse_args()
     archs = os.environ.get("DIST_TARGETS", " ".join(TRIPLES)).split()
     if not archs or set(archs) - set(TRIPLES):

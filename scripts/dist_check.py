@@ -1,4 +1,4 @@
-"""Checks what `make dist` made: programs, pages, bills of materials, Debian packages, images."""
+"""Checks the files of `make dist`: programs, pages, bills of materials, Debian packages, images."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def check(out, archs, version):
-    """Runs every check and prints its outcome; returns the exit code."""
+    """Runs every check and prints its outcome. Returns the exit code."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="weir-dist-") as folder:
         scratch = Path(folder)
@@ -63,7 +63,7 @@ def checksums(out):
         digest, name = line.split()
         with (out / name).open("rb") as opened:
             if hashlib.file_digest(opened, "sha256").hexdigest() != digest:
-                raise Wrong(f"{name} has another checksum than SHA256SUMS states")
+                raise Wrong(f"{name}: another checksum than in SHA256SUMS")
     return f"{len(lines)} files"
 
 
@@ -74,7 +74,7 @@ def unpacked(out, arch, version, scratch):
     wanted = [*(f"bin/{program}" for program in PROGRAMS), "man/man1/weir-run.1", "man/man1/weir-gateway-check.1",
               "completions/weir.bash", "examples/gateway.yaml", "LICENSE", "THIRD-PARTY-LICENSES.txt"]
     if missing := [name for name in wanted if not (top / name).is_file()]:
-        raise Wrong(f"{top.name}.tar.gz misses {', '.join(missing)}")
+        raise Wrong(f"{top.name}.tar.gz does not contain {', '.join(missing)}")
     return f"{sum(1 for path in top.rglob('*') if path.is_file())} files"
 
 
@@ -91,18 +91,18 @@ def static(top):
         content = binary.read_bytes()
         for path in (str(ROOT), str(Path.home() / ".cargo")):
             if path.encode() in content:
-                raise Wrong(f"{program} contains the path {path} of the machine that built it")
+                raise Wrong(f"{program} contains the path {path} of the build machine")
         sizes.append(f"{program} {len(content) / 1e6:.1f} MB")
     return ", ".join(sizes)
 
 
 def prefix(arch):
-    """What runs programs of this target here."""
+    """The prefix of commands that run programs of this target here."""
     if arch == os.uname().machine:
         return []
     if emulator := shutil.which(f"qemu-{arch}-static"):
         return [emulator]
-    raise Skipped(f"no qemu-{arch}-static; the package qemu-user-static has it")
+    raise Skipped(f"qemu-{arch}-static is missing; install the package qemu-user-static")
 
 
 def programs_run(top, arch, version):
@@ -120,7 +120,7 @@ def programs_run(top, arch, version):
 
 
 def example(top):
-    """The example configuration with a log that everybody may write."""
+    """The example configuration with its log in a writable folder."""
     own = top / "examples/own.yaml"
     own.write_text((top / "examples/gateway.yaml").read_text().replace("/var/log/weir", str(top)))
     return own
@@ -144,7 +144,7 @@ def materials(path):
 def man_pages(top):
     pages = sorted((top / "man/man1").iterdir())
     if not shutil.which("man"):
-        raise Skipped("no man")
+        raise Skipped("man is not installed")
     for page in pages:
         done = subprocess.run(["man", "--warnings", "--local-file", page], env={**os.environ, "MANWIDTH": "120", "LC_ALL": "C.UTF-8"},
                               capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Checks Debian packages: lintian, and a system of its own that they are installed into and removed from."""
+"""Checks Debian packages: lintian, then installation into and removal from a new system in a chroot."""
 
 import contextlib
 import os
@@ -8,13 +8,13 @@ import shutil
 import peers
 from dist_probe import PROGRAMS, Serving, Skipped, Wrong, output
 
-# Tags of lintian that hold by design, and why.
+# accepted tag of lintian -> reason
 ACCEPTED = {
     "statically-linked-binary": "one program for every distribution",
     "embedded-library": "SQLite, Brotli and others are compiled in",
     "initial-upload-closes-no-bugs": "not uploaded to Debian",
 }
-# What is left of a package after a purge would be these.
+# Files that a purge must remove.
 OWN = ["etc/weir", "etc/logrotate.d/weir-gateway", "var/log/weir", "usr/bin/weir", "usr/bin/weir-gateway"]
 ENABLED = "etc/systemd/system/multi-user.target.wants/weir-gateway.service"
 
@@ -22,18 +22,18 @@ ENABLED = "etc/systemd/system/multi-user.target.wants/weir-gateway.service"
 def lint(packages):
     """Fails if lintian finds an error that is not accepted."""
     if not shutil.which("lintian"):
-        raise Skipped("no lintian; the package lintian has it")
+        raise Skipped("lintian is missing; install the package lintian")
     root = ["--allow-root"] if os.geteuid() == 0 else []
     output(["lintian", *root, "--fail-on", "error", "--suppress-tags", ",".join(ACCEPTED), *packages])
     return f"{len(packages)} packages without errors"
 
 
 def install(packages, version, scratch):
-    """Installs the packages into a new system, serves a request from there, installs them again and purges them."""
+    """Installs the packages in a new system, serves a request there, reinstalls the packages and purges them."""
     if os.geteuid():
         raise Skipped("needs root")
     if not shutil.which("dpkg"):
-        raise Skipped("no dpkg")
+        raise Skipped("dpkg is not installed")
     root = scratch / "root"
     made = debootstrap(root, scratch)
     if made:
@@ -52,15 +52,15 @@ def install(packages, version, scratch):
         (root / "tmp").mkdir()
     serve(root, user)
     if not made:
-        return "unpacked, serves a request (debootstrap does not work here, so no script of the packages ran)"
-    # As an upgrade to the next version.
+        return "unpacked, serves a request (debootstrap does not work here, so the packages' scripts were not run)"
+    # Like an upgrade to the next version.
     dpkg(inside, "--install", *(f"/{package.name}" for package in packages))
     if (root / ENABLED).is_symlink():
         raise Wrong("a second installation enables the service")
     dpkg(inside, "--purge", *PROGRAMS)
     if left := [name for name in OWN if (root / name).exists()]:
         raise Wrong(f"left after a purge: {', '.join(left)}")
-    return f"installed in {made}, serves a request, drains, is installed again and purged"
+    return f"installed in {made}, serves a request, drains, reinstalled and purged"
 
 
 def serve(root, user):
@@ -81,7 +81,7 @@ def dpkg(inside, *words):
 
 
 def as_installed(root):
-    """What the scripts of the packages did, and what they must not do."""
+    """Checks the effects of the packages' scripts."""
     for program in PROGRAMS:
         output(["chroot", root, f"/usr/bin/{program}", "--version"])
     if (root / ENABLED).is_symlink():
@@ -92,11 +92,11 @@ def as_installed(root):
     if "weir-gateway" not in users or (folder.st_mode & 0o7777, folder.st_gid) != (0o750, groups["weir-gateway"]):
         raise Wrong(f"/etc/weir has mode {folder.st_mode & 0o7777:o} and group {folder.st_gid}")
     if not list((root / "usr/share/man/man1").glob("weir-gateway.1*")):
-        raise Wrong("there is no man page")
+        raise Wrong("the man page is missing")
 
 
 def debootstrap(root, scratch):
-    """Makes a small system of this machine's distribution in `root`; returns its name, or None if that does not work."""
+    """Installs a small system of this machine's distribution in `root`. Returns its name, or None on failure."""
     system = platform.freedesktop_os_release()
     codename = system.get("VERSION_CODENAME")
     if not codename:
@@ -105,7 +105,7 @@ def debootstrap(root, scratch):
         site = peers.run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", f"Codename: {codename}"]).split()[0]
         command, environment = ["debootstrap"], {}
         if not shutil.which("debootstrap"):
-            # It is a script, and works from any folder.
+            # debootstrap is a script that works from any folder.
             for package in peers.Apt.of_machine().download(["debootstrap"], scratch / "debootstrap"):
                 peers.run(["dpkg", "-x", package, scratch / "debootstrap"])
             command = [scratch / "debootstrap/usr/sbin/debootstrap"]

@@ -1,5 +1,5 @@
-"""Builds the images of images/ with what `make dist` made, and runs them: by the engine of this machine, else by one of
-our own, as tests/it/images.rs starts it."""
+"""Builds the images of images/ from the files of `make dist`, and runs them: with the engine of this machine, else with
+an engine from `make peers`, like tests/it/images.rs."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def build_and_run(folders, version, scratch):
 
 @contextlib.contextmanager
 def engine(scratch):
-    """A function that runs `docker` with these arguments."""
+    """Context of a function that runs `docker` with its arguments."""
     kept = peers.PEERS / "dockerd/root/usr"
     path = os.pathsep.join([str(kept / "bin"), str(kept / "sbin"), os.environ["PATH"]])
 
@@ -38,16 +38,16 @@ def engine(scratch):
         return output(["docker", *words], environment)
 
     if shutil.which("docker", path=path) is None:
-        raise Skipped("no docker; `make peers` fetches one")
+        raise Skipped("docker is missing; `make peers` fetches it")
     if responds(docker):
         yield docker
         return
     if os.geteuid() or shutil.which("dockerd", path=path) is None:
-        raise Skipped("no engine responds, and only root can start the one that `make peers` fetches")
+        raise Skipped("no Docker engine responds; only root can start the engine that `make peers` fetches")
     folder = scratch / "docker"
     folder.mkdir()
     host = f"unix://{folder}/socket"
-    # In a mount namespace of its own, since it leaves mounts behind.
+    # The engine leaves mounts behind, so it gets a separate mount namespace.
     command = ["unshare", "--mount", "dockerd", "--bridge=none", "--iptables=false", "--host", host, "--data-root", folder / "data",
                "--exec-root", folder / "exec", "--pidfile", folder / "pid"]
     with (folder / "log").open("w") as log:

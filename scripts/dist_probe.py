@@ -1,4 +1,4 @@
-"""What the checks of a release are made of: outcomes, commands, a gateway that serves."""
+"""Helpers for checks of a release: outcomes, commands, a running gateway."""
 
 import os
 import re
@@ -13,15 +13,15 @@ START_S_MAX = 20
 
 
 class Wrong(Exception):
-    """What is wrong with something that was made."""
+    """An error of a file of the release."""
 
 
 class Skipped(Exception):
-    """Why a check cannot run on this machine."""
+    """The reason why a check cannot run on this machine."""
 
 
 def output(command, environment=None):
-    """What a command prints; its failure is a finding."""
+    """Standard output of a command. Raises `Wrong` if it fails."""
     words = [str(word) for word in command]
     done = subprocess.run(words, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -36,10 +36,10 @@ def free_port():
 
 
 class Serving:
-    """A gateway that serves a configuration on a free port until the end, and drains then."""
+    """A gateway that serves a configuration on a free port, and drains at the end of the context."""
 
     def __init__(self, gateway, configuration, path=None):
-        """`path` is what the gateway calls the file, if that differs."""
+        """`path`: the configuration file as the gateway sees it, if different."""
         self.port = free_port()
         configuration.write_text(re.sub(r"127\.0\.0\.1:8080", f"127.0.0.1:{self.port}", configuration.read_text()))
         command = [*gateway, "--config", path or configuration]

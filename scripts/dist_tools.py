@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tools that make and check releases, at pinned versions, in the user's cache folder: a C compiler for other targets, what
-makes Debian packages and bills of materials, and checkers of charts and workflows.
+"""Tools that make and check releases, at pinned versions, in the user's cache folder: a C compiler for other targets,
+tools for Debian packages and bills of materials, and checkers of charts and workflows.
 
-`dist_tools.py helm` prints the folder of a tool's programs, after fetching it if it is missing.
+`dist_tools.py helm` fetches a tool if it is missing, and prints the folder of its programs.
 """
 
 import fcntl
@@ -15,9 +15,9 @@ import sys
 import go_peers
 import peers
 
-# cargo-zigbuild makes zig, which has the sources of musl, the C compiler and linker of a target.
+# cargo-zigbuild uses zig as C compiler and linker of a target; zig contains the sources of musl.
 ZIG = "0.15.2"
-# name -> version, and what fetches it
+# name -> version
 VERSIONS = {
     "zigbuild": "0.24.1",
     "cargo-deb": "3.8.0",
@@ -31,7 +31,7 @@ GO = {"helm": ("helm.sh/helm/v3", "cmd/helm"), "actionlint": ("github.com/rhysd/
 
 
 def fetched(name):
-    """The folder with the programs of a tool; fetches or compiles them if they are missing."""
+    """The folder with the programs of a tool. Fetches or compiles them if they are missing."""
     version = VERSIONS[name]
     key = f"{name}-{version}-zig-{ZIG}" if name == "zigbuild" else f"{name}-{version}"
     folder = (peers.by_version() / f"{key}-{platform.machine()}").absolute()
@@ -51,7 +51,7 @@ def found(name):
 
 
 def make(name, version, folder):
-    # A Python environment cannot move, so it is built in its place; a marker would say no more than the removal below.
+    # A Python environment cannot be moved, so it is built in its final place and removed on failure.
     work = folder if name == "zigbuild" else folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(work, ignore_errors=True)
     try:
@@ -60,7 +60,7 @@ def make(name, version, folder):
             wheels = [f"ziglang=={ZIG}", f"cargo-zigbuild=={version}"]
             peers.run([work / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wheels])
         elif name in CARGO:
-            # A target folder below, since that of this repository has other flags.
+            # A separate target folder, because the build of this repository uses other flags.
             environment = {"CARGO_TARGET_DIR": str(work / "target"), "RUSTFLAGS": ""}
             peers.run(["cargo", "install", name, "--locked", "--version", f"={version}", "--root", work], environment=environment)
             shutil.rmtree(work / "target", ignore_errors=True)
@@ -96,7 +96,7 @@ def musl_copyright():
 
 
 def objcopy_environment():
-    """Variables with which scripts/strip_release.py uses the objcopy of Rust's toolchain, which knows every target."""
+    """Variables that make scripts/strip_release.py use the objcopy of Rust's toolchain, which supports every target."""
     def rustc(*words):
         return subprocess.run(["rustc", *words], check=True, capture_output=True, text=True).stdout
 
@@ -108,7 +108,7 @@ def objcopy_environment():
 def main():
     for name in sys.argv[1:]:
         if name not in VERSIONS:
-            sys.exit(f"error: no tool is named {name}; tools: {', '.join(VERSIONS)}")
+            sys.exit(f"error: unknown tool: {name}; tools: {', '.join(VERSIONS)}")
         try:
             print(fetched(name))
         except (peers.Failed, OSError) as why:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make facts`: what the project costs its developers, in one table: packages, import cycles, page size, disk, time."""
+"""`make facts`: a table of costs for developers: packages, import cycles, page size, disk space, time."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 def packages(program):
-    """Packages that the program is built from, itself included."""
+    """Number of packages that the program is built from, including itself."""
     command = ["cargo", "tree", "--locked", "-p", program, "-e", "normal,build", "--prefix", "none"]
     tree = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     names = {re.sub(r" \(\*\)| \(proc-macro\)", "", line) for line in tree.splitlines()}
@@ -25,7 +25,7 @@ def packages(program):
 
 
 def size(path):
-    """Bytes on disk below `path`, links not followed; None where it is not there."""
+    """Bytes on disk below `path`, without following links; None if it does not exist."""
     if not path.exists():
         return None
     files = (Path(folder, name).lstat() for folder, _, names in os.walk(path) for name in names)
@@ -39,7 +39,7 @@ def newest_page():
 
 
 def rows():
-    """Yields what, value and note."""
+    """Yields (name, value, note)."""
     for program in PROGRAMS:
         yield f"packages of {program}", str(packages(program)), ""
     for crate in sorted((ROOT / "crates").iterdir()):

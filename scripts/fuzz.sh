@@ -1,9 +1,9 @@
 #!/bin/sh
-# Fuzzes whole HTTP connections, files of requests, routes, and client addresses behind trusted proxies, each for
-# FUZZ_SECONDS (default 60). Needs a nightly toolchain, nothing installed. FUZZ_TARGETS selects targets.
+# Fuzzes whole HTTP connections, request files, routes, and client addresses behind trusted proxies, each for
+# FUZZ_SECONDS (default 60). Needs only a nightly toolchain. FUZZ_TARGETS selects targets.
 #
-# cargo-fuzz isn't needed: the flags below are all that it would pass. With it, `cargo fuzz run connections`
-# does the same.
+# cargo-fuzz is not needed: the flags below are the flags that it passes. With it, `cargo fuzz run connections` does the
+# same.
 set -eu
 cd "$(dirname "$0")/../fuzz"
 
@@ -24,7 +24,7 @@ export RUSTFLAGS
 targets=${FUZZ_TARGETS:-connections request_files routes trusted_elements}
 RUSTFLAGS='' cargo +nightly run --release --quiet --target-dir target/seeds --bin seeds -- corpus
 for target in $targets; do
-    # With an explicit target, build scripts are built without these flags.
+    # With an explicit target, cargo builds build scripts without these flags.
     cargo +nightly build --release --quiet --target "$host" --bin "$target"
     mkdir -p "artifacts/$target"
     "target/$host/release/$target" "corpus/$target" \

@@ -1,8 +1,7 @@
-"""Builds peers from their Go modules: kube-apiserver, which no package holds, and Prometheus 3, whose package is older.
+"""Builds peers from their Go modules: kube-apiserver, which has no package, and Prometheus 3, whose package is older.
 
-Modules, the compiler's cache and its working files, and the toolchain that is fetched if there is none, take 4.5 GB for
-kube-apiserver and 2 GB for Prometheus. They are kept beside the build and deleted after it. The programs, 105 MB and
-52 MB, remain.
+The build needs 4.5 GB for kube-apiserver and 2 GB for Prometheus: modules, the compiler's cache and temporary files,
+and a toolchain if there is none. These files are deleted after the build. The programs, 105 MB and 52 MB, remain.
 """
 
 import os
@@ -22,14 +21,14 @@ WAY_OUT = ("The build needs a Go module proxy (GOPROXY names another one), and 5
 
 
 def kube_apiserver(version, folder, run, pip):
-    """Builds kube-apiserver into `folder`/bin, as `compiled` does."""
+    """Builds kube-apiserver into `folder`/bin; see `compiled`."""
     recipe = Recipe("kube-apiserver", KUBERNETES, f"v{version}", "cmd/kube-apiserver", ["-ldflags", stamped(version)],
                     lambda upstream: module_file(upstream, version))
     return compiled(recipe, folder, run, pip)
 
 
 def prometheus(version, folder, run, pip):
-    """Builds Prometheus without its page and without service discovery into `folder`/bin, as `compiled` does."""
+    """Builds Prometheus without web UI and service discovery into `folder`/bin; see `compiled`."""
     major, minor, patch = version.split(".")
     # Prometheus 3.16.0 is v0.316.0 of its module.
     of_module = f"v0.{major}{int(minor):02}.{patch}"
@@ -42,7 +41,7 @@ def prometheus(version, folder, run, pip):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a program is compiled: its name, its module and version, the package, flags, and what makes its go.mod."""
+    """How to compile a program. `module_file` makes the build's go.mod from the module's own."""
 
     name: str
     module: str
@@ -53,9 +52,9 @@ class Recipe:
 
 
 def compiled(recipe, folder, run, pip):
-    """Compiles a program into `folder`/bin; returns the module and the toolchain that made it.
+    """Compiles a program into `folder`/bin. Returns "MODULE@VERSION,GO_VERSION".
 
-    `run` runs a command in a folder with further variables and raises if it fails; `pip` returns a command for pip.
+    `run` runs a command in a folder with additional variables, and raises if it fails. `pip` returns the pip command.
     """
     scratch = folder / "build"
     (scratch / "tmp").mkdir(parents=True)
@@ -71,7 +70,7 @@ def compiled(recipe, folder, run, pip):
     upstream = in_module("list", "-m", "-f", "{{.GoMod}}", f"{recipe.module}@{recipe.version}").strip()
     with open(upstream) as text:
         (module / "go.mod").write_text(recipe.module_file(text.read()))
-    # The linker drops debug information anyway; not writing it saves 700 MB of disk.
+    # The linker removes debug information. Not writing it at all saves 700 MB of disk.
     flags = ["-trimpath", "-gcflags=all=-dwarf=false", *recipe.flags]
     in_module("build", *flags, "-o", folder / "bin" / recipe.name, f"{recipe.module}/{recipe.package}")
     made_with = in_module("env", "GOVERSION").strip()
@@ -80,8 +79,8 @@ def compiled(recipe, folder, run, pip):
 
 
 def plain_module_file(upstream, name, module, version):
-    """A go.mod with the requirements of `upstream`, which is the go.mod of `module`: Go then downloads only what it
-    compiles."""
+    """A go.mod with the requirements of `upstream`, the go.mod of `module`. With it, Go downloads only the modules that
+    it compiles."""
     language = re.findall(r"^(?:go|godebug) .+$", upstream, re.MULTILINE)
     blocks = re.findall(r"^require \((.*?)^\)", upstream, re.MULTILINE | re.DOTALL)
     required = re.findall(r"^\s*(\S+) (v\S+)", "".join(blocks), re.MULTILINE)
@@ -90,10 +89,11 @@ def plain_module_file(upstream, name, module, version):
 
 
 def module_file(upstream, version):
-    """A go.mod with the requirements of `upstream`, which is the go.mod of k8s.io/kubernetes.
+    """A go.mod with the requirements of `upstream`, the go.mod of k8s.io/kubernetes.
 
-    That file requires its staging modules in version v0.0.0 and replaces them with folders of the repository; the
-    published modules have their own version. If go.mod lists every requirement, Go downloads only what it compiles.
+    That file requires its staging modules in version v0.0.0 and replaces them with folders of the repository. This one
+    uses the published versions instead. Because it lists every requirement, Go downloads only the modules that it
+    compiles.
     """
     staged = f"v0.{version.partition('.')[2]}"
     language = re.findall(r"^(?:go|godebug) .+$", upstream, re.MULTILINE)
@@ -113,7 +113,7 @@ def stamped(version):
 
 
 def environment(scratch):
-    """Variables that keep Go's downloads and caches below `scratch`, whatever the user has set."""
+    """Variables that keep Go's downloads and caches below `scratch`. They override the user's settings."""
     return {"GOPATH": str(scratch / "path"), "GOMODCACHE": str(scratch / "modules"), "GOCACHE": str(scratch / "cache"),
             "GOTMPDIR": str(scratch / "tmp"), "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false", "GOWORK": "off",
             "GO111MODULE": "on", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}

@@ -1,9 +1,8 @@
 """Import cycles between the source files of a crate.
 
-A file imports another if it names it in a path that begins with `crate` or `super`. A name that a module re-exports is
-followed to the file that defines it. A module and the modules below it do not count as a cycle: a parent assembles its
-children.
-Unit tests at the end of a file do not count either.
+A file imports another file if it names it in a path that starts with `crate` or `super`. A re-exported name is followed
+to the file that defines it. Imports between a module and its descendants are ignored, because parents assemble their
+children. Unit tests at the end of a file are also ignored.
 """
 
 import re
@@ -30,7 +29,7 @@ def modules(source):
 
 
 def branches(text, start):
-    """The paths in the braces that open at `start`, each as a list of names."""
+    """The paths in the braces that open at `start`, as lists of names."""
     paths, prefix, stack, name, at = [], [], [], "", start + 1
     while at < len(text):
         char = text[at]
@@ -61,7 +60,7 @@ def clean(text):
 
 
 def absolute(own, names):
-    """A path's names from the crate's root; `own` is the module that names it."""
+    """A path's names from the crate's root. `own` is the module that contains the path."""
     base, rest = own, list(names)
     while rest and rest[0] in ("crate", "self", "super"):
         first = rest.pop(0)
@@ -79,14 +78,14 @@ def named(own, pattern, text):
 
 
 def exports(own, text, known):
-    """Where the names come from that the file of module `own` re-exports."""
+    """Re-exported names of the module `own`, with their paths."""
     return {path[-1]: path for path in named(own, EXPORT, text) if path[: len(own) + 1] in known or path[:1] in known}
 
 
 def defined(path, known, exported):
-    """The file that defines what `path` names, or None where the path leads out of the crate."""
+    """The file that defines `path`, or None if the path leaves the crate."""
     for _ in range(10):
-        # The longest beginning that is a file: what follows is an item in it.
+        # The longest prefix that is a file. The rest names an item in it.
         length = next(length for length in range(len(path), -1, -1) if path[:length] in known)
         module, rest = path[:length], path[length:]
         target = exported[module].get(rest[0]) if rest else None

@@ -1,4 +1,4 @@
-"""What the programs are made of: a bill of materials (CycloneDX) and the licences of third-party code."""
+"""Components of the programs: a bill of materials (CycloneDX) and the licences of third-party code."""
 
 import json
 import os
@@ -21,10 +21,10 @@ Rust (MIT OR Apache-2.0) and the C library musl (MIT, its notice is at the end).
 
 
 def bill(program, target, features, out, moment):
-    """Writes the bill of materials of a program for a target as JSON: names, versions, licences and checksums."""
+    """Writes the bill of materials of a program for a target as JSON: names, versions, licences, checksums."""
     tool = dist_tools.fetched("cargo-cyclonedx") / "cargo-cyclonedx"
     with tempfile.TemporaryDirectory(prefix="weir-bill-") as folder:
-        # The tool writes beside every Cargo.toml, so it works on a copy.
+        # The tool writes a file beside every Cargo.toml, so it gets a copy.
         copy = Path(folder)
         for name in ("Cargo.toml", "Cargo.lock"):
             shutil.copy(ROOT / name, copy)
@@ -35,13 +35,13 @@ def bill(program, target, features, out, moment):
         done = subprocess.run(command, cwd=copy, env={**os.environ, "SOURCE_DATE_EPOCH": str(moment)}, capture_output=True, text=True, check=False)
         made = copy / "crates" / program / f"{program}_bin.cdx.json"
         if done.returncode or not made.exists():
-            sys.exit(f"error: cargo-cyclonedx fails for {program}: {done.stderr.strip()[-2000:]}")
+            sys.exit(f"error: cargo-cyclonedx failed for {program}: {done.stderr.strip()[-2000:]}")
         text = made.read_text().replace(f"file://{copy}", "file://.")
     out.write_text(json.dumps(json.loads(text), indent=1) + "\n")
 
 
 def licences(target, programs, features):
-    """The terms of every package that is linked into the programs, each text once."""
+    """The licences of all packages that are linked into the programs. Each text appears once."""
     texts = {}
     lines = []
     for package in linked(target, programs, features):
@@ -54,14 +54,14 @@ def licences(target, programs, features):
 
 
 def terms(folder):
-    """Names and texts of the files with terms."""
+    """(Name, text) of the files with terms."""
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name.lower().startswith(TERMS) and path.suffix != ".rs":
             yield path.name, path.read_text(errors="replace").strip() + "\n"
 
 
 def linked(target, programs, features):
-    """Third-party packages that the programs link, by cargo's own resolution."""
+    """Third-party packages that the programs link, as cargo resolves them."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", target, "--features", features]
     known = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
     packages = {package["id"]: package for package in known["packages"]}
@@ -73,7 +73,7 @@ def linked(target, programs, features):
         if node in seen:
             continue
         seen.add(node)
-        # Without what only builds or tests.
+        # Without dependencies of builds and tests.
         pending += [needed["pkg"] for needed in nodes[node]["deps"] if any(kind["kind"] is None for kind in needed["dep_kinds"])]
     found = [packages[name] for name in seen if packages[name]["source"]]
     return sorted(found, key=lambda package: (package["name"], package["version"]))

@@ -13,7 +13,7 @@ CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: the number of its first line, its language, its text."""
+    """A fenced block: number of its first line, language, text."""
 
     line: int
     language: str
@@ -21,7 +21,7 @@ class Block:
 
 
 def split(text):
-    """The lines outside fenced blocks, as (number, line), and the blocks."""
+    """(Lines outside fenced blocks as (number, line), blocks)."""
     lines, blocks = [], []
     fence, language, start, inside = None, "", 0, []
     for number, line in enumerate(text.splitlines(), 1):
@@ -46,7 +46,7 @@ def slug(heading):
 
 
 def anchors_of(text):
-    """Every anchor of a page: slugs of headings, repeated ones with a number, and explicit ones."""
+    """All anchors of a page: slugs of headings, with a number if repeated, and explicit anchors."""
     found, seen = set(), {}
     lines, _ = split(text)
     for _, line in lines:
@@ -65,7 +65,7 @@ def anchors(path):
 
 
 def links(text):
-    """Links and images outside code, as (number of the line, target)."""
+    """Links and images outside code, as (line number, target)."""
     for number, line in split(text)[0]:
         bare = CODE.sub("", line)
         for target in [*LINK.findall(bare), *IMAGE_TAG.findall(bare)]:

@@ -1,16 +1,19 @@
-"""Fetches nginx, HAProxy, Caddy, NATS, etcd, Prometheus, wrk, h2load and Chromium as packages and Envoy as a wheel; installs nothing.
+"""Fetches the programs that tests and benchmarks need, without installing anything.
 
-Those are what the tests need, and with them kube-apiserver and Prometheus 3, built from their Go modules, and a Python environment with
-pandas, pyarrow and hdrhistogram, which read exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
-k6 and Locust built by cargo, go and pip, which takes some minutes. `make cgroup-v2` asks by name for what its guest
-is made of: QEMU, a static busybox, systemd.
+Tests need nginx, HAProxy, Caddy, NATS, etcd, Prometheus, wrk, h2load, Docker, OpenSSH and Chromium as packages, Envoy
+as a wheel, and kube-apiserver and Prometheus 3, built from their Go modules. Python environments hold pandas, pyarrow
+and hdrhistogram, which read exports, and sslyze.
 
-Peers are kept in the user's cache folder, in a folder for this distribution and these versions, so that a second
-clone fetches nothing; target/peers links to it. Every peer is unpacked under NAME/root; bin holds the executables.
-Both take minutes to build, so their folders depend on their own versions only, and the others link to them.
-WEIR_PEERS names another folder. A binary that finds
-all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
-a wrapper replaces itself (`exec`, so the process id stays) by the binary with the right library path.
+`--all` adds the load tools for `make bench` and `make accuracy`: hey as a package; oha, k6 and Locust, built by cargo,
+go and pip in some minutes. `make cgroup-v2` requests the parts of its guest by name: QEMU, a static busybox, systemd.
+
+Peers are in the user's cache, in one folder per distribution and set of versions, so a second clone fetches nothing.
+target/peers links to that folder; WEIR_PEERS names another one. Every peer is unpacked under NAME/root, and bin has the
+executables. kube-apiserver and Prometheus 3 take minutes to build: their folders depend only on their own version, and
+the other folders link to them.
+
+A binary that finds all its libraries on this machine is a link. For others, the missing libraries are also fetched as
+packages, and a wrapper starts the binary with the library path by `exec`, which keeps the process ID.
 """
 
 import argparse
@@ -53,19 +56,19 @@ PACKAGED = {
     "ssh-keygen": (["openssh-client"], "usr/bin/ssh-keygen", ["-?"]),
     "systemd-run": (["systemd"], "usr/bin/systemd-run", ["--version"]),
 }
-# name -> packages that are unpacked beside its own, whatever this machine has.
+# name -> packages that are always unpacked beside its own
 BESIDE = {"dockerd": ["containerd", "runc"], "chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
 NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-apiserver", "prometheus", "prometheus-3", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell", "dockerd", "sshd", "ssh", "ssh-keygen"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
-# What `make cgroup-v2` boots a guest with.
+# Peers that `make cgroup-v2` needs to boot its guest.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]
-# Mixing two C libraries in one process cannot work, so this one is always the machine's.
+# Two C libraries in one process do not work, so the machine's own is always used.
 NEVER_FETCHED = {"libc6"}
 
 
 def cached():
-    """The folder for this distribution and these versions in the user's cache."""
+    """The folder in the user's cache for this distribution and these versions."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         system = platform.freedesktop_os_release()
@@ -77,7 +80,7 @@ def cached():
 
 
 def place():
-    """Where the peers are: the folder that WEIR_PEERS names, else the cache, which target/peers then links to."""
+    """The folder of the peers: WEIR_PEERS, else target/peers if it is a folder, else the cache, with a link to it."""
     if named := os.environ.get("WEIR_PEERS"):
         return Path(named)
     if IN_TARGET.is_dir() and not IN_TARGET.is_symlink():
@@ -88,7 +91,7 @@ def place():
         if not os.access(folder, os.W_OK):
             raise PermissionError(folder)
     except (OSError, RuntimeError):
-        # No home folder, or none that can be written.
+        # The home folder is missing or not writable.
         IN_TARGET.unlink(missing_ok=True)
         return IN_TARGET
     if not IN_TARGET.is_symlink() or Path(os.readlink(IN_TARGET)) != folder:
@@ -104,7 +107,7 @@ MAKING_VENV = threading.Lock()
 
 
 class Failed(Exception):
-    """A peer that could not be fetched; the text says why and what to do."""
+    """A peer could not be fetched. The text has the reason and the remedy."""
 
 
 def run(command, cwd=None, environment=None):
@@ -116,11 +119,11 @@ def run(command, cwd=None, environment=None):
 
 
 class Apt:
-    """Downloads packages with the machine's lists, or with lists of our own where it has none."""
+    """Downloads packages with the machine's package lists, or with private lists if those do not work."""
 
     def __init__(self):
         if not shutil.which("apt-get") or not shutil.which("dpkg"):
-            raise Failed("apt-get and dpkg are not on this machine; install the program yourself and put it on PATH")
+            raise Failed("apt-get and dpkg are not installed; install the program yourself and put it on PATH")
         self.options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
         self.private = False
 
@@ -130,7 +133,7 @@ class Apt:
         return Apt()
 
     def download(self, packages, into):
-        """The files of the packages, in no order."""
+        """Downloads packages and returns the set of their files."""
         into.mkdir(parents=True, exist_ok=True)
         before = set(into.glob("*.deb"))
         try:
@@ -183,14 +186,14 @@ def fetch_packaged(apt, name):
         if (root / path).exists():
             break
     else:
-        raise Failed(f"none of the packages {', '.join(candidates)} holds {path}")
+        raise Failed(f"none of the packages {', '.join(candidates)} contains {path}")
     for package_beside in apt.download(BESIDE[name], work) if name in BESIDE else ():
         run(["dpkg", "-x", package_beside, root])
     seen, wanted = set(), library_dependencies(package_file)
     while missing := missing_libraries(root / path, library_folders(root)):
         wanted = [library for library in dict.fromkeys(wanted) if library not in seen]
         if not wanted:
-            raise Failed(f"{name} needs {', '.join(missing)}, which no package it depends on holds")
+            raise Failed(f"{name} needs {', '.join(missing)}, which none of its dependencies contains")
         seen |= set(wanted)
         fetched = apt.download(wanted, work)
         for library_file in fetched:
@@ -224,7 +227,7 @@ def fetch_envoy():
         binary = Path(archive.extract(member, root))
     binary.chmod(0o755)
     if missing := missing_libraries(binary, []):
-        raise Failed(f"envoy needs {', '.join(missing)}, which this machine has not")
+        raise Failed(f"envoy needs {', '.join(missing)}; install the packages that contain them")
     path = binary.relative_to(root)
     settle(work, "envoy")
     link("envoy", path, [])
@@ -241,7 +244,7 @@ def settle(work, name):
 
 
 def link(name, path, folders):
-    """Puts an executable into bin; paths are relative to it, so that the folder can move."""
+    """Puts an executable into bin. Its paths are relative, so the folder can be moved."""
     BIN.mkdir(parents=True, exist_ok=True)
     binary = PEERS / name / "root" / path
     partial = BIN / f".{name}.partial"
@@ -275,12 +278,12 @@ def link_built(name, path):
 
 
 def fetch_by_version(name):
-    """Builds a peer unless this version of it is in the cache, and links its folder."""
+    """Builds a peer unless the cache has this version, and links its folder."""
     known = built_peers.BUILT[name][0]
     folder = by_version() / f"{name}-{known}-{platform.machine()}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / ".lock").open("w") as lock:
-        # A clone that pins other versions of the other peers can build the same one at the same time.
+        # A clone with other versions of other peers may build the same peer at the same time.
         fcntl.flock(lock, fcntl.LOCK_EX)
         remove(PEERS / name)
         (PEERS / name).symlink_to(os.path.relpath(folder, PEERS))
@@ -307,12 +310,12 @@ def build(name, known, folder):
 
 
 def progress(text):
-    # One write: two threads print.
+    # A single write, because two threads print.
     print(f"peers: {text}\n", end="", flush=True)
 
 
 def by_version():
-    """The folder of builds, each named by its own version: beside PEERS in the cache, below it elsewhere."""
+    """The folder of builds, which are named by version: beside PEERS in the cache, otherwise below PEERS."""
     own = PEERS == IN_TARGET or os.environ.get("WEIR_PEERS")
     return (PEERS if own else PEERS.parent) / "built"
 
@@ -322,13 +325,13 @@ def remove(path):
 
 
 def version(name):
-    """What the peer says of itself, or None where it is not there or does not start."""
+    """The version that the peer prints, or None if it is missing or does not start."""
     try:
         done = subprocess.run([BIN / name, *version_arguments(name)], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
-    # wrk ends with 1 although it printed its version; hey knows its version only as a package.
+    # wrk exits with 1 after it prints its version. Only the package of hey has its version.
     if not lines or (done.returncode != 0 and name not in ("wrk", "hey", "ssh-keygen")) or done.returncode not in (0, 1, 2):
         return None
     if name == "hey":
@@ -349,7 +352,7 @@ def packages_of(name):
 
 
 def write_versions():
-    """Where each peer came from, and the digest of what runs."""
+    """Writes name, version, source and digest of each peer to versions.txt."""
     lines = []
     for name in [*ALL, *NEEDED_BY_GUEST]:
         if said := version(name):
@@ -383,7 +386,7 @@ def check(names):
 
 
 def fetch(names):
-    """Fetches what is missing, and compiles in the background; returns the names that failed."""
+    """Fetches missing peers, and compiles in the background. Returns the names that failed."""
     missing = [name for name in names if version(name) is None]
     compiled = [name for name in missing if name in built_peers.COMPILED]
     with ThreadPoolExecutor(max_workers=1) as compiler:
@@ -396,7 +399,7 @@ def fetch(names):
 
 
 def fetch_one(name):
-    """Returns the name if it failed."""
+    """Fetches one peer. Returns its name if that failed, else None."""
     progress(f"fetching {name}")
     try:
         if name == "envoy":
@@ -416,12 +419,12 @@ def fetch_one(name):
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/peers.sh", description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(ALL)}; without, what tests need")
-    parser.add_argument("--all", action="store_true", help="hey, oha, k6 and Locust too")
-    parser.add_argument("--check", action="store_true", help="only say what is there")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(ALL)}; default: the peers that tests need")
+    parser.add_argument("--all", action="store_true", help="also hey, oha, k6 and Locust")
+    parser.add_argument("--check", action="store_true", help="only report which peers exist")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in [*ALL, *NEEDED_BY_GUEST]]:
-        parser.error(f"no peer is named {', '.join(unknown)}")
+        parser.error(f"unknown peer: {', '.join(unknown)}")
     names = arguments.names or (ALL if arguments.all else NEEDED_BY_TESTS)
     if arguments.check:
         return check(names)

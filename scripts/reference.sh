@@ -7,7 +7,7 @@ cargo build --workspace --bins --features weir/services --locked
 programs="${CARGO_TARGET_DIR:-target}/debug"
 mkdir -p docs/reference
 while read -r program page file; do
-    # A program that fails leaves the page as it was.
+    # If the program fails, the page does not change.
     "$programs/$program" reference "$page" > docs/reference/.new
     mv docs/reference/.new "docs/reference/$file"
 done <<'PAGES'

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes deploy/kubernetes/weir-gateway.yaml: what the chart makes of its default values. `--check` compares instead.
+"""Renders the chart with its default values into deploy/kubernetes/weir-gateway.yaml. `--check` only compares.
 
-The chart gets the version of the workspace first. Helm is compiled once, into the user's cache; `--check` uses the one
-that is there.
+First it sets the chart's version to that of the workspace. Helm is compiled once, into the user's cache; `--check` uses
+Helm only if it is already there.
 """
 
 import argparse
@@ -16,17 +16,17 @@ import dist_tools
 
 CHART = dist.ROOT / "deploy/helm/weir-gateway"
 MANIFESTS = dist.ROOT / "deploy/kubernetes/weir-gateway.yaml"
-# A build of Helm from its module renders for an older one by default.
+# Helm that is built from its module renders for an older version by default.
 KUBERNETES = ["--kube-version", "1.30.0"]
 INTRODUCTION = """\
-# weir-gateway on Kubernetes (docs/gateway-on-kubernetes.md): what the chart in deploy/helm/weir-gateway makes of its default
-# values. scripts/render_chart.py writes this file.
+# weir-gateway on Kubernetes (docs/gateway-on-kubernetes.md). scripts/render_chart.py renders this file from the chart
+# in deploy/helm/weir-gateway with its default values.
 """
-# Values that turn every part on.
+# Values that enable every part.
 EVERYTHING = ["autoscaling.enabled=true", "podMonitor.enabled=true", "podMonitor.labels.release=monitoring", "drain.preStopSeconds=5",
               "admin.hosts={*.svc.cluster.local}", "extraArgs={--log-level,debug}", "service.externalTrafficPolicy=Local",
               "service.type=LoadBalancer", "serviceAccount.create=false", "nodeSelector.pool=edge", "podAnnotations.a=b", "podLabels.c=d"]
-# Values that must be rejected, and a word of the reason.
+# value that must be rejected -> part of the error message
 REJECTED = {"configuration.drain.timeout=9s": "drain.timeoutSeconds instead", "drain.delaySeconds=30": "greater than",
             "replica=2": "replica", "ports[0].port=0": "port"}
 
@@ -38,42 +38,42 @@ def with_version(text, version):
 
 
 def rendered(helm, *values):
-    """The manifests of the chart, and what Helm prints on standard error."""
+    """(Manifests of the chart or None, Helm's standard error)."""
     sets = [word for value in values for word in ("--set", value)]
     done = subprocess.run([helm, "template", "weir-gateway", CHART, *KUBERNETES, *sets], capture_output=True, text=True, check=False)
     return (None if done.returncode else done.stdout), done.stderr
 
 
 def manifests(text):
-    """Manifests without the comments that name templates, and with a comment of their own."""
+    """Manifests without Helm's comments, below an introduction."""
     lines = [line for line in text.splitlines() if not line.startswith("# Source: ")]
     body = "\n".join(lines).removeprefix("---\n")
     return INTRODUCTION + body + "\n"
 
 
 def findings(helm):
-    """What is wrong with the chart, as sentences."""
+    """Yields one sentence per error of the chart."""
     linted = subprocess.run([helm, "lint", "--strict", *KUBERNETES, CHART], capture_output=True, text=True, check=False)
     if linted.returncode:
         yield f"helm lint: {linted.stdout.strip()}"
     if rendered(helm, *EVERYTHING)[0] is None:
-        yield f"with every part on: {rendered(helm, *EVERYTHING)[1].strip()}"
+        yield f"with every part enabled: {rendered(helm, *EVERYTHING)[1].strip()}"
     for value, reason in REJECTED.items():
         text, message = rendered(helm, value)
         if text is not None or reason not in message:
-            yield f"--set {value} is not rejected with `{reason}`: {message.strip()}"
+            yield f"--set {value}: expected an error with `{reason}`: {message.strip()}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--check", action="store_true", help="fail if the file differs, or if the chart is wrong")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file differs or the chart has errors")
     arguments = parser.parse_args()
     helm = dist_tools.found("helm") if arguments.check else str(dist_tools.fetched("helm") / "helm")
     chart = with_version((CHART / "Chart.yaml").read_text(), dist.version())
     if arguments.check and chart != (CHART / "Chart.yaml").read_text():
-        sys.exit("error: the chart has another version than Cargo.toml; run scripts/render_chart.py")
+        sys.exit("error: the versions of chart and Cargo.toml differ; run scripts/render_chart.py")
     if helm is None:
-        print("chart: no helm; `scripts/dist_tools.py helm` compiles it")
+        print("chart: not checked: Helm is missing; compile it with `scripts/dist_tools.py helm`")
         return 0
     if not arguments.check:
         (CHART / "Chart.yaml").write_text(chart)
@@ -84,7 +84,7 @@ def main():
     if not arguments.check:
         MANIFESTS.write_text(manifests(text))
     elif not MANIFESTS.exists() or MANIFESTS.read_text() != manifests(text):
-        wrong.append(f"{MANIFESTS.relative_to(dist.ROOT)} is not what the chart makes; run scripts/render_chart.py")
+        wrong.append(f"{MANIFESTS.relative_to(dist.ROOT)} is outdated; run scripts/render_chart.py")
     print("\n".join(wrong) or f"chart: {MANIFESTS.relative_to(dist.ROOT)} equals the chart's default output")
     return 1 if wrong else 0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job on embedded defaults. A report that was made is a success, whatever it says.
+# Runs the quickstart. A complete report is a success, even with missed objectives or undecided results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 target/release/weir run quickstart "$@"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Strips release binaries: `strip_release.py target/release weir weir-gateway`.
 
-Debug information and symbols of PROGRAM go to PROGRAM.debug beside it, which gdb, perf, addr2line and Rust's own
-backtraces find by the link that stays in PROGRAM. Cargo cannot do this by itself: `strip` throws them away, and
-`split-debuginfo` leaves the symbols in the binary. Cargo's own copy in `deps/` stays whole, so a later build puts the
-binary back with everything in it, and this runs again.
+Debug information and symbols of PROGRAM move to PROGRAM.debug beside it. gdb, perf, addr2line and Rust's backtraces
+find that file by a link in PROGRAM. Cargo cannot do this: `strip` deletes them, and `split-debuginfo` leaves the
+symbols in the binary. Cargo's copy in `deps/` stays unstripped, so a later build restores the full binary, and this
+runs again.
 """
 
 import mmap
@@ -14,17 +14,17 @@ import subprocess
 import sys
 import zlib
 
-# Another one for binaries of other machines.
+# OBJCOPY names another program for binaries of other machines.
 OBJCOPY = os.environ.get("OBJCOPY", "objcopy")
 LINK = ".gnu_debuglink"
-# A few bytes that Rust has loaded at run time: the names of gdb's printers.
+# A few bytes that stay loaded at run time: names of gdb's pretty printers.
 SCRIPTS = ".debug_gdb_scripts"
-# What must be in the debug file: where addresses come from, and what they are called.
+# Sections that the debug file must have: lines and names of addresses.
 KEPT = {".debug_info", ".debug_line", ".symtab"}
 
 
 class Unfit(Exception):
-    """Why a binary is not what a release needs."""
+    """The reason why a binary cannot be released."""
 
 
 def run(*command):
@@ -43,7 +43,7 @@ def sections(binary):
 
 
 def link(binary):
-    """The name and the checksum of the debug file that the binary names; `None` without one."""
+    """(Name, checksum) of the debug file that the binary names; `None` without a link."""
     if LINK not in sections(binary):
         return None
     rows = run("readelf", f"--hex-dump={LINK}", binary).decode(errors="replace").splitlines()
@@ -53,26 +53,26 @@ def link(binary):
 
 
 def strip(binary):
-    """Moves what is not needed at run time to a file beside the binary."""
+    """Moves debug information and symbols to a file beside the binary."""
     debug, stripped = beside(binary), binary.with_name(f".{binary.name}.stripped")
     run(OBJCOPY, "--only-keep-debug", binary, debug)
     debug.chmod(0o644)
     try:
-        # The link is that of a file in the folder, by its name and the checksum of its content.
+        # The link consists of the debug file's name and the checksum of its content.
         run(OBJCOPY, "--strip-all", f"--add-gnu-debuglink={debug}", binary, stripped)
-        # Another file takes the name: Cargo's copy is the same file under a second one.
+        # Replace the file instead of changing it: Cargo's copy is a hard link to the same file.
         os.replace(stripped, binary)
     finally:
         stripped.unlink(missing_ok=True)
 
 
 def beside(binary):
-    """The file for debug information of this binary."""
+    """The path of the binary's debug file."""
     return binary.with_name(f"{binary.name}.debug")
 
 
 def check(binary, source=None):
-    """Raises `Unfit` unless the binary is stripped and its debug file complete, with lines of `source` if given."""
+    """Raises `Unfit` unless the binary is stripped and its debug file is complete, with lines of `source` if given."""
     left = {name for name in sections(binary) - {SCRIPTS} if name.startswith(".debug_") or name == ".symtab"}
     if left:
         raise Unfit(f"{binary} still contains {', '.join(sorted(left))}")
@@ -93,7 +93,7 @@ def check(binary, source=None):
 
 
 def release(binary, source=None):
-    """Strips the binary unless that was done, and checks the outcome."""
+    """Strips the binary if necessary, and checks the result."""
     found = sections(binary)
     if ".debug_info" in found:
         strip(binary)

@@ -1,4 +1,4 @@
-"""The book's preprocessor, and the check of the pages that were built."""
+"""The book's preprocessor, and the check of the built pages."""
 
 import shutil
 import tempfile
@@ -12,21 +12,21 @@ class Rewritten(unittest.TestCase):
     def check(self, text, expected, source="docs/load.md", page=None):
         self.assertEqual(book.rewritten(text, source, page or source), expected)
 
-    def test_links_within_docs_stay(self):
+    def test_links_within_docs_are_unchanged(self):
         self.check("see [TLS](tls.md#ciphers) and ![chart](images/a.svg)", "see [TLS](tls.md#ciphers) and ![chart](images/a.svg)")
         self.check("[method](../method.md#bounds)", "[method](../method.md#bounds)", "docs/decisions/0001-weir-io.md")
         self.check("[up](#up) [site](https://example.com)", "[up](#up) [site](https://example.com)")
 
-    def test_links_that_leave_docs_become_text(self):
+    def test_links_that_leave_docs_become_plain_text(self):
         self.check("in [images](../images/README.md)", "in images")
         self.check("[`dashboards`](../dashboards/) and [decisions](decisions/)", "`dashboards` and decisions")
 
-    def test_pages_of_the_root_are_pages_of_the_book(self):
+    def test_links_to_pages_of_the_root_lead_to_pages_of_the_book(self):
         self.check("[crates](../ARCHITECTURE.md#a-run)", "[crates](architecture.md#a-run)")
         self.check("[27](docs/decisions/0027-pods.md)", "[27](decisions/0027-pods.md)", "ARCHITECTURE.md", "docs/architecture.md")
         self.check("[code](crates/weir/src/main.rs)", "code", "ARCHITECTURE.md", "docs/architecture.md")
 
-    def test_code_stays(self):
+    def test_code_is_unchanged(self):
         text = "`[a](../b.md)`\n```\n[a](../b.md)\n```"
         self.check(text, text)
 
@@ -48,12 +48,12 @@ class Built(unittest.TestCase):
             (folder / name).write_text(text)
         self.assertEqual(list(book.wrong_in(folder)), list(expected))
 
-    def test_a_link_needs_its_page_and_its_anchor(self):
+    def test_links_to_missing_pages_and_anchors_are_reported(self):
         self.check({"a.html": '<a href="b.html#up"></a>', "b.html": '<h2 id="up"></h2><a href="#up"></a>'})
         self.check({"a.html": '<a href="b.html"></a>'}, "a.html: link to b.html, which the book does not have")
         self.check({"a.html": '<a href="#up"></a>'}, "a.html: link to #up, which has no such anchor")
 
-    def test_nothing_is_loaded_from_elsewhere(self):
+    def test_resources_of_other_sites_are_reported(self):
         self.check({"a.html": '<a href="https://x.test/"></a><script src="https://x.test/y.js"></script>'}, "a.html: loads https://x.test/y.js")
 
 

@@ -1,4 +1,4 @@
-"""What releases ship agrees with the pages and the workspace; archives are the same twice; checks find what is wrong."""
+"""Files of a release agree with pages and workspace, archives are reproducible, and checks find errors."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ SYSTEMD = dist.ROOT / "deploy/systemd"
 
 
 class Files(unittest.TestCase):
-    def test_the_unit_of_the_package_is_that_of_the_page(self):
+    def test_the_unit_of_the_package_matches_the_docs_page(self):
         page = (dist.ROOT / "docs/gateway-on-systemd.md").read_text()
         unit = re.search(r"# /etc/systemd/system/weir-gateway.service\n(.*?)```", page, re.DOTALL)[1]
         self.assertEqual((SYSTEMD / "weir-gateway.service").read_text(), unit.replace("/usr/local/bin/", "/usr/bin/"))
@@ -47,7 +47,7 @@ class Archives(unittest.TestCase):
 
 
 class Checks(unittest.TestCase):
-    def test_programs_that_need_a_loader_or_keep_symbols_are_refused(self):
+    def test_programs_that_need_a_loader_or_contain_symbols_are_rejected(self):
         for options, reason in ((["-s"], "needs a dynamic loader"), (["-static"], "is not stripped")):
             with tempfile.TemporaryDirectory() as folder, self.subTest(reason):
                 (Path(folder) / "bin").mkdir()
@@ -56,7 +56,7 @@ class Checks(unittest.TestCase):
                 with self.assertRaisesRegex(Wrong, reason):
                     dist_check.static(Path(folder))
 
-    def test_a_changed_file_is_refused(self):
+    def test_a_changed_file_is_rejected(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "file").write_text("changed")
             (Path(folder) / "SHA256SUMS").write_text(f"{'0' * 64}  file\n")

@@ -1,4 +1,4 @@
-"""Import cycles: paths in braces, re-exports, tests and families."""
+"""Import cycles: paths in braces, re-exports, tests, parent and child modules."""
 
 import shutil
 import tempfile
@@ -26,7 +26,7 @@ class Cycles(unittest.TestCase):
         files = {"lib": "mod a; mod b;\npub use a::A;\npub use b::{B, C};", "a": "use crate::B;", "b": "use crate::A;"}
         self.assertEqual(self.cycles(**files), [["a", "b"]])
 
-    def test_parents_tests_comments_and_texts_do_not_count(self):
+    def test_parents_tests_comments_and_strings_are_ignored(self):
         files = {"lib": "mod a; mod b;", "a": "use b::X; mod b;", "a__b": "use super::Y;",
                  "b": "use crate::a::b::X;\n#[cfg(test)]\nmod tests { use crate::c::Z; }",
                  "c": '// crate::b\nconst T: &str = "crate::b";'}

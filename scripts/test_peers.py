@@ -1,5 +1,5 @@
-"""Where peers are kept: one folder in the user's cache for all clones, unless another is named or was filled before; and
-how those are built that no package holds."""
+"""The folder of peers: one in the user's cache for all clones, unless another is named or already in use. Also builds
+of peers from Go modules."""
 
 import os
 import shutil
@@ -61,25 +61,25 @@ class Place(InClone):
         pinned.write_text(pinned.read_text().replace('"k6": ("', '"k6": ("9'))
         self.assertNotEqual(self.place(one, XDG_CACHE_HOME=cache), self.place(two, XDG_CACHE_HOME=cache))
 
-    def test_a_folder_that_was_filled_before_is_kept(self):
+    def test_an_existing_folder_of_the_clone_is_used(self):
         clone = self.clone("one")
         (clone / "target/peers/bin").mkdir(parents=True)
         place = self.place(clone, XDG_CACHE_HOME=str(self.folder / "cache"))
         self.assertEqual(place, clone / "target/peers")
 
-    def test_without_a_cache_peers_are_kept_in_the_clone(self):
+    def test_without_a_cache_peers_are_stored_in_the_clone(self):
         (self.folder / "file").write_text("")
         clone = self.clone("one")
         self.assertEqual(self.place(clone, XDG_CACHE_HOME=str(self.folder / "file")), clone / "target/peers")
 
-    def test_a_named_folder_wins(self):
+    def test_weir_peers_overrides_the_folder(self):
         clone = self.clone("one")
         self.assertEqual(self.place(clone, WEIR_PEERS="/nowhere/peers"), Path("/nowhere/peers"))
         self.assertFalse((clone / "target").exists())
 
 
 class Compiled(InClone):
-    def test_a_build_is_shared_by_folders_of_other_versions(self):
+    def test_folders_of_other_versions_share_a_build(self):
         cache = str(self.folder / "cache")
         one, two = self.clone("one"), self.clone("two")
         pinned = two / "scripts/built_peers.py"
@@ -95,7 +95,7 @@ class Compiled(InClone):
             self.assertEqual((clone / "target/peers/bin/kube-apiserver").resolve(), (built / "bin/kube-apiserver").resolve())
             self.assertIn(f"kube-apiserver\tKubernetes v{known}\tits modules\t", (clone / "target/peers/versions.txt").read_text())
 
-    def test_a_failed_build_reports_its_last_lines_and_the_way_out_and_leaves_nothing(self):
+    def test_a_failed_build_reports_its_last_lines_and_a_remedy_and_leaves_nothing(self):
         self.program(self.folder / "bin/go", 'if [ "$1" = env ]; then echo go1.99; else echo "go: no such host" >&2; exit 1; fi')
         place = self.folder / "peers"
         done = self.peers(self.clone("one"), "kube-apiserver", WEIR_PEERS=str(place), PATH=f"{self.folder / 'bin'}:{os.environ['PATH']}")
@@ -110,7 +110,7 @@ class Compiled(InClone):
             self.program(go, f"echo {said}")
             self.assertEqual(go_peers.is_new_enough(go), usable, said)
 
-    def test_staging_modules_get_their_published_version(self):
+    def test_staging_modules_get_their_published_versions(self):
         upstream = """module k8s.io/kubernetes
 
 go 1.26.0
@@ -151,7 +151,7 @@ replace (
 )
 """)
 
-    def test_a_module_is_required_with_what_it_requires(self):
+    def test_a_module_is_required_with_its_requirements(self):
         upstream = """module github.com/one/one
 
 go 1.26.7

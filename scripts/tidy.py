@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Style that code can check: file sizes, forbidden names, machine paths, arrows between crates, import cycles, and the
-pages: links, the book's list, words, phrases.
+"""Checks style: file sizes, forbidden names, machine paths, dependencies between crates, import cycles, and pages:
+links, the book's table of contents, word counts, refused phrases.
 
-`tidy.py RULE ..` applies these rules only; `--all` also applies those of OFF.
+`tidy.py RULE ..` applies only these rules; `--all` also applies the rules in OFF.
 """
 
 import argparse
@@ -35,9 +35,9 @@ LONGER_PAGES = {
     "docs/method.md": 2250,
     "docs/performance.md": 1150,
 }
-# Pages whose tables programs write: rows do not count.
+# Pages whose tables are generated: words of their rows are not counted.
 MEASURED_PAGES = {"docs/performance.md", "docs/accuracy.md"}
-# Phrases that need a second reading, in any case, beside what to write.
+# phrase that needs a second reading, in upper or lower case -> what to write instead
 PHRASES = {
     "is told": "reports, prints, logs, or receives",
     "are told": "report, print, log, or receive",
@@ -53,13 +53,13 @@ PATTERNS = {
     r"\bMETHOD \d+": "a link to docs/method.md#ANCHOR",
     r"\breport R\d+": "a link to the scenario or page",
 }
-# Rules that the tree does not pass yet; `--all` applies them too.
-OFF = {"phrases", "words"}
+# Rules that the tree does not pass yet. Only `--all` applies them.
+OFF: set[str] = set()
 FORBIDDEN_NAMES = {"common", "utils", "util", "types", "helpers", "misc"}
 CYCLE_FILES_MAX = 8
 # Crates whose cycles are not measured yet.
 CYCLES_UNMEASURED = {"weir-dataplane"}
-# What each crate must not know (ARCHITECTURE.md): these packages may not stand among its dependencies.
+# crate -> packages that it must not depend on (ARCHITECTURE.md)
 MUST_NOT_KNOW = {
     "weir-http": {"tokio", "rustls", "socket2", "rustix", "libc", "mio"},
     "weir-document": {"tokio", "weir-engine", "weir-rig", "weir-lab"},
@@ -92,7 +92,7 @@ def tracked(*patterns):
 
 
 def dependencies(manifest):
-    """Names in the [dependencies] table of a Cargo manifest (not the development ones)."""
+    """Names in the [dependencies] table of a Cargo manifest, without [dev-dependencies]."""
     inside, names = False, set()
     for line in manifest.read_text().splitlines():
         if line.startswith("["):
@@ -103,25 +103,25 @@ def dependencies(manifest):
 
 
 def findings():
-    """Yields one sentence for each place that breaks a rule."""
+    """Yields one sentence per violation."""
     for path in tracked("*.rs"):
         name = path.relative_to(ROOT)
         text = path.read_text()
         if text.count("\n") > LINES_MAX:
-            yield f"{name}: {text.count(chr(10))} lines, more than {LINES_MAX}: split it by what it mixes"
+            yield f"{name}: {text.count(chr(10))} lines, more than {LINES_MAX}: split the file by topic"
         if path.stem in FORBIDDEN_NAMES or path.parent.name in FORBIDDEN_NAMES:
-            yield f"{name}: a module named `{path.stem}` says that a boundary is wrong"
+            yield f"{name}: a module named `{path.stem}` has no clear purpose: name it after its topic"
         if path.parent.name == "src" and path.stem in {"lib", "main"} and not text.lstrip().startswith("//!"):
-            yield f"{name}: the crate has no `//!` purpose at its top"
+            yield f"{name}: missing `//!` at the top with the purpose of the crate"
     for path in tracked("crates/*/Cargo.toml"):
         crate = path.parent.name
         for wrong in sorted(dependencies(path) & MUST_NOT_KNOW.get(crate, set())):
-            yield f"crates/{crate}/Cargo.toml: {crate} must not know {wrong} (ARCHITECTURE.md)"
+            yield f"crates/{crate}/Cargo.toml: {crate} must not depend on {wrong} (ARCHITECTURE.md)"
     machine_path = re.compile(r"(?<![\w.])/(?:root|home)/\w")
     for path in tracked("*.rs", "*.md", "*.py", "*.sh", "*.yaml", "*.j2", "Makefile"):
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
             if machine_path.search(line) and path != pathlib.Path(__file__).resolve():
-                yield f"{path.relative_to(ROOT)}:{number}: a path of somebody's machine"
+                yield f"{path.relative_to(ROOT)}:{number}: path of a home folder"
 
 
 def cycle_findings(crates=ROOT / "crates"):
@@ -139,7 +139,7 @@ def shown(path):
 
 
 def link_findings():
-    """Links of pages to files and headings that are not there; `summary_findings` reports those of the book's list."""
+    """Links of pages to missing files and headings. `summary_findings` reports those of docs/SUMMARY.md."""
     for page in tracked("*.md"):
         if page == ROOT / "docs/SUMMARY.md":
             continue
@@ -149,7 +149,7 @@ def link_findings():
 
 
 def broken(page, target):
-    """What is wrong with a link of a page, or None."""
+    """The error of a page's link, or None."""
     if re.match(r"[a-z][a-z0-9+.-]*:", target):
         return None
     name, _, anchor = target.partition("#")
@@ -162,7 +162,7 @@ def broken(page, target):
 
 
 def reference_findings():
-    """`docs/PAGE.md#ANCHOR` in code, scenarios and dashboards: the page and the anchor exist."""
+    """References `docs/PAGE.md#ANCHOR` in code, scenarios and dashboards to missing pages and anchors."""
     reference = re.compile(r"(?<![\w./-])docs/[\w/-]+\.md(?:#[\w-]+)?")
     examples = {ROOT / "scripts/tidy.py", ROOT / "scripts/test_tidy.py"}
     for path in tracked("*.rs", "*.py", "*.sh", "*.yaml", "*.toml", "*.html", "*.js", "*.j2", "Makefile"):
@@ -175,7 +175,7 @@ def reference_findings():
 
 
 def summary_findings(docs=ROOT / "docs"):
-    """docs/SUMMARY.md lists every page of docs/ once, and nothing else."""
+    """docs/SUMMARY.md must list every page of docs/ once, and nothing else."""
     summary = docs / "SUMMARY.md"
     if not summary.exists():
         yield f"{summary}: missing; it lists the pages of the book"
@@ -191,7 +191,7 @@ def summary_findings(docs=ROOT / "docs"):
 
 
 def word_findings():
-    """Hand-written pages are short, each and together."""
+    """Hand-written pages must be short, each page and the total."""
     root = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")]
     total = 0
     written = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "SUMMARY.md"]
@@ -201,7 +201,7 @@ def word_findings():
         total += words
         at_most = LONGER_PAGES.get(name, PAGE_WORDS_MAX)
         if words > at_most:
-            yield f"{name}: {words} words, more than {at_most}: cut what other pages say, or split it"
+            yield f"{name}: {words} words, more than {at_most}: remove repetitions of other pages, or split the page"
     if total > WORDS_MAX:
         yield f"docs/*.md and the pages of the root: {total:,} words, more than {WORDS_MAX:,}: shorten a page before adding to another"
 
@@ -213,7 +213,7 @@ def changelog_findings():
 
 
 def target_findings():
-    """CONTRIBUTING.md names every make target."""
+    """CONTRIBUTING.md must describe every make target."""
     described = set(re.findall(r"`make ([\w-]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
     for target in re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE):
         if target not in described:
@@ -221,10 +221,10 @@ def target_findings():
 
 
 def phrases_in(text):
-    """Refused phrases of a text, as (line, phrase, what to write)."""
+    """Refused phrases of a text, as (line, phrase, what to write instead)."""
     found, lowered = [], text.lower()
     for phrase, instead in PHRASES.items():
-        # Few texts have one, and the search for words is slow.
+        # The search for whole words is slow, and few texts contain the phrase.
         if phrase in lowered:
             found += [(match, instead) for match in re.finditer(rf"\b{phrase}\b", lowered)]
     for pattern, instead in PATTERNS.items():
@@ -241,7 +241,7 @@ def phrase_findings():
 
 
 def block_findings(docs=ROOT / "docs"):
-    """Blocks of JSON and YAML parse; YAML only where Python has PyYAML."""
+    """Blocks of JSON and YAML must parse; YAML is checked only if PyYAML is installed."""
     for page in sorted(docs.glob("*.md")):
         for block in pages.split(page.read_text())[1]:
             try:
@@ -269,13 +269,13 @@ RULES = {
 
 
 def main():
-    """Prints every finding; exit code 1 if there is one."""
+    """Prints every finding. Exit code 1 if there is any."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("rules", nargs="*", metavar="RULE", help=f"some of {', '.join(RULES)}; by default all but those that are off")
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=f"some of {', '.join(RULES)}; default: all rules that are on")
     parser.add_argument("--all", action="store_true", help=f"also the rules that are off: {', '.join(sorted(OFF)) or 'none'}")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.rules if name not in RULES]:
-        parser.error(f"no rule is named {', '.join(unknown)}; rules are {', '.join(RULES)}")
+        parser.error(f"unknown rule: {', '.join(unknown)}; rules: {', '.join(RULES)}")
     names = arguments.rules or [name for name in RULES if arguments.all or name not in OFF]
     found = [finding for name in names for finding in RULES[name]()]
     for finding in found:

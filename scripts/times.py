@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a step of a make target, and keeps how long it took in target/times.tsv for `make facts`."""
+"""Runs a step of a make target, and appends its duration to target/times.tsv for `make facts`."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ KEPT = Path(__file__).resolve().parent.parent / "target/times.tsv"
 
 
 def last():
-    """The newest time of each step: what, seconds, and when it ended."""
+    """The newest duration of each step: (name, seconds, end time)."""
     newest = {}
     for line in KEPT.read_text().splitlines() if KEPT.exists() else ():
         what, seconds, when = line.split("\t")
@@ -22,7 +22,7 @@ def last():
 def main():
     what, *command = sys.argv[1:]
     began = time.monotonic()
-    # Ctrl-C reaches the step too, which ends in its own time; SIGTERM is passed on to it.
+    # Ctrl-C also reaches the step, which shuts down by itself. SIGTERM is forwarded.
     signal.signal(signal.SIGINT, lambda *_: None)
     step = subprocess.Popen(command)
     signal.signal(signal.SIGTERM, lambda *_: step.terminate())

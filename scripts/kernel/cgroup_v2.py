@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""weir's limits on a real kernel with cgroup v2, whatever this machine's kernel has.
+"""Tests weir's limits on a real kernel with cgroup v2, independent of this machine's kernel.
 
-Boots a Debian kernel in an emulator (with KVM where that can be used) with nothing but weir's programs and tests in its
-first file system, and only the unified hierarchy of control groups. In it run the rig's tests about limits, samples,
-clean-up and lack of memory, as root and as a user, and `weir run` with limits: as root, in a cgroup namespace, in a group
-that was delegated to a user, in a scope of a user's service manager, and without any group. Exit code 1 when something
-is not as it must be, 3 when the guest cannot be made here.
+Boots a Debian kernel in an emulator, with KVM if possible. Its initial file system contains only weir's programs,
+weir's tests and some tools; it uses only cgroup v2. The guest runs the rig's tests of limits, sampling, clean-up and
+lack of memory, as root and as a user. It also runs `weir run` with limits: as root, in a cgroup namespace, in a group
+that is delegated to a user, in a scope of a user's service manager, and without a group.
+
+Exit code 1 if a check fails, 3 if the guest cannot be made on this machine.
 """
 
 import argparse
@@ -24,16 +25,16 @@ from image import Image
 
 HERE = Path(__file__).resolve().parent
 FOLDER = parts.ROOT / "target/kernel"
-# An emulated processor is 10 to 30 times as slow as this one.
+# An emulated processor is 10 to 30 times slower than a real one.
 TIMEOUT_S = 1800
-# Where the guest waits for processors for longer, its clock runs on and its load does not.
+# Greatest share of time that the guest may wait for processors. While it waits, its clock runs but its load does not.
 WAITED_MAX = 0.2
 MEMORY_MIB = 2048
 PROCESSORS = 2
 KERNEL_ARGUMENTS = "console=ttyS0 loglevel=2 cgroup_no_v1=all panic=-1"
 USERS = "root:x:0:0::/tmp:/bin/sh\nweir:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n"
 END = "== end:"
-# What stands before the document of each run: its name and exit code.
+# The line before the document of each run: name and exit code.
 RESULT = re.compile(r"^result (\w+) \d+$", re.MULTILINE)
 
 
@@ -54,7 +55,7 @@ def make_image(path, modules, programs):
         image.program(f"/usr/bin/{name}", shutil.which(name))
     for name in ("weir", "weir-gateway", "rig-it", "rig-unit", "weir-rig-probe"):
         image.program(f"/weir/{name}", programs[name])
-    # The tests start it from where it was built, which may be below what the guest mounts.
+    # Tests start the probe at its build path, which may be below a mount of the guest.
     image.text("/weir/probe-place", f"{programs['weir-rig-probe']}\n")
     image.file("/weir/scenario.yaml", HERE / "scenario.yaml")
     add_service_manager(image)
@@ -71,7 +72,7 @@ def add_service_manager(image):
 
 
 def boot(kernel, image, results):
-    """Runs the guest to its end, showing what it says; its lines, and for how much of its time it was kept waiting."""
+    """Runs the guest until it ends and prints its output. Returns (lines, share of time that processors waited)."""
     program, firmware, environment = parts.emulator()
     accelerator = ["-accel", "kvm", "-cpu", "host"] if parts.has_kvm() else ["-accel", "tcg,thread=multi", "-cpu", "max"]
     command = [program, "-machine", "pc", *accelerator, "-smp", str(PROCESSORS), "-m", str(MEMORY_MIB)]
@@ -100,7 +101,7 @@ def boot(kernel, image, results):
 
 
 class Waiting(threading.Thread):
-    """Watches how long the guest's processors wait for this machine's, as share of the time that they want to run."""
+    """Measures how long the guest's processors wait for real ones, as a share of running and waiting time."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -112,19 +113,19 @@ class Waiting(threading.Thread):
             try:
                 self.look()
             except OSError:
-                # A thread of the emulator's that ended meanwhile, or the emulator itself.
+                # The emulator, or one of its threads, has ended.
                 pass
             time.sleep(1)
 
     def look(self):
-        """Reads the nanoseconds that each thread ran, and waited for a processor."""
+        """Reads for how many nanoseconds each thread ran and waited for a processor."""
         fields = [(task / "schedstat").read_text().split() for task in self.tasks.iterdir()]
         ran, waited = (sum(int(times[index]) for times in fields) for index in (0, 1))
         self.share = waited / (ran + waited) if ran else 0.0
 
 
 def read_results(path):
-    """The documents that the guest handed over, by the name of the run; None where there is no document."""
+    """The guest's documents by name of the run; None for a run without a valid document."""
     if not path.exists():
         return {}
     _, *parts_of_it = RESULT.split(path.read_text(errors="replace"))
@@ -139,14 +140,14 @@ def document(text):
 
 
 def check(lines, documents, is_quiet):
-    """Prints the figures; the sentences about what is wrong."""
+    """Prints the results. Returns one sentence per error."""
     found = []
     if not any(line.startswith(END) for line in lines):
-        found.append(f"the guest did not come to its end within {TIMEOUT_S} s")
+        found.append(f"the guest did not end within {TIMEOUT_S} s")
     found += [line for line in lines if line.startswith("== ") and ": failed (" in line]
     for name in checks.EXPECTED:
         if documents.get(name) is None:
-            found.append(f"{name}: the guest gave no result")
+            found.append(f"{name}: the guest returned no result")
             continue
         found += checks.findings(name, documents[name], is_quiet)
     return found
@@ -168,9 +169,9 @@ def main():
     results.unlink(missing_ok=True)
     lines, waited = boot(kernel, image, results)
     is_quiet = waited <= WAITED_MAX
-    print(f"cgroup-v2: the guest waited for this machine's processors for {waited:.0%} of the time that it wanted them")
+    print(f"cgroup-v2: the guest waited for this machine's processors for {waited:.0%} of its running and waiting time")
     if not is_quiet:
-        print(f"cgroup-v2: that is more than {WAITED_MAX:.0%}: whether quotas are used up is not judged; try again in quiet")
+        print(f"cgroup-v2: more than {WAITED_MAX:.0%}: the use of quotas is not checked; run it again on an idle machine")
     found = check(lines, read_results(results), is_quiet)
     for finding in found:
         print(f"cgroup-v2: {finding}", file=sys.stderr)

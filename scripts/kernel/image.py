@@ -1,4 +1,4 @@
-"""A guest's first file system: a cpio archive in the kernel's `newc` form, made of files of this machine."""
+"""The initramfs of a guest: a cpio archive in the kernel's `newc` format, made from files of this machine."""
 
 import os
 import re
@@ -13,7 +13,7 @@ HEADER_BYTES = 110
 
 
 class Image:
-    """Files by their path in the guest; folders above them are made as needed."""
+    """Files by their path in the guest. Parent folders are added as needed."""
 
     def __init__(self):
         self.entries = {}
@@ -34,7 +34,7 @@ class Image:
         self._put(path, stat.S_IFCHR | 0o600, b"", (major, minor))
 
     def program(self, path, source, root=None):
-        """A program with the libraries that it loads; those that lie below `root` keep their place below it."""
+        """Adds a program and its libraries. Libraries below `root` get their path relative to `root`."""
         self._put(path, stat.S_IFREG | 0o755, without_debug_information(source))
         for library in libraries(source, root):
             inside = library.is_relative_to(root) if root else False
@@ -65,7 +65,7 @@ def padding(length):
 
 
 def without_debug_information(source):
-    """The program's bytes; what only a debugger reads makes most of a debug build, and a guest has to hold it."""
+    """The program without debug information, which is most of a debug build and would fill the guest's memory."""
     if not shutil.which("strip"):
         return Path(source).read_bytes()
     with tempfile.NamedTemporaryFile() as stripped:
@@ -84,5 +84,5 @@ def libraries(program, root=None):
         return []
     found = re.findall(r"(/\S+) \(0x", done.stdout)
     if done.returncode != 0 or not found or "not found" in done.stdout:
-        raise RuntimeError(f"ldd cannot say what {program} loads: {done.stdout}{done.stderr}")
+        raise RuntimeError(f"ldd cannot list the libraries of {program}: {done.stdout}{done.stderr}")
     return [Path(path) for path in found]

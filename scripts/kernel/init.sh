@@ -1,8 +1,8 @@
 #!/bin/busybox sh
-# The guest's first process: prepares the machine, runs weir's tests and runs in it, says what failed, and ends the
-# machine. Results of runs go to the second serial port, everything else to the first.
+# The guest's first process: prepares the guest, runs weir's tests and `weir run`, prints failed steps, and shuts down.
+# Results of runs go to the second serial port, all other output to the first.
 /bin/busybox --install -s /bin
-# The shell's own tools come last: they are the smaller ones.
+# busybox's tools come last, because they have fewer options.
 export PATH=/weir:/usr/bin:/bin HOME=/tmp
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -16,7 +16,7 @@ ip link set lo up
 for module in /lib/modules/*.ko; do
     insmod "$module"
 done
-# The second port carries results byte by byte.
+# The terminal must not change the bytes of results.
 stty -F /dev/ttyS1 raw
 
 USER=1000
@@ -36,12 +36,12 @@ step() {
     fi
 }
 
-# group NAME: a control group of root's.
+# group NAME: creates a control group that root owns.
 group() {
     mkdir -p "$GROUPS/$1"
 }
 
-# delegated NAME: a control group that the user may divide, as a service manager would hand it out.
+# delegated NAME: creates a control group that is delegated to the user, as a service manager does.
 delegated() {
     group "$1"
     for file in "" cgroup.procs cgroup.threads cgroup.subtree_control; do
@@ -49,7 +49,7 @@ delegated() {
     done
 }
 
-# as_user GROUP COMMAND..: in that control group, alone.
+# as_user GROUP COMMAND..: runs the command as the user, as the only process of that control group.
 as_user() {
     inside=$1
     shift
@@ -59,7 +59,7 @@ as_user() {
     )
 }
 
-# in_container COMMAND..: as root in a cgroup namespace, whose root is a group like any other, alone in it.
+# in_container COMMAND..: runs the command as root in a new cgroup namespace, whose root is the group `container`.
 in_container() {
     group container
     (
@@ -69,7 +69,7 @@ in_container() {
     )
 }
 
-# measured NAME COMMAND..: runs the scenario by that command, and hands over what came of it.
+# measured NAME COMMAND..: runs the scenario with that command, and writes the result to the second serial port.
 measured() {
     run=$1
     shift
@@ -77,13 +77,13 @@ measured() {
     status=$?
     cat "/tmp/$run.err"
     { echo "result $run $status"; cat "/tmp/$run.json"; echo; } >/dev/ttyS1
-    # 4 is a run whose values are not all valid, as on a slow guest or without limits.
+    # 4: some values are invalid, as on a slow guest or without limits.
     [ "$status" -eq 0 ] || [ "$status" -eq 4 ]
 }
 
 nothing_left() {
-    # A group that was divided stays divided: its user's leaf is empty.
-    # A scope of the service manager's may vanish while it is looked into.
+    # The leaf group weir-lab of a delegated group stays.
+    # A scope of the service manager may disappear during the search.
     left=$(find "$GROUPS" -mindepth 1 -type d -name 'weir-*' ! -name weir-lab 2>/dev/null)
     left="$left$(ls -d /tmp/weir-work-* 2>/dev/null)$(pidof weir weir-gateway weir-rig-probe)"
     [ -z "$left" ] || { echo "left over: $left"; return 1; }
@@ -122,8 +122,8 @@ group session
 step run-without-a-group measured plain as_user session
 step doctor-without-a-group as_user session weir doctor --quick
 
-# A real service manager of the user's. It and the session lie below one group of the user's, since there is no
-# manager of the system's here that would move processes on its behalf; that there is none is hidden by a folder.
+# A real service manager of the user. The guest has no system manager that could move processes for it, so manager and
+# session are below one group of the user. The folder /run/systemd/system makes programs assume a system manager.
 mkdir -p /run/systemd/system
 delegated user
 echo "+cpu +memory +pids" >$GROUPS/user/cgroup.subtree_control

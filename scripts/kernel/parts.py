@@ -1,5 +1,5 @@
-"""What the guest is made of: a Debian kernel, an emulator, a shell and a service manager as packages under target/peers,
-and the programs and tests of this folder."""
+"""Parts of the guest: a Debian kernel, an emulator, a shell and a service manager as packages under target/peers, and
+weir's programs and tests."""
 
 import json
 import os
@@ -16,32 +16,32 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import peers  # noqa: E402
 
 KERNEL = "linux-image-cloud-amd64"
-# What is not built into it, and the guest loads: pairs of interfaces between network namespaces.
+# Modules that the guest loads: pairs of interfaces between network namespaces.
 MODULES = ["veth.ko"]
-# Of this machine's own.
+# Programs of this machine that the guest uses.
 TOOLS = ["setpriv", "setsid", "unshare"]
 
 
 class Missing(Exception):
-    """What the guest cannot be made without; the text says how to get it."""
+    """A required part is missing. The text has a remedy."""
 
 
 def require_machine():
     if platform.machine() != "x86_64":
-        raise Missing(f"the guest is made for x86_64, and this is {platform.machine()}")
+        raise Missing(f"the guest requires x86_64, but this machine is {platform.machine()}")
     if missing := [name for name in TOOLS if not shutil.which(name)]:
         raise Missing(f"{', '.join(missing)} of util-linux is not on PATH; install it")
 
 
 def fetch():
-    """Unpacks what is missing; nothing is installed."""
+    """Fetches and unpacks missing packages. Nothing is installed."""
     done = subprocess.run([ROOT / "scripts/peers.sh", *peers.NEEDED_BY_GUEST])
     if done.returncode != 0:
-        raise Missing("packages could not be fetched, see above")
+        raise Missing("cannot fetch packages; see the errors above")
 
 
 def kernel():
-    """The kernel's image and the modules that the guest loads; of its package only these are kept."""
+    """(Kernel image, modules that the guest loads). The rest of the package is deleted."""
     folder = peers.PEERS / "linux"
     if not all((folder / name).exists() for name in ["packages.txt", *MODULES]):
         print("peers: fetching linux", flush=True)
@@ -50,7 +50,7 @@ def kernel():
         try:
             apt = peers.Apt()
             (latest,) = apt.download([KERNEL], work)
-            # The package of that name holds nothing and depends on the newest kernel.
+            # The package of that name is empty and depends on the newest kernel.
             version = re.search(r"linux-image-\d[^ ,]*", peers.run(["dpkg-deb", "-f", latest, "Depends"]))
             (package,) = apt.download([version[0]], work)
             peers.run(["dpkg", "-x", package, work / "whole"])
@@ -67,7 +67,7 @@ def kernel():
 
 
 def emulator():
-    """The emulator's program, where its firmware lies, and the environment in which it finds its own modules."""
+    """The emulator: (program, firmware folders, environment in which it finds its modules)."""
     root = package_root("qemu-system-x86_64")
     shared = root / "usr/share"
     modules = root / "usr/lib/x86_64-linux-gnu/qemu"
@@ -76,8 +76,8 @@ def emulator():
 
 
 def has_kvm():
-    """Whether a kernel that knows nothing of this machine runs on its processors. The device alone does not say so: it
-    may serve only guests that were made for it."""
+    """Whether KVM can run a normal kernel. /dev/kvm is not enough: without hardware virtualization it may support only
+    special guests."""
     flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     is_hardware = flags and {"vmx", "svm"} & set(flags[1].split())
     return bool(is_hardware) and os.access("/dev/kvm", os.R_OK | os.W_OK)
@@ -96,7 +96,7 @@ def cargo(*words):
 
 
 def build():
-    """Paths of weir's programs and of the rig's tests, by what they are in the guest."""
+    """Paths of weir's programs and of the rig's tests, by their name in the guest."""
     built = cargo("build", "-p", "weir", "-p", "weir-gateway") + cargo("test", "-p", "weir-rig", "--no-run")
     programs = {}
     for message in built:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measured acceptance: real runs whose figures and counts are checked.
+"""Measured acceptance: checks the values and counts of real runs.
 
-A check that depends on time is repeated, at most five times, when the host was disturbed during it (steal, or CPU
-used by processes outside the check, above 0.5 % of it, which is half of what lies beyond a p99); every attempt is
-printed. Counts and books are never repeated: they hold on any machine. Exit code 1 when a check fails.
+A check that depends on time is attempted at most five times, if host noise exceeds 0.5 % of the host's CPU time: half
+of the share of requests beyond a p99. Host noise is steal and the CPU time of other processes. Every attempt is
+printed. Counts are never checked again: they must hold on any machine. Exit code 1 if a check fails.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import tempfile
 
-from checks import Rig, passes  # First: it says where the measuring modules are.
+from checks import Rig, passes  # First: it adds bench/ to the search path.
 
 import added_latency
 import agents
@@ -32,31 +32,31 @@ import whole_runs
 from processes import Processes
 
 PROGRAMS = ["weir", "weir-gateway", "nginx", "prometheus"]
-# What only some checks compare with, and what is compiled for them.
+# Load tools that only some checks need.
 OTHER_TOOLS = ["wrk", "oha", "h2load"]
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, default=surroundings.BUILT, help="where weir was built")
-    parser.add_argument("--only", action="append", metavar="WORD", help="checks and rows with this in their name")
+    parser.add_argument("--bin-dir", type=pathlib.Path, default=surroundings.BUILT, help="folder of weir's programs")
+    parser.add_argument("--only", action="append", metavar="WORD", help="only checks and rows whose name contains WORD; may be repeated")
     parser.add_argument("--quick", action="store_true", help="shorter runs, for a first look")
     parser.add_argument("--patterns", type=lambda names: names.split(","), metavar="A,B", help="patterns of noise for `noise_is_bounded`")
-    parser.add_argument("--list", action="store_true", help="print the names and end")
+    parser.add_argument("--list", action="store_true", help="print the names and exit")
     return parser.parse_args()
 
 
 def main():
-    """Runs every check and row, or those asked for."""
+    """Runs all checks and rows, or the selected ones."""
     arguments = parse_arguments()
 
     def wanted(name):
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
     named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS, *agents.CHECKS)]
-    # In no registry: asked for by name, or where they are.
+    # Their programs are in no registry: run these checks if selected by name, or if the program is on PATH.
     found = [check for program, check in services.CHECKS.items() if arguments.only or shutil.which(program)]
-    # It builds Kubernetes, Contour and Istio the first time.
+    # The first run builds Kubernetes, Contour and Istio, so these checks run only if selected by name.
     found += [*cluster.CHECKS, *chart.CHECKS] if arguments.only else []
     named += [(check.__name__, check) for check in found]
     checks = [(name, check) for name, check in named if wanted(name)]

@@ -1,4 +1,4 @@
-"""Added latency: a millisecond that is put into the path through a gateway is found, beside what the rig makes of nothing."""
+"""Added latency: weir finds a millisecond that a gateway adds, and reports the bias of the rig itself (A/A)."""
 
 import math
 import re
@@ -9,8 +9,8 @@ from whole_runs import measurements, run
 
 DRIVER = ROOT / "tests" / "acceptance" / "drivers" / "relay"
 MILLISECOND_NS = 1_000_000
-# What both hold: whoever has just waited by looking at the clock sends sooner than whoever was just woken, by some 40 us.
-# And requests are so rare that few come while another is held, which finds the relay awake.
+# Both relays hold requests for at least this time, because a relay that has just polled the clock sends about 40 us
+# sooner than one that has just woken up. The rate is low, so few requests arrive while another one is held.
 BASE_NS = 1_000_000
 REPEATS = 6
 # Two-sided 95 % quantile of Student's t with five degrees of freedom.
@@ -34,23 +34,23 @@ repeats: {repeats}
 
 
 def interval(differences):
-    """The mean with its 95 % t interval."""
+    """The mean and its 95 % t interval: (mean, lower bound, upper bound)."""
     reach = T_OF_SIX * statistics.stdev(differences) / math.sqrt(len(differences))
     mean = statistics.mean(differences)
     return mean, mean - reach, mean + reach
 
 
-def told(values_ns):
+def interval_text(values_ns):
     return "{:.4f} ms [{:.4f} .. {:.4f}]".format(*(value / 1e6 for value in values_ns))
 
 
-def figure_told(figure):
-    """A figure of weir's with its interval; a disturbed host leaves none."""
-    return told((figure["mean"], *figure["interval"])) if figure["interval"] else "no interval: too few repeats count"
+def figure_text(figure):
+    """A value of weir with its interval. After host noise there is none."""
+    return interval_text((figure["mean"], *figure["interval"])) if figure["interval"] else "no interval: too few valid repeats"
 
 
 def held_ns(result, gateway):
-    """How long the relay itself says it held requests, in the mean over its cells."""
+    """The mean time that the relay held requests, from its own log, over all cells."""
     texts = [
         file["text"]
         for cell in result["cells"]
@@ -60,12 +60,12 @@ def held_ns(result, gateway):
     ]
     said = [int(found) for text in texts for found in re.findall(r"requests for (\d+) ns", text)]
     if not said:
-        raise Disagreement(f"{gateway} did not say how long it held: {texts}")
+        raise Disagreement(f"{gateway} did not log how long it held requests: {texts}")
     return statistics.mean(said)
 
 
 def one_millisecond(rig):
-    """1 ms put into the through path is found as 1 ms inside its interval, and the A/A interval is shown."""
+    """A relay that adds 1 ms: the interval of added latency contains 1 ms, and the A/A interval is reported."""
     duration = "2s" if rig.quick else "10s"
     text = SCENARIO.format(relay=DRIVER / "relay.py", base_ns=BASE_NS, hold_ns=BASE_NS + MILLISECOND_NS, duration=duration, repeats=REPEATS)
     _, result = run(rig, text, "--drivers", DRIVER)
@@ -83,8 +83,8 @@ def one_millisecond(rig):
     expect(names == ["plain", "delayed", "direct"], f"the twin is no gateway: {names}")
     bias = dict(point["bias"]["difference_ns"])
     put_in_ns = held_ns(result, "delayed") - held_ns(result, "plain")
-    print(f"    the relays held {put_in_ns / 1e6:.4f} ms apart", flush=True)
-    # The host's doing shows in every figure from here on.
+    print(f"    the relays' holding times differ by {put_in_ns / 1e6:.4f} ms", flush=True)
+    # From here on, host noise affects every value.
     yield
     medians = {
         name: {
@@ -95,13 +95,13 @@ def one_millisecond(rig):
         for name in of
     }
     for name in ("p50", "p99"):
-        expect(bias[name]["interval"] is not None, f"A/A at {name}: {figure_told(bias[name])}")
+        expect(bias[name]["interval"] is not None, f"A/A at {name}: {figure_text(bias[name])}")
     rows = {row["gateway"]: dict(row["added_latency_ns"]) for row in point["rows"]}
     for name in ("plain", "delayed"):
-        print(f"    {name} adds {figure_told(rows[name]['p50'])} at p50", flush=True)
+        print(f"    {name} adds {figure_text(rows[name]['p50'])} at p50", flush=True)
     apart = [medians["delayed"][repeat] - medians["plain"][repeat] for repeat in sorted(medians["plain"])]
     found = interval(apart)
-    expect(found[1] <= MILLISECOND_NS <= found[2], f"1 ms lies in what delayed adds beyond plain, {told(found)}")
+    expect(found[1] <= MILLISECOND_NS <= found[2], f"the interval of the difference between delayed and plain contains 1 ms: {interval_text(found)}")
 
 
 CHECKS = [one_millisecond]

@@ -11,21 +11,21 @@ RUN_S_MAX = 600
 
 
 def loaded(rig, url, *more):
-    """A load from all agents; its JSON."""
+    """Runs a load from all agents. Returns its JSON."""
     options = ["--on", f"local:{AGENTS}", "--connections", 2 * AGENTS, "--duration", "5s", "--warmup", "0s", *more]
     done = rig.processes.run([rig.weir, "load", url, *options, "--json"], None, rig.folder / "agents.log", RUN_S_MAX)
     return json.loads(done.output)
 
 
 def eighteen_agents(rig):
-    """Eighteen agents on one host send one load: counted exactly, and started at one moment."""
+    """Eighteen agents on one host send one load: counts are exact, and all start at the same time."""
     origin = rig.origin()
     result = loaded(rig, f"http://127.0.0.1:{origin.port}/", "--rate", "1800/s")
     shards, requests = result["shards"], result["requests"]
     counted = given(origin.port)["requests"]
-    expect(balanced(requests) and len(shards) == AGENTS, f"{len(shards)} shards, and the books balance")
+    expect(balanced(requests) and len(shards) == AGENTS, f"{len(shards)} shards, and counts balance")
     sums = {name: sum(shard["requests"][name] for shard in shards) for name in requests}
-    expect(sums == requests, f"the books are the sums of those of the shards: {requests}")
+    expect(sums == requests, f"counts are the sums over the shards: {requests}")
     expect(counted == requests["sent"], f"the origin counted {counted} of {requests['sent']} requests")
     offsets = [shard["start_offset_ns"] for shard in shards]
     spread_ns = max(offsets) - min(offsets)
@@ -34,7 +34,7 @@ def eighteen_agents(rig):
 
 
 def crowded_agents_say_so(rig):
-    """Eighteen agents send as fast as they can: the report says that the two cores are the limit, and not the server."""
+    """Eighteen agents send as fast as they can: the verdict is `generator-limited`, not limited by the server."""
     origin = rig.origin()
     for rate in ([], ["--rate", "60000/s"]):
         result = loaded(rig, f"http://127.0.0.1:{origin.port}/", *rate)
@@ -44,7 +44,7 @@ def crowded_agents_say_so(rig):
 
 
 def headlines(rig, name, *more):
-    """The intervals of a run, by load, gateway and metric."""
+    """Confidence intervals of a run's headlines, by load, axes, gateway and metric."""
     options = ["--gateway", "weir", "--gateway", "nginx", "--quick", "--repeats", "4", "--db", rig.folder / "agents.db"]
     command = [rig.weir, "run", "side-by-side", *options, *more, "--out", rig.folder / name, "--json"]
     done = rig.processes.run(command, None, rig.folder / f"{name}.json", RUN_S_MAX)
@@ -59,20 +59,20 @@ def headlines(rig, name, *more):
 
 
 def agents_agree_with_one_generator(rig):
-    """Two agents in network namespaces give the values of one load generator there, within the intervals of both."""
+    """Two agents in network namespaces measure the same as one load generator: their intervals overlap."""
     one = headlines(rig, "one", "--set", "network=namespaces")
     two = headlines(rig, "two", "--on", "netns:2")
     yield
     both = sorted(one.keys() & two.keys())
-    expect(len(both) >= 4, f"{len(both)} headlines of both runs are valid")
+    expect(len(both) >= 4, f"{len(both)} headlines are valid in both runs")
     apart = []
     for place in both:
         (low, high), (low_of_agents, high_of_agents) = one[place], two[place]
         print(f"    {' '.join(place)}: {low:.4g} to {high:.4g}, with agents {low_of_agents:.4g} to {high_of_agents:.4g}", flush=True)
         if high < low_of_agents or high_of_agents < low:
             apart.append(place)
-    # Of independent 95 % intervals of equal width, one in two hundred pairs is apart by chance.
-    expect(len(apart) <= len(both) // 20, f"{len(apart)} of {len(both)} are apart: {apart}")
+    # One in two hundred pairs of independent 95 % intervals of equal width does not overlap by chance.
+    expect(len(apart) <= len(both) // 20, f"{len(apart)} of {len(both)} pairs of intervals do not overlap: {apart}")
 
 
 CHECKS = [eighteen_agents, crowded_agents_say_so, agents_agree_with_one_generator]

@@ -1,11 +1,11 @@
-"""Arrivals as they were really sent: their gaps are exponential, also where many connections carry them."""
+"""Real send times: gaps between requests are exponential, even over many connections."""
 
 import math
 
 from checks import balanced, expect
 from loads import Shape, weir
 
-# The grain of timers shows in gaps of some ten microseconds: a sample of 5,000 gaps of 2 ms does not tell it.
+# The resolution of timers affects gaps of about ten microseconds. It is not detectable in 5,000 gaps of 2 ms.
 RATE_PER_S = 500
 CONNECTIONS = 64
 SECONDS, SECONDS_QUICK = 10, 4
@@ -22,13 +22,13 @@ def anderson_darling(uniforms):
 
 
 def spacing_of(times_ns, rate_per_s):
-    """A2 of the gaps between times, against the exponential distribution of that rate."""
+    """A2 of the gaps between times, compared with the exponential distribution of that rate."""
     gaps = (later - earlier for earlier, later in zip(times_ns, times_ns[1:], strict=False))
     return anderson_darling(-math.expm1(-gap * rate_per_s / 1e9) for gap in gaps)
 
 
 def exponential_gaps(rig):
-    """Gaps between requests as they left are exponential (Anderson-Darling), and tests of the test reject others"""
+    """Gaps between sent requests are exponential (Anderson-Darling), and the test rejects other distributions"""
     origin = rig.origin()
     trace = rig.folder / "sends"
     trace.unlink(missing_ok=True)
@@ -38,16 +38,16 @@ def exponential_gaps(rig):
     requests = result["requests"]
     expect(balanced(requests) and requests["sent"] == requests["scheduled"], f"all were sent: {requests}")
     sends = [tuple(map(int, line.split())) for line in trace.read_text().splitlines()]
-    expect(len(sends) == requests["sent"], f"{len(sends)} sends were written down")
+    expect(len(sends) == requests["sent"], f"the trace has {len(sends)} sends")
     even_ns = [i * 1e9 / RATE_PER_S for i in range(len(sends))]
     batched_ns = [intended // 1_000_000 * 1_000_000 for intended, _ in sends]
     for name, times_ns in (("even spacing", even_ns), ("arrivals in steps of 1 ms", batched_ns)):
         statistic = spacing_of(times_ns, RATE_PER_S)
         expect(statistic > ANDERSON_DARLING_1_PERCENT, f"the test rejects {name}: A2 {statistic:.1f}")
     yield
-    for name, place in (("intended", 0), ("really sent", 1)):
+    for name, place in (("intended", 0), ("actual", 1)):
         statistic = spacing_of(sorted(send[place] for send in sends), RATE_PER_S)
-        sentence = f"gaps as {name}: A2 {statistic:.2f} of {ANDERSON_DARLING_1_PERCENT} at 1 %"
+        sentence = f"gaps between {name} send times: A2 {statistic:.2f}, limit {ANDERSON_DARLING_1_PERCENT} at 1 %"
         expect(statistic < ANDERSON_DARLING_1_PERCENT, sentence)
 
 

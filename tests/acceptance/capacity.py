@@ -1,4 +1,4 @@
-"""The capacity at an objective, searched for by the lab, against what theory says of a line before some servers."""
+"""The capacity at an objective: the lab's search compared with queueing theory."""
 
 import json
 
@@ -9,14 +9,14 @@ from whole_runs import RUN_S_MAX, run
 RUNS = 5
 HEADROOM_RUNS = 3
 COVERED_MIN = 4
-# `docs/method.md#capacity` and the issue: how far the answer may be off, and how wide its interval may be.
+# `docs/method.md#capacity`: greatest relative error of the capacity, and greatest relative width of its interval.
 TOLERANCE = 0.1
 WIDTH_MAX = 0.2
 LIMIT_S = 0.01
 
-# More repeats narrow the answer more than longer searches do, so each search ends at a wide interval of its own.
-# A gateway that adds little before an upstream that is one line: the line is what is searched, so that its delay is no
-# reason against a trial.
+# More repeats narrow the result more than longer searches, so each search may stop at a wide interval. The gateway adds
+# little latency before an upstream with one queue. The queue is the subject of the search, so the upstream's delay must
+# not make trials invalid.
 SCENARIO = """
 name: capacity
 question: Is the capacity that theory gives found?
@@ -34,9 +34,9 @@ thresholds: {{ upstream_delay_share: 1 }}
 
 
 def against_theory(rig, service, servers, line):
-    """Searches through the gateway and straight, five runs; each answer beside the recursion's."""
+    """Searches with and without the gateway in five runs, and compares each result with the recursion."""
     truth = line.capacity_per_s(0.99, LIMIT_S)
-    print(f"    {service}, {servers} servers: theory says {truth:.0f}/s", flush=True)
+    print(f"    {service}, {servers} servers: theory {truth:.0f}/s", flush=True)
     answers = {"weir": [], "direct": []}
     runs = 1 if rig.quick else RUNS
     for _ in range(runs):
@@ -48,7 +48,7 @@ def against_theory(rig, service, servers, line):
     for gateway, rows in answers.items():
         covered = 0
         for number, row in enumerate(rows):
-            expect(row["per_s"]["valid"] == len(row["searches"]), f"{gateway}, run {number + 1}: every search has an answer")
+            expect(row["per_s"]["valid"] == len(row["searches"]), f"{gateway}, run {number + 1}: every search has a result")
             mean, (low, high) = row["per_s"]["mean"], row["per_s"]["interval"] or (0, float("inf"))
             trials = [searched["found"]["trials"] for searched in row["searches"]]
             stopped = {searched["found"]["stopped"] for searched in row["searches"]}
@@ -57,11 +57,11 @@ def against_theory(rig, service, servers, line):
             expect(abs(mean / truth - 1) <= TOLERANCE, f"{said}: within 10 % of {truth:.0f}/s")
             expect((high - low) / mean <= WIDTH_MAX, f"{said}: no wider than 20 %")
         least = COVERED_MIN * len(rows) // RUNS
-        expect(covered >= least, f"{gateway}: {truth:.0f}/s lies in {covered} of {len(rows)} intervals")
+        expect(covered >= least, f"{gateway}: {covered} of {len(rows)} intervals contain {truth:.0f}/s")
 
 
 def capacity_of_exponential_service(rig):
-    """One server with exponential service times: the capacity at p99 is that of M/M/1."""
+    """One server with exponential service times: the capacity at p99 agrees with M/M/1."""
     line = capacities.exponential(0.0005, 1)
     closed = capacities.capacity_of_mm1(0.0005, 0.99, LIMIT_S)
     found = line.capacity_per_s(0.99, LIMIT_S)
@@ -70,24 +70,24 @@ def capacity_of_exponential_service(rig):
 
 
 def capacity_of_constant_service(rig):
-    """One server with equal service times: the capacity at p99 is that of M/D/1."""
+    """One server with constant service times: the capacity at p99 agrees with M/D/1."""
     yield from against_theory(rig, "const:500us", 1, capacities.constant(0.0005, 1))
 
 
 def capacity_of_two_servers(rig):
-    """Two servers with exponential service times: Kiefer and Wolfowitz's recursion."""
+    """Two servers with exponential service times: the capacity agrees with Kiefer and Wolfowitz's recursion."""
     yield from against_theory(rig, "exp:1ms", 2, capacities.exponential(0.001, 2))
 
 
 def capacity_of_two_equal_servers(rig):
-    """Two servers with equal service times."""
+    """Two servers with constant service times: the capacity agrees with Kiefer and Wolfowitz's recursion."""
     yield from against_theory(rig, "const:1ms", 2, capacities.constant(0.001, 2))
 
 
 def headroom_three_times(rig):
-    """`weir run headroom`, three times: the intervals of the capacity of weir-gateway overlap, with few routes and with many."""
+    """`weir run headroom`, three times: intervals of weir-gateway's capacity overlap, with few and with many routes."""
     found = {}
-    # The curve and the changes are not what is asked for here.
+    # This check does not need a detailed curve.
     shorter = ["--quick", "--set", "retries=1", "--set", "loads.curve.rates=[10%, 50%]"]
     command = [rig.weir, "run", "headroom", "--gateway", "weir", *shorter, "--json",
                "--db", rig.folder / "headroom.db"]
@@ -99,15 +99,15 @@ def headroom_three_times(rig):
         for capacity in json.loads(done.output)["summary"]["capacities"]:
             row = next(row for row in capacity["rows"] if row["gateway"] == "weir")
             paths = capacity["axes"]["topology.paths"]
-            searches = "; ".join(f"{searched['found']['trials']} trials, {searched['found']['stopped']}, {searched['reasons'] or 'counts'}" for searched in row["searches"])
-            said = f"run {number + 1}, {paths} paths: {row['per_s']['valid']} of {len(row['searches'])} searches count: {searches}"
+            searches = "; ".join(f"{searched['found']['trials']} trials, {searched['found']['stopped']}, {searched['reasons'] or 'valid'}" for searched in row["searches"])
+            said = f"run {number + 1}, {paths} paths: {row['per_s']['valid']} of {len(row['searches'])} searches are valid: {searches}"
             expect(row["per_s"]["interval"] is not None, said)
             found.setdefault(paths, []).append(row["per_s"]["interval"])
     yield
     for paths, intervals in found.items():
-        told = "; ".join(f"{low:.0f} .. {high:.0f}" for low, high in intervals)
+        shown = "; ".join(f"{low:.0f} .. {high:.0f}" for low, high in intervals)
         overlap = max(low for low, _ in intervals) <= min(high for _, high in intervals)
-        expect(overlap, f"{paths} paths: the intervals overlap: {told}")
+        expect(overlap, f"{paths} paths: the intervals overlap: {shown}")
 
 
 CHECKS = [

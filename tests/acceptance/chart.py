@@ -21,11 +21,11 @@ IMAGES = "weir weir-gateway"
 SPACE = "edge"
 REPLICAS = 3
 ROLLOUT_S_MAX = 150
-# Longer than a rolling update takes, for which the check itself looks.
+# Longer than a rolling update; the check verifies this.
 LOAD_S = 100
-# Kept connections, and a connection for each request.
+# Kept connections, and a connection per request.
 LOADS = {"kept": ["--rate", "300/s", "-c", "16"], "fresh": ["--rate", "100/s", "-c", "16", "--per-connection", "1"]}
-# The pods fit on a machine with two cores.
+# Small enough for a machine with two cores.
 RESOURCES = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "500m", "memory": "128Mi"}}
 RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True, "runAsUser": 65532,
               "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -39,7 +39,7 @@ def values():
 
 
 def origin():
-    """An upstream as a list of manifests, in a namespace that enforces Pod Security `restricted`."""
+    """Manifests of an upstream, in a namespace that enforces Pod Security `restricted`."""
     labels = {"app": "origin"}
     container = {"name": "origin", "image": f"weir:{dist.version()}", "args": ["origin", "--listen", "0.0.0.0:9000"],
                  "ports": [{"containerPort": 9000}], "securityContext": RESTRICTED, "readinessProbe": {"tcpSocket": {"port": 9000}}}
@@ -56,14 +56,14 @@ def origin():
 
 @contextlib.contextmanager
 def cluster(rig):
-    """A cluster with images of weir and weir-gateway, as a function that runs a command inside."""
+    """A cluster with images of weir and weir-gateway. Yields a function that runs a command inside."""
     environment = dict(os.environ, BIN_DIR=str(rig.binaries["weir"].parent), IMAGES=IMAGES)
 
     def control(*words, within_s=START_S_MAX):
         command = [CLUSTER, *words]
         done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=within_s, check=False)
         if done.returncode:
-            raise Failed(f"`{' '.join(map(str, words))}` ended with {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}")
+            raise Failed(f"`{' '.join(map(str, words))}` exits with {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}")
         return done.stdout
 
     control("build", "kube", "coredns", within_s=BUILD_S_MAX)
@@ -75,14 +75,14 @@ def cluster(rig):
 
 
 def apply(rig, inside, name, text, *options):
-    """Creates or changes objects by their manifests."""
+    """Applies manifests."""
     path = rig.folder / f"{name}.yaml"
     path.write_text(text)
     return inside("kubectl", "-n", SPACE, "apply", *options, "-f", path)
 
 
 def pods(inside):
-    """The gateway's pods: name and restarts of the container."""
+    """The gateway's pods: name -> restarts of the container."""
     listed = json.loads(inside("kubectl", "-n", SPACE, "get", "pods", "-l", "app.kubernetes.io/name=weir-gateway", "-o", "json"))
     return {pod["metadata"]["name"]: sum(state["restartCount"] for state in pod["status"].get("containerStatuses", [])) for pod in listed["items"]}
 
@@ -99,10 +99,10 @@ def chart_rolling_update(rig):
         rolled_out(inside, "origin")
         accepted = apply(rig, inside, "plain", render_chart.MANIFESTS.read_text(), "--dry-run=server")
         expect(accepted.count("server dry run") >= 6, "the API server accepts deploy/kubernetes/weir-gateway.yaml")
-        # Without what needs the Prometheus Operator.
+        # Without the PodMonitor, which needs the Prometheus Operator.
         everything = [value for value in render_chart.EVERYTHING if not value.startswith("podMonitor")]
         accepted = apply(rig, inside, "everything", rendered(helm, *everything), "--dry-run=server")
-        expect("horizontalpodautoscaler" in accepted, "the API server accepts the chart with every part on")
+        expect("horizontalpodautoscaler" in accepted, "the API server accepts the chart with every part enabled")
         own = rig.folder / "values.json"
         own.write_text(json.dumps(values()))
         apply(rig, inside, "chart", rendered(helm, "-f", own))
@@ -117,12 +117,12 @@ def rendered(helm, *options):
     command = [helm, "template", "weir-gateway", render_chart.CHART, *render_chart.KUBERNETES, *words]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Failed(f"helm template fails: {done.stderr}")
+        raise Failed(f"helm template failed: {done.stderr}")
     return done.stdout
 
 
 def replaced_under_load(rig, inside):
-    """Restarts every pod while two loads run through the Service, from the node."""
+    """Restarts every pod while two loads from the node run through the Service."""
     address = inside("kubectl", "-n", SPACE, "get", "service", "weir-gateway", "-o", "jsonpath={.spec.clusterIP}")
     before = pods(inside)
     expect(len(before) == REPLICAS, f"{len(before)} pods run")
@@ -151,7 +151,7 @@ def start_load(rig, address, name, shape):
 
 
 def judge(name, load, out):
-    """Every request of the load was completed with a status of 2xx."""
+    """Checks that every request of the load completed with a 2xx status."""
     code = load.wait(LOAD_S + 60)
     try:
         result = json.loads(out.read_text())

@@ -1,4 +1,4 @@
-"""What every check is made of: sentences that must hold, attempts on a shared host, the programs under test."""
+"""Basis of all checks: expectations, attempts on a shared host, the programs under test."""
 
 import pathlib
 import sys
@@ -16,25 +16,25 @@ __all__ = ["ATTEMPTS_MAX", "Disagreement", "Rig", "ROOT", "balanced", "expect", 
 
 
 class Disagreement(Exception):
-    """A figure or a count is not what it has to be."""
+    """A value or a count is wrong."""
 
 
 def expect(condition, sentence):
-    """Prints the sentence, and fails the check where it does not hold."""
+    """Prints the sentence. Fails the check if the condition is false."""
     print(f"    {'ok  ' if condition else 'NOT '} {sentence}", flush=True)
     if not condition:
         raise Disagreement(sentence)
 
 
 def balanced(requests):
-    """Whether the books balance."""
+    """Whether every scheduled request has exactly one outcome."""
     return requests["scheduled"] == sum(
         requests[name] for name in ("completed", "failed", "timed_out", "dropped", "in_flight")
     )
 
 
 class Rig:
-    """The programs under test: servers on the first CPU, tools on the last; and a folder for what they write."""
+    """The programs under test, with servers on the first CPU and tools on the last, and a folder for their files."""
 
     def __init__(self, processes, binaries, folder, quick, patterns=None):
         self.processes, self.binaries, self.folder = processes, binaries, folder
@@ -45,7 +45,7 @@ class Rig:
         self.site = Site(processes, binaries, folder, self.load_cpu)
 
     def origin(self, *options, tls=False):
-        """Starts an origin that has not been asked anything yet."""
+        """Starts an origin without sending it a readiness check, so that its counters are zero."""
         return self.servers.weir_origin(self.server_cpu, *options, tls=tls, asked=False)
 
     def watch(self):
@@ -60,9 +60,10 @@ class Rig:
 
 
 def passes(name, purpose, check, rig):
-    """Runs a check: what stands before its `yield` must hold at once, what follows may be repeated when disturbed.
+    """Runs a check. Expectations before its `yield` must hold in the first attempt. Expectations after it are attempted
+    again after host noise.
 
-    Gives whether it passed, the attempts, and what went elsewhere in the last one.
+    Returns (passed, number of attempts, host noise in the last attempt).
     """
     print(f"{name}: {purpose}", flush=True)
     for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -74,20 +75,20 @@ def passes(name, purpose, check, rig):
             for _ in steps:
                 pass
             took_s = time.monotonic() - began_s
-            print(f"    attempt {attempt}: passed in {took_s:.0f} s; {share:.1%} of the host went elsewhere", flush=True)
+            print(f"    attempt {attempt}: passed in {took_s:.0f} s; host noise {share:.1%}", flush=True)
             return True, attempt, share
         except Disagreement as disagreement:
             if share is None:
                 print(f"    failed: {disagreement}", flush=True)
                 return False, attempt, watch.share()
             if not is_disturbed(share, DISTURBED_SHARE_OF_P99):
-                print(f"    attempt {attempt}: failed on a quiet host ({share:.1%} went elsewhere)", flush=True)
+                print(f"    attempt {attempt}: failed on a quiet host (host noise {share:.1%})", flush=True)
                 return False, attempt, share
-            print(f"    attempt {attempt}: {share:.1%} of the host went elsewhere; again", flush=True)
+            print(f"    attempt {attempt}: host noise {share:.1%}; retrying", flush=True)
         except Failed as failure:
             print(f"    failed: {failure}", flush=True)
             return False, attempt, watch.share()
         finally:
             rig.end_all()
-    print(f"    undecided: the host was disturbed in all {ATTEMPTS_MAX} attempts", flush=True)
+    print(f"    undecided: host noise in all {ATTEMPTS_MAX} attempts", flush=True)
     return False, ATTEMPTS_MAX, share

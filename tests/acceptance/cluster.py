@@ -1,4 +1,4 @@
-"""Scenarios in a real one-node Kubernetes: weir's own pods, Contour and Istio."""
+"""Scenarios in a real Kubernetes with one node: weir's own pods, Contour and Istio."""
 
 import contextlib
 import json
@@ -17,26 +17,26 @@ GROUPS = pathlib.Path("/sys/fs/cgroup/cpuacct")
 
 CLUSTER = ROOT / "tests/cluster/cluster"
 IMAGES = "weir weir-gateway nginx envoy echo contour pilot proxyv2"
-# What the first cluster on a machine has to build: Kubernetes, Contour and Istio.
+# The first run on a machine builds Kubernetes, Contour and Istio.
 BUILD_S_MAX = 3_600
 START_S_MAX = 300
 RUN_S_MAX = 900
-# Two cores carry the control plane of Kubernetes, two agents, an upstream and a gateway.
+# Limits for a machine with two cores: control plane of Kubernetes, two agents, an upstream and a gateway.
 SMALL = ["--set", "limits.generator.cpus=0.3", "--set", "limits.data.cpus=0.4"]
-# How far the kubelet's CPU time may be from that of the control group.
+# Allowed relative difference between the kubelet's CPU time and that of the control group.
 KUBELET_SHARE = 0.05
 
 
 @contextlib.contextmanager
 def cluster(rig):
-    """A cluster with Contour and Istio in it, as a function that runs a command inside."""
+    """A cluster with Contour and Istio. Yields a function that runs a command inside."""
     environment = dict(os.environ, BIN_DIR=str(rig.binaries["weir"].parent), IMAGES=IMAGES)
 
     def control(*words, within_s=START_S_MAX):
         command = [CLUSTER, *words]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=within_s, check=False)
         if done.returncode:
-            raise Failed(f"`{' '.join(map(str, words))}` ended with {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}")
+            raise Failed(f"`{' '.join(map(str, words))}` exits with {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}")
         return done.stdout
 
     control("build", "kube", "coredns", "contour", "istio", "images", within_s=BUILD_S_MAX)
@@ -50,10 +50,10 @@ def cluster(rig):
 
 
 def measured(rig, inside, name, *options):
-    """A run in the cluster; its JSON."""
+    """Runs a scenario in the cluster. Returns its JSON."""
     out = rig.folder / name
     command = [rig.weir, "run", *options, "--on", "k8s", *SMALL, "--db", rig.folder / "cluster.db", "--out", out, "--json"]
-    # An objective that is undecided is no failure here.
+    # Missed and undecided objectives are no failure of this check.
     command = ["sh", "-c", '"$@" || [ $? = 4 ] || [ $? = 1 ]', "sh", *command]
     began_s = time.monotonic()
     result = json.loads(inside(*map(str, command)))
@@ -62,14 +62,14 @@ def measured(rig, inside, name, *options):
 
 
 def measurements(result):
-    """Every cell with each of its measurements."""
+    """Yields (cell, measurement) of all cells."""
     for cell in result["cells"]:
         for measurement in cell["outcome"].get("measurements", []):
             yield cell, measurement
 
 
 def holds(result, gateways):
-    """Everything was measured, every request was counted on all sides, and every limit was applied."""
+    """Checks that all cells were measured, that all sides counted every request, and that all limits were applied."""
     failed = [cell["outcome"] for cell in result["cells"] if "measurements" not in cell["outcome"]]
     expect(not failed, f"all {len(result['cells'])} cells were measured {failed or ''}")
     found = {cell["key"]["gateway"] for cell in result["cells"]}
@@ -83,12 +83,12 @@ def holds(result, gateways):
         if counters["gateway_requests"] not in (None, counters["generator_sent"]):
             expect(False, f"{name}: the gateway counted {counters['gateway_requests']} of {counters['generator_sent']}")
     parts = [part for cell in result["cells"] for part in cell["parts"]]
-    expect(all(part["limits_applied"] for part in parts), "limits of every part are applied")
-    expect(True, "requests are the same at generator, gateway and upstream, without errors")
+    expect(all(part["limits_applied"] for part in parts), "limits of all parts are applied")
+    expect(True, "generator, gateway and upstream counted the same requests, without errors")
 
 
 def left(inside):
-    """What runs have left in the cluster, and the limits of the user's gateways."""
+    """(Leftovers of runs in the cluster, limits of the user's gateways)."""
     kinds = "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,secrets,configmaps,pods,httpproxies,gateways,virtualservices"
     objects = inside("kubectl", "get", kinds, "-A", "-l", "weir/run", "-o", "name", "--ignore-not-found").split()
     template = "{.spec.template.metadata.annotations}{.spec.template.spec.containers[*].resources}"
@@ -99,7 +99,7 @@ def left(inside):
 
 
 class CpuOfGroup:
-    """The CPU time of a container's control group, read while something else goes on."""
+    """Samples the CPU time of a container's control group in the background."""
 
     def __init__(self, path):
         self.path, self.points, self.ended = path, [], threading.Event()
@@ -112,7 +112,7 @@ class CpuOfGroup:
                 self.points.append((time.monotonic_ns(), int(self.path.read_text())))
 
     def between(self, from_ns, to_ns):
-        """Seconds of CPU time between two times of the monotonic clock, which the cluster shares."""
+        """Seconds of CPU time between two moments of the monotonic clock, which the cluster shares."""
         self.ended.set()
 
         def at(time_ns):
@@ -125,11 +125,11 @@ class CpuOfGroup:
 
 
 def kubelet_agrees(rig, inside):
-    """The kubelet's CPU time of Contour's Envoy is that of its control group."""
+    """The kubelet's CPU time of Contour's Envoy agrees with that of its control group."""
     watched = {}
 
     def watch():
-        # The pod is fresh in each cell: the last group that has its name counts.
+        # Each cell has a new pod, so there are several groups.
         while not stop.wait(1.0):
             for path in sorted(GROUPS.glob("weir-cluster-*/kubepods/*/pod*/*/cpuacct.usage")):
                 command = b"envoy\0-c\0/config"
@@ -150,12 +150,12 @@ def kubelet_agrees(rig, inside):
         if cell["key"]["gateway"] != "contour":
             continue
         record, usage = measurement["record"], measurement["usage"].get("envoy")
-        expect(usage is not None, f"{measurement['load']}: the kubelet's samples give the CPU time of Envoy")
+        expect(usage is not None, f"{measurement['load']}: the kubelet reports the CPU time of Envoy")
         taken = [group.between(record["phase_start_mono_ns"], record["phase_end_mono_ns"]) for group in watched.values() if covers(group, record)]
         by_kubelet = sum(usage["cpu_s"].values())
         apart.append(by_kubelet / max(taken) - 1)
         print(f"    {measurement['load']}: kubelet {by_kubelet:.2f} s, control group {max(taken):.2f} s ({apart[-1]:+.1%})", flush=True)
-    expect(apart and all(abs(share) <= KUBELET_SHARE for share in apart), f"apart by {[f'{share:+.1%}' for share in apart]}")
+    expect(apart and all(abs(share) <= KUBELET_SHARE for share in apart), f"differences: {[f'{share:+.1%}' for share in apart]}")
 
 
 def covers(group, record):
@@ -168,7 +168,7 @@ def of_gateway(result, name):
 
 
 def contour_changes(rig, inside):
-    """Routes come and go through the API server, and the certificate is replaced; each change shows in responses."""
+    """Routes are added and removed through the API server, the certificate is replaced; responses show each change."""
     changes = "changes={every: 2s, of: [routes, certificates]}"
     options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=10s", "--set", "topology.tls=true", "--set", changes, "--grant"]
     result = measured(rig, inside, "changes", "quickstart", *options)
@@ -177,11 +177,11 @@ def contour_changes(rig, inside):
         changes = measurement["route_changes"]
         kinds = {change["what"] for change in changes}
         seen_ms = [round(change["seen_after_ns"] / 1e6) for change in changes]
-        expect(len(changes) >= 3 and kinds == {"routes", "certificates"}, f"{measurement['load']}: changes were seen after {seen_ms} ms")
+        expect(len(changes) >= 3 and kinds == {"routes", "certificates"}, f"{measurement['load']}: changes took effect after {seen_ms} ms")
 
 
 def contour_faults(rig, inside):
-    """Pods of both planes are ended under load: without its control plane Envoy goes on, and a killed Envoy is replaced."""
+    """Pods of both planes end under load: Envoy works without its control plane, and a killed Envoy is replaced."""
     faults = "faults=[{at: 2s, gateway: control, do: evict}, {at: 5s, gateway: control, do: rollout}, {at: 15s, gateway: data, do: kill}]"
     options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=45s", "--set", "timeout=2s", "--set", faults, "--grant"]
     result = measured(rig, inside, "faults", "quickstart", *options)
@@ -197,29 +197,29 @@ def contour_faults(rig, inside):
 
         before = [second for second in seconds if second["t_s"] + second["length_s"] <= killed_s]
         last = [second for second in seconds if second["t_s"] >= seconds[-1]["t_s"] - 5 and second["sustained"]]
-        expect(not errors(before), f"{measurement['load']}: no request failed while the control plane was away")
+        expect(not errors(before), f"{measurement['load']}: no request failed without the control plane")
         expect(errors(seconds) > 0, f"{measurement['load']}: {errors(seconds)} requests failed when Envoy was killed")
-        expect(not errors(last) and all(second["completed"] for second in last), f"{measurement['load']}: served again at the end")
+        expect(not errors(last) and all(second["completed"] for second in last), f"{measurement['load']}: requests succeed again at the end")
 
 
 def cluster_runs(rig):
-    """Quickstart, R1 on Contour and R5 on Istio in a one-node cluster: all counted, all limited, nothing left."""
+    """Quickstart, ingress-sizing on Contour, many-domains on Istio: counts agree, limits apply, no leftovers."""
     with cluster(rig) as inside:
         before = left(inside)
         expect(not before[0], "the cluster is clean")
         pods = ["--gateway", "weir", "--gateway", "nginx", "--gateway", "envoy"]
         holds(measured(rig, inside, "quickstart", "quickstart", *pods, "--quick", "--agents", "2"), ["weir", "nginx", "envoy"])
-        # R1 (b): the size of the control plane; (c): that of the data plane.
+        # ingress-sizing: sizes of the control plane and of the data plane.
         sizes = "vary={limits.control.cpus: [0.1, 0.4], limits.data.cpus: [0.2, 0.4]}"
         contour = ["--gateway", "contour", "--repeats", "1", "--set", "duration=3s", "--set", "warmup=500ms", "--set", sizes]
         contour += ["--set", "origin={body: 64B}", "--grant", "--samplers"]
         result = measured(rig, inside, "ingress-sizing", "ingress-sizing", *contour)
         holds(result, ["contour"])
         limits = {(part["role"], part["limit_cpus"]) for cell in result["cells"] for part in cell["parts"] if cell["key"]["gateway"] == "contour"}
-        # Contour runs in two pods, which count together.
+        # Contour has two pods, whose limits are added.
         wanted = {("control", 2 * 0.1), ("control", 2 * 0.4), ("data", 0.2), ("data", 0.4)}
-        expect(wanted <= limits, f"control plane and data plane have each size: {sorted(limits, key=str)}")
-        expect(all("envoy" in m["usage"] and "contour" in m["usage"] for c, m in measurements(result) if c["key"]["gateway"] == "contour"), "CPU and memory of both planes are known")
+        expect(wanted <= limits, f"limits of control plane and data plane: {sorted(limits, key=str)}")
+        expect(all("envoy" in m["usage"] and "contour" in m["usage"] for c, m in measurements(result) if c["key"]["gateway"] == "contour"), "CPU and memory of both planes are measured")
         domains = "cases=[{topology: {domains: 50, paths: 100}}]"
         istio = ["--gateway", "istio", "--repeats", "1", "--set", "duration=3s", "--set", domains, "--set", "vary={}", "--agents", "4"]
         result = measured(rig, inside, "many-domains", "many-domains", *istio, "--set", "limits.generator.cpus=0.15", "--grant", "--samplers")
@@ -231,12 +231,12 @@ def cluster_runs(rig):
         contour_faults(rig, inside)
         kubelet_agrees(rig, inside)
         after = left(inside)
-        expect(not after[0], f"nothing is left in the cluster: {after[0]}")
-        expect(after[1] == before[1], "the limits and annotations of the gateways are as before")
+        expect(not after[0], f"nothing is left over in the cluster: {after[0]}")
+        expect(after[1] == before[1], "limits and annotations of the gateways are restored")
 
 
 class Started:
-    """A run in the cluster that goes on while something is done to it."""
+    """A run in the cluster that continues in the background."""
 
     def __init__(self, rig, name, *options):
         self.log, self.out = rig.folder / f"{name}.log", rig.folder / name
@@ -250,7 +250,7 @@ class Started:
         return self.log.read_text()
 
     def until(self, done, what, within_s=120):
-        """Waits until `done` gives something, which it returns."""
+        """Waits until `done` returns a true value, and returns it."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             with contextlib.suppress(Failed):
@@ -260,34 +260,34 @@ class Started:
         raise Failed(f"{what} did not happen within {within_s} s:\n{self.said()}")
 
     def end(self, within_s=400):
-        """Its exit code, and what it has said."""
+        """Waits for the end. Returns (exit code, output)."""
         try:
             return self.process.wait(within_s), self.said()
         except subprocess.TimeoutExpired as expired:
             self.process.kill()
-            raise Failed(f"it did not end within {within_s} s:\n{self.said()}") from expired
+            raise Failed(f"the run did not end within {within_s} s:\n{self.said()}") from expired
 
     @property
     def run(self):
-        return self.until(lambda: re.search(r"^run (\S+) is in namespace (\S+)$", self.said(), re.MULTILINE), "its start")[1]
+        return self.until(lambda: re.search(r"^run (\S+) runs in namespace (\S+)$", self.said(), re.MULTILINE), "its start")[1]
 
 
 def pods(inside, role):
-    """The running pods of a role: namespace and name."""
+    """The running pods of a role: [namespace, name]."""
     words = "kubectl get pods -A --field-selector=status.phase=Running -o".split()
     listed = inside(*words, "jsonpath={range .items[*]}{.metadata.namespace} {.metadata.name} {.metadata.labels.weir/role}{\"\\n\"}{end}", "-l", "weir/run")
     return [line.split()[:2] for line in listed.splitlines() if line.split()[2:] == [role]]
 
 
 def cluster_faults(rig):
-    """Pods and processes that are lost end as lost agents do, with Kubernetes's reason, and leave nothing."""
+    """Lost pods and processes are handled like lost agents, with the reason of Kubernetes, and nothing is left over."""
     with cluster(rig) as inside:
         faults(rig, inside)
         yield
 
 
 def faults(rig, inside):
-    """All of them, one after the other."""
+    """Runs all faults, one after another."""
     long = ["--set", "duration=6s"]
     before = left(inside)
 
@@ -295,7 +295,7 @@ def faults(rig, inside):
         deadline = time.monotonic() + 60
         while (now := left(inside)) != before and time.monotonic() < deadline:
             time.sleep(1)
-        expect(now == before, f"{name}: nothing is left, and every limit is back {now[0] if now != before else ''}")
+        expect(now == before, f"{name}: nothing is left over, and limits are restored {now[0] if now != before else ''}")
 
     def ends(name, run, code, *words):
         got, said = run.end()
@@ -312,22 +312,22 @@ def faults(rig, inside):
     small = ["--set", "limits.generator.memory=8MiB"]
     ends("an agent out of memory", Started(rig, "oom", *small), 1, "OOMKilled|exit code 137")
     ends("agents that fit on no node", Started(rig, "unschedulable", "--agents", "8", "--set", "limits.generator.cpus=1"), 1, "Unschedulable", "Insufficient cpu")
-    ends("a gateway's image that is not there", Started(rig, "image", "--set", "gateways.weir.image=not-there:1"), 1, "ErrImagePull|ImagePullBackOff", "not-there:1")
-    ends("an image of weir that is not there", Started(rig, "own-image", "--image", "not-there:1"), 3, "the coordinator pod cannot start", "not-there:1")
+    ends("a missing image of a gateway", Started(rig, "image", "--set", "gateways.weir.image=not-there:1"), 1, "ErrImagePull|ImagePullBackOff", "not-there:1")
+    ends("a missing image of weir", Started(rig, "own-image", "--image", "not-there:1"), 3, "the coordinator pod cannot start", "not-there:1")
 
     run = Started(rig, "evicted", *long)
     space, pod = agent(run)
     time.sleep(4)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": space}}
     inside("sh", "-c", 'echo "$0" | kubectl create --raw "$1" -f -', json.dumps(eviction), f"/api/v1/namespaces/{space}/pods/{pod}/eviction")
-    ends("an agent that is evicted", run, (0, 4), "measures the cell again with fresh agents .*(Evict|deleted)")
+    ends("an evicted agent", run, (0, 4), "measures the cell again with fresh agents .*(Evict|deleted)")
 
     run = Started(rig, "coordinator", *long)
     agent(run)
     space, name = run.run, None
     name = inside("kubectl", "get", "pods", "-A", "-l", "weir/part=coordinator", "-o", "jsonpath={.items[0].metadata.namespace} {.items[0].metadata.name}").split()
     inside("kubectl", "-n", name[0], "delete", "pod", name[1], "--wait=false")
-    ends("a coordinator that is deleted", run, 3, "was stopped in the cluster|coordinator pod (was deleted|has ended)")
+    ends("a deleted coordinator", run, 3, "was stopped in the cluster|coordinator pod (was deleted|has ended|has failed)")
 
     run = Started(rig, "killed", *long)
     agent(run)
@@ -338,9 +338,9 @@ def faults(rig, inside):
     run.process.kill()
     run.process.wait()
     said = inside(rig.weir, "k8s", "attach", identity, "--db", run.database)
-    expect("is finished" in said, "a command line that is killed: the run goes on, and is attached to again")
+    expect("is finished" in said, "a killed command line: the run continues, and `weir k8s attach` follows it")
     expect(identity in inside(rig.weir, "runs", "--db", run.database), "its results are in the database")
-    clean("a command line that is killed")
+    clean("a killed command line")
 
     run = Started(rig, "away", *long)
     agent(run)
@@ -348,10 +348,10 @@ def faults(rig, inside):
     inside("kill", "-STOP", *servers)
     time.sleep(20)
     inside("kill", "-CONT", *servers)
-    ends("an API server that is away for 20 s", run, (0, 4))
+    ends("an API server that stops for 20 s", run, (0, 4))
 
     started = ["--gateway", "contour", "--set", "limits.data.memory=4MiB", "--grant"]
-    ends("a rollout that never gets ready", Started(rig, "rollout", *started), 1, "has no fresh pods after", "OOMKilled|exit code|CrashLoopBackOff|RunContainerError")
+    ends("a rollout that never becomes ready", Started(rig, "rollout", *started), 1, "not complete after", "OOMKilled|exit code|CrashLoopBackOff|RunContainerError")
 
     run = Started(rig, "interrupted", *long, "--gateway", "contour", "--grant")
     agent(run)
@@ -367,7 +367,7 @@ def faults(rig, inside):
 
 
 def children(pid):
-    """The processes that a process has started, with all below them."""
+    """All descendants of a process."""
     found = []
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, task.read_text().split()):

@@ -1,14 +1,14 @@
-"""`weir compare` on real runs: the same thing twice is not called different, and CPU time put in is found."""
+"""`weir compare` on real runs: the same gateway twice is not reported as different, and added CPU time is detected."""
 
 import json
 import pathlib
 
 from checks import Disagreement, ROOT, expect
 
-# The same program twice, interleaved in one run: what differs between the two is chance.
+# The same program twice, interleaved in one run: differences are chance.
 TWICE = "[{ name: old, driver: weir }, { name: new, driver: weir }]"
 LOADS = "\n  full: { model: closed, connections: 10 }\n  tail: { model: open, rate: 2000/s, connections: 32 }"
-# CPU time per request is steadiest at an equal rate: there the rig's own tells how fast the host was.
+# CPU time per request is most stable at a fixed rate. There the rig's own CPU time shows the speed of the host.
 STEADY = "\n  steady: { model: open, rate: 3000/s, connections: 32 }"
 SCENARIO = """
 name: comparison
@@ -25,22 +25,22 @@ repeats: {repeats}
 RUN_S_MAX = 1200
 RUNS, RUNS_QUICK = 5, 1
 REPEATS, REPEATS_QUICK = 10, 6
-# Expressions that the gateway tries in vain on each request; what one costs is measured first. Some are there always:
-# what the first of them costs, beside what each does, is in no difference then.
+# Regular expressions that the gateway evaluates per request without a match. Their cost is measured first. Some are
+# always present, so that the fixed cost of the first one is in no difference.
 ALWAYS = 100
 CALIBRATION = 200
 CALIBRATION_REPEATS = 16
-# The ratio within a single block differs by some 10 % here as it is measured, and by some 3 % at equal speed of the host.
+# The ratio within one block varies by about 10 %, and by about 3 % after correction for the host's speed.
 RISE_REPEATS = 20
 RISE = 0.10
-# How far the rise that is found may be from the one that was put in: both are measured.
+# Allowed difference between the detected and the added rise. Both are measured.
 APART = 0.03
-# In nginx's configuration, where each request passes.
+# The location in nginx's configuration that handles every request.
 LOCATION = "        location = {{ path }} {"
 
 
 def measured(rig, gateways, loads, repeats, duration):
-    """Runs a scenario; its JSON, whatever the run thought of its headlines."""
+    """Runs a scenario. Returns its JSON for any exit code."""
     path = rig.folder / "comparison.yaml"
     path.write_text(SCENARIO.format(gateways=gateways, loads=loads, repeats=repeats, duration=duration))
     options = ["--json", "--db", rig.folder / "comparison.db", "--out", rig.folder / "comparison"]
@@ -51,7 +51,7 @@ def measured(rig, gateways, loads, repeats, duration):
 
 
 def compared(rig, a, b, *options):
-    """Compares gateways of the last run; exit code and JSON."""
+    """Compares gateways of the last run. Returns (exit code, JSON)."""
     command = [rig.weir, "compare", f"last:{a}", f"last:{b}", "--json", "--db", rig.folder / "comparison.db", *options]
     done = rig.processes.run(command, None, rig.folder / "compared.json", 60)
     if not done.output.strip():
@@ -60,7 +60,7 @@ def compared(rig, a, b, *options):
 
 
 def judged(comparison):
-    """Every figure with a verdict, in words beside it."""
+    """Yields every value with a verdict, and a line that describes it."""
     for point in comparison["points"]:
         for figure in point["figures"]:
             if figure["verdict"]:
@@ -71,7 +71,7 @@ def judged(comparison):
 
 
 def the_same_twice(rig):
-    """Real interleaved runs of one gateway under two names, ten repeats each: nothing is better or worse."""
+    """Interleaved runs of one gateway under two names, ten repeats each: nothing is better or worse."""
     repeats = REPEATS_QUICK if rig.quick else REPEATS
     for number in range(RUNS_QUICK if rig.quick else RUNS):
         measured(rig, TWICE, LOADS, repeats, "1s")
@@ -79,16 +79,16 @@ def the_same_twice(rig):
         figures = list(judged(comparison))
         print(f"    run {number + 1}:\n" + "\n".join(f"      {words}" for _, words in figures), flush=True)
         claimed = [words for figure, words in figures if figure["verdict"] in ("better", "worse")]
-        expect(comparison["is_paired"] and len(figures) == 5, f"run {number + 1}: {len(figures)} figures compared block by block")
-        expect(not claimed and code != 1, f"run {number + 1}: none is called better or worse {claimed}")
+        expect(comparison["is_paired"] and len(figures) == 5, f"run {number + 1}: {len(figures)} values compared block by block")
+        expect(not claimed and code != 1, f"run {number + 1}: no value is better or worse {claimed}")
     yield
 
 
 def with_work(rig, name, expressions):
-    """nginx with its driver's own configuration, and so many expressions that never match before each answer."""
+    """nginx with its driver's configuration, plus `expressions` regular expressions per request that never match."""
     text = (ROOT / "drivers/nginx/nginx.conf").read_text()
     if LOCATION not in text:
-        raise Disagreement("drivers/nginx/nginx.conf has no such location any more")
+        raise Disagreement(f"drivers/nginx/nginx.conf does not contain `{LOCATION.strip()}`")
     work = "".join(f' rewrite "^/(?:no|never){at}/([a-z]+)/([0-9]+)$" /$1 break;' for at in range(expressions))
     path = rig.folder / f"{name}.conf"
     path.write_text(text.replace(LOCATION, LOCATION + work)
@@ -97,7 +97,7 @@ def with_work(rig, name, expressions):
 
 
 def cpu_us(result, gateway):
-    """CPU time per request over the valid repeats, by the run's own summary."""
+    """CPU time per request over the valid repeats, from the run's summary."""
     rows = [row for point in result["summary"]["points"] for row in point["rows"] if row["gateway"] == gateway]
     mean = rows[0]["cpu_us_per_request"]["mean"]
     if mean is None:
@@ -106,7 +106,7 @@ def cpu_us(result, gateway):
 
 
 def a_tenth_more_cpu(rig):
-    """nginx is given a tenth more work per request, by what an expression was measured to cost: it is found, as much as that."""
+    """nginx does a tenth more work per request, calibrated by a first run: the comparison detects this amount."""
     repeats = REPEATS_QUICK if rig.quick else RISE_REPEATS
     gateways = f"[{with_work(rig, 'bare', ALWAYS)}, {with_work(rig, 'busy', ALWAYS + CALIBRATION)}]"
     result = measured(rig, gateways, STEADY, CALIBRATION_REPEATS, "1s")
@@ -125,9 +125,9 @@ def a_tenth_more_cpu(rig):
     cpu, words = next((figure, words) for figure, words in figures if figure["measure"] == "cpu")
     speed = cpu["host_speed"] or {}
     print(f"    at equal speed of the host: {speed}", flush=True)
-    expect(speed.get("measured") and len(speed["rig_interval"]) == 2, "it was compared at equal speed of the host")
-    expect(cpu["verdict"] == "worse" and code == 1, f"it is called worse: {words}")
-    expect(abs(cpu["ratio"] - 1 - put_in) <= APART, f"it is found as {cpu['ratio'] - 1:.1%}, put in were {put_in:.1%}")
+    expect(speed.get("measured") and len(speed["rig_interval"]) == 2, "the comparison is corrected for the host's speed")
+    expect(cpu["verdict"] == "worse" and code == 1, f"the verdict is worse: {words}")
+    expect(abs(cpu["ratio"] - 1 - put_in) <= APART, f"detected {cpu['ratio'] - 1:.1%}, added {put_in:.1%}")
 
 
 CHECKS = [the_same_twice, a_tenth_more_cpu]

@@ -1,4 +1,4 @@
-"""A container as far as its accounting goes: a control group, and an exporter that says of it what cAdvisor says."""
+"""A container, as far as accounting is concerned: a control group, and an exporter of its metrics like cAdvisor's."""
 
 import bisect
 import http.server
@@ -18,12 +18,12 @@ PERIOD_US = 100_000
 CONTROLLERS_V1 = ("cpu", "cpuacct", "memory")
 LABELS = 'namespace="shop",pod="gw-1",container="gateway"'
 LOOK_EVERY_S = 0.02
-# Scrapes that say how far they are apart.
+# Scrapes that are needed to derive the scrape interval.
 SCRAPES_FIRST = 3
 
 
 class Container:
-    """A control group with a CPU quota; what runs in it is killed at its end."""
+    """A control group with a CPU quota. Its processes are killed at the end of the context."""
 
     def __init__(self, cpus):
         self.is_v2 = (GROUPS / "cgroup.controllers").exists()
@@ -41,7 +41,7 @@ class Container:
                 self.file("cpu.cfs_period_us").write_text(str(PERIOD_US))
                 self.file("cpu.cfs_quota_us").write_text(str(self.quota_us))
         except OSError as error:
-            raise Failed(f"a control group with a quota is needed, and cannot be made: {error}") from error
+            raise Failed(f"cannot create a control group with a CPU quota: {error}; run as root") from error
         return self
 
     def __exit__(self, *_):
@@ -56,18 +56,18 @@ class Container:
         return next(folder / name for folder in self.folders if (folder / name).exists())
 
     def entered(self, command):
-        """The command that runs `command` in the group."""
+        """A command that runs `command` in the group."""
         enter = "; ".join(f"echo $$ > {folder}/cgroup.procs" for folder in self.folders)
         return ["sh", "-c", f'{enter}; exec "$@"', "sh", *command]
 
     def cpu_s(self):
-        """CPU time since its making, as the kernel accounts it."""
+        """CPU time since the group was created, by the kernel's accounting."""
         if self.is_v2:
             return int(keyed(self.file("cpu.stat"))["usage_usec"]) / 1e6
         return int(self.file("cpuacct.usage").read_text()) / 1e9
 
     def page(self):
-        """What the kernel accounts, in cAdvisor's words."""
+        """The kernel's accounting as metrics of cAdvisor."""
         stat, memory = keyed(self.file("cpu.stat")), keyed(self.file("memory.stat"))
         if self.is_v2:
             throttled_s = int(stat["throttled_usec"]) / 1e6
@@ -93,7 +93,7 @@ def keyed(path):
 
 
 class Watch:
-    """The container's CPU time every 20 ms: what it truly used from one moment of the monotonic clock to another."""
+    """Samples the container's CPU time every 20 ms, to compute the time used between two moments of the clock."""
 
     def __init__(self, container):
         self.container, self.ended, self.looks = container, threading.Event(), []
@@ -150,7 +150,7 @@ class Exporter:
 
 
 def prometheus(rig, exporter, every):
-    """Starts a Prometheus that scrapes the exporter, and waits until it has; its URL."""
+    """Starts a Prometheus that scrapes the exporter, and waits for the first scrapes. Returns its URL."""
     folder, port = rig.folder / "prometheus", free_port()
     folder.mkdir(exist_ok=True)
     config = folder / "prometheus.yml"

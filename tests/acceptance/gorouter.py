@@ -1,26 +1,26 @@
-"""Gorouter over NATS, for real: the scenario `headroom-registered`. Needs `gorouter` on PATH."""
+"""A real Gorouter with NATS: the scenario `headroom-registered`. Needs `gorouter` on PATH."""
 
 import json
 
 from checks import Disagreement, expect
 
-# The longest time that its plan prints for a noisy host, and what stopping takes.
+# The plan's longest duration for a noisy host, plus time to stop.
 LASTS_S, LASTS_QUICK_S = 2700, 420
 MANY, MANY_QUICK = 100_000, 100
 AXIS = "topology.domains"
-# What 100,000 routes take at least: half of what was measured.
+# Minimum memory for 100,000 routes: half of a measured value.
 MEMORY_MIN = 700 << 20
 CPU_RATIO_MIN = 1.2
 
 
 def weir(rig, lasts_s, *arguments):
-    """What `weir` prints, with the database of this check."""
+    """Runs `weir` with the database of this check."""
     command = [rig.weir, *arguments, "--db", rig.folder / "weir.db"]
     return rig.processes.run(command, None, rig.folder / "weir.out", lasts_s)
 
 
 def gorouter_is_sized(rig):
-    """`weir run headroom-registered`: no route is lost, what routes and their registration cost, and how many instances."""
+    """`weir run headroom-registered`: no route is lost; it reports costs of routes and registrations, and instances."""
     many, quick, lasts_s = (MANY_QUICK, ["--quick"], LASTS_QUICK_S) if rig.quick else (MANY, [], LASTS_S)
     gateways = ["--gateway", "gorouter", "--gateway", "weir"]
     out = rig.folder / "out"
@@ -41,7 +41,7 @@ def gorouter_is_sized(rig):
 
 
 def require_cell(cell):
-    """It was measured, no request got an error, and Gorouter heard of its routes at least twice during the steady load."""
+    """Checks that the cell was measured without errors, with two or more rounds of registrations in the steady load."""
     gateway, domains = cell["key"]["gateway"], cell["key"]["axes"][AXIS]
     name = f"{gateway}, {domains} routes, repeat {cell['key']['repeat'] + 1}"
     if cell["outcome"]["kind"] != "measured":
@@ -58,14 +58,14 @@ def require_cell(cell):
 
 
 def value(row, table, key):
-    """A value of a finding by its column: its mean; None where it has none."""
+    """The mean of a finding's value in a column, or None."""
     place = [column["key"] for column in table["columns"]].index(key)
     of = row["values"][place]
     return of["figure"]["mean"] if of["kind"] == "figure" else of.get("number")
 
 
 def rows_of(findings, key):
-    """The table of a finding, and its rows by gateway and number of routes."""
+    """(Table of a finding, its rows by gateway and number of routes)."""
     expect(key in findings, f"finding {key} among {', '.join(findings)}")
     print("\n".join(f"    {sentence}" for sentence in findings[key]["sentences"]), flush=True)
     table = findings[key]["tables"][0]
@@ -73,18 +73,18 @@ def rows_of(findings, key):
 
 
 def registrations_cost(findings, many):
-    """Only Gorouter registers, and with many routes that costs it CPU time."""
+    """Only Gorouter gets registrations, and with many routes they cost CPU time."""
     table, rows = rows_of(findings, "registrations")
     expect(set(rows) == {("gorouter", 1), ("gorouter", many)}, f"registrations of {sorted(rows)}")
     said = [sentence for sentence in findings["registrations"]["sentences"] if f"{many:,} messages each" in sentence]
-    expect(len(said) == 1 and "CPU was" in said[0], "a sentence says what registering many routes costs")
+    expect(len(said) == 1 and "CPU was" in said[0], "a sentence states the cost of registering many routes")
     if many == MANY:
         ratio = value(rows["gorouter", many], table, "cpu_ratio")
         expect(ratio > CPU_RATIO_MIN, f"CPU during registrations of {many:,} routes: {ratio:.2f} times")
 
 
 def routes_cost(findings, many):
-    """Memory and CPU time of many routes stand beside those of one."""
+    """The finding compares memory and CPU time of many routes with those of one route."""
     table, rows = rows_of(findings, "routes")
     both = {(gateway, count) for gateway in ("gorouter", "weir") for count in (1, many)}
     expect(set(rows) == both, f"memory and CPU time of {sorted(rows)}")
@@ -97,7 +97,7 @@ def routes_cost(findings, many):
 
 
 def formats(rig, out, findings):
-    """Page, Markdown, terminal and CSV have the plots, the tables and the sentences."""
+    """HTML, Markdown and terminal have the plots, the tables and the sentences."""
     charts = {path.name for path in (out / "charts").iterdir()}
     for chart in ("over-time-cpu", "over-time-throughput", "curve"):
         expect(any(name.startswith(f"headroom-{chart}") for name in charts), f"charts: headroom-{chart}")
@@ -110,11 +110,11 @@ def formats(rig, out, findings):
         expect(title.lower() in terminal.lower(), f"the terminal has the section {title}")
     sentence = findings["registrations"]["sentences"][-1]
     expect(sentence in markdown, "report.md has the sentence on registrations")
-    expect(" ".join(sentence.split())[:40] in " ".join(terminal.split()), "the terminal has it too")
+    expect(" ".join(sentence.split())[:40] in " ".join(terminal.split()), "the terminal has the sentence on registrations")
 
 
 def instances(rig, many):
-    """`weir size` has an answer, or says why there is none, for both numbers of routes."""
+    """`weir size` has a result, or a reason without result, for both numbers of routes."""
     sized = json.loads(weir(rig, 60, "size", "last", "--rate", "10000/s", "--objective", "p99<20ms", "--json").output)
     for offer in sized["offers"]:
         needed = (offer.get("instances") or {}).get("value")

@@ -1,4 +1,4 @@
-"""Latency against the origin's own record and against theory: delays x protocols x rates, in real runs."""
+"""Latency compared with the origin's own record and with theory, in real runs: delays x protocols x rates."""
 
 from checks import balanced, expect
 from delays import BIMODAL, CONSTANT, EXPONENTIAL, LOGNORMAL, given, queued, stalled
@@ -8,13 +8,13 @@ from theory import agrees_with_theory, sampling_bounds, tolerance_s
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 RATES_PER_S = [500, 2_000]
-# Whole periods of the stalls, so that an arrival finds every moment of a period alike.
+# Whole periods of the stalls, so that arrivals cover all parts of a period equally.
 SECONDS, SECONDS_QUICK = 8, 3
 STREAMS = 50
 
 
 class Protocol:
-    """The protocol that the origin and weir are configured to speak."""
+    """A protocol, with the options of weir and the origin."""
 
     def __init__(self, name, tls, streams, origin_options):
         self.name, self.tls, self.streams, self.origin_options = name, tls, streams, origin_options
@@ -33,7 +33,7 @@ PROTOCOLS = [
 
 
 class Row:
-    """One run: what was asked for, and after it what was found."""
+    """One run: its parameters and, afterwards, its results."""
 
     def __init__(self, protocol, delay, rate_per_s):
         self.protocol, self.delay, self.rate_per_s = protocol, delay, rate_per_s
@@ -41,32 +41,32 @@ class Row:
         self.cells, self.passed, self.attempts, self.share = [], False, 0, 0.0
 
     def check(self, rig):
-        """The books at once; the quantiles when the host was quiet."""
-        # The origin is the measure here, so it gets its processor for itself.
+        """Checks counts in the first attempt, and quantiles on a quiet host."""
+        # The origin is the reference here, so it spins on its own CPU.
         origin = rig.origin("--spin", *self.delay.options, *self.protocol.origin_options, tls=self.protocol.tls)
         shape = self.protocol.shape(self.rate_per_s, self.delay.in_flight(self.rate_per_s))
         seconds = SECONDS_QUICK if rig.quick else SECONDS
         result = weir(rig.site, shape, shape.url(origin.port), seconds).result
         stats = given(origin.port, self.protocol.tls)
         requests, latency, delays = result["requests"], result["latency_ns"], stats["delays"]
-        expect(balanced(requests), f"the books balance: {requests}")
+        expect(balanced(requests), f"counts balance: {requests}")
         sent, counted = requests["sent"], stats["requests"]
         expect(sent == counted == delays["count"], f"sent {sent}, the origin counted {counted}, delayed {delays['count']}")
         yield
         count = requests["completed"]
         self.cells = [self.cell(name, p, count, latency, delays) for name, p in QUANTILES.items()]
         lateness_us = (result["lateness_ns"]["p99"] or 0) / 1e3
-        expect(requests["completed"] == requests["scheduled"], f"all were answered; lateness p99 {lateness_us:.0f} us")
+        expect(requests["completed"] == requests["scheduled"], f"all requests completed; lateness p99 {lateness_us:.0f} us")
         for cell in self.cells:
-            expect(cell.holds_for_origin, f"{cell.name} is {cell.measured_s * 1e3:.3f} ms, the origin gave {cell.given_text()}")
-            expect(cell.holds_for_theory, f"{cell.name} is {cell.measured_s * 1e3:.3f} ms, theory says {cell.theory_text()}")
+            expect(cell.holds_for_origin, f"{cell.name} is {cell.measured_s * 1e3:.3f} ms, origin {cell.given_text()}")
+            expect(cell.holds_for_theory, f"{cell.name} is {cell.measured_s * 1e3:.3f} ms, theory {cell.theory_text()}")
 
     def cell(self, name, p, count, latency, delays):
         return Cell(name, p, count, latency[name] / 1e9, delays[f"{name}_ns"] / 1e9, self.delay.distribution)
 
 
 class Cell:
-    """One quantile beside what it should be."""
+    """One measured quantile with its expected values."""
 
     def __init__(self, name, p, count, measured_s, given_s, distribution):
         self.name, self.measured_s, self.given_s = name, measured_s, given_s
@@ -86,7 +86,7 @@ class Cell:
 
 
 def rows():
-    """Every row; protocols last, so that neighbours differ in what they test."""
+    """All rows. Protocols vary fastest, so that adjacent rows test different code."""
     delays = [lambda _: CONSTANT, lambda _: EXPONENTIAL, lambda _: LOGNORMAL, lambda _: BIMODAL]
     delays += [lambda _: stalled(200, 1_000), queued]
     return [Row(protocol, delay(rate), rate) for delay in delays for rate in RATES_PER_S for protocol in PROTOCOLS]
@@ -94,7 +94,7 @@ def rows():
 
 def table(found):
     """All rows that were run, as Markdown."""
-    head = "| run | | weir ms | origin gave ms | off us | theory ms | off us | attempts | elsewhere | |"
+    head = "| run | | weir ms | origin ms | error us | theory ms | error us | attempts | host noise | |"
     lines = [head, "|---|---|---|---|---|---|---|---|---|---|"]
     for row in found:
         verdict = "passed" if row.passed else "undecided" if is_disturbed(row.share, DISTURBED_SHARE_OF_P99) else "FAILED"

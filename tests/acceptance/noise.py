@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Neighbours that disturb a measurement, in known patterns.
+"""Produces host noise in known patterns.
 
-Each pattern is one or more processes of this program. Loads are bounded in time, and end with this process.
+Each pattern is one or more processes of this program. They have a time limit, and end with this process.
 
     tests/acceptance/noise.py --list
     tests/acceptance/noise.py steady-10 --seconds 60
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from checks import ROOT  # noqa: F401  First: it says where the measuring modules are.
+from checks import ROOT  # noqa: F401  First: it adds bench/ to the search path.
 
 from processes import tree_cpu_s
 
@@ -29,7 +29,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def burn(until_s):
-    """Uses a core until `until_s` of the monotonic clock."""
+    """Uses one core until `until_s` of the monotonic clock."""
     number = 1
     while time.monotonic() < until_s:
         for _ in range(200):
@@ -45,7 +45,7 @@ def steady(share, end_s, generator, periods_s=(0.005, 0.015)):
 
 
 def bursts(share, end_s, _):
-    """Uses a core for `share` of each second of the clock, at its start: on several cores, at the same time."""
+    """Uses a core for the first `share` of each second of the clock: several processes do so at the same time."""
     while (now := time.monotonic()) < end_s:
         second = int(now)
         burn(min(end_s, second + share))
@@ -53,7 +53,7 @@ def bursts(share, end_s, _):
 
 
 def compiling(share, end_s, generator):
-    """Some seconds of work like a compiler's, with memory and files, then as long a pause as `share` asks for."""
+    """Works like a compiler for some seconds, with memory and files, then pauses. Works for `share` of the time."""
     with tempfile.TemporaryFile() as file:
         while (now := time.monotonic()) < end_s:
             working = generator.uniform(1.0, 4.0)
@@ -69,7 +69,7 @@ def compiling(share, end_s, generator):
 
 
 def memory(share, end_s, generator):
-    """Copies more memory than the caches hold, for `share` of the time."""
+    """Copies more memory than fits into the caches, for `share` of the time."""
     source, target = bytearray(os.urandom(1 << 20) * 64), bytearray(64 << 20)
     while (now := time.monotonic()) < end_s:
         target[:] = source
@@ -77,7 +77,7 @@ def memory(share, end_s, generator):
         time.sleep(generator.uniform(0.5, 1.5) * took * (1 - share) / share)
 
 
-# Wakes up some thousand times each second, for a few microseconds each time.
+# Wakes up some thousand times per second, for some microseconds each time.
 timers = functools.partial(steady, periods_s=(0.0002, 0.0006))
 
 
@@ -106,7 +106,7 @@ PATTERNS = [
 
 
 def named(name):
-    """The pattern of that name."""
+    """The pattern with this name."""
     for pattern in PATTERNS:
         if pattern.name == name:
             return pattern
@@ -114,7 +114,7 @@ def named(name):
 
 
 def _run(pattern, end_s, seed, parent):
-    # It is killed when the process that asked for it ends, however that ends.
+    # The kernel kills this process when its parent ends for any reason.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == parent:
         pattern.work(pattern.share, end_s, random.Random(seed))
@@ -122,7 +122,7 @@ def _run(pattern, end_s, seed, parent):
 
 @contextlib.contextmanager
 def running(name, seed=1, seconds=SECONDS_MAX):
-    """Makes noise of that pattern meanwhile; yields the process IDs of its processes."""
+    """Context with noise of this pattern. Yields the IDs of its processes."""
     pattern = named(name)
     end_s = time.monotonic() + min(seconds, SECONDS_MAX)
     context = multiprocessing.get_context("fork")
@@ -141,12 +141,12 @@ def running(name, seed=1, seconds=SECONDS_MAX):
 
 
 def main():
-    """Runs one pattern, and prints what it used."""
+    """Runs one pattern, and prints its CPU usage."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pattern", nargs="?", help="see --list")
     parser.add_argument("--seconds", type=float, default=10.0, help=f"at most {SECONDS_MAX} [default: 10]")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--list", action="store_true", help="print the patterns and end")
+    parser.add_argument("--list", action="store_true", help="print the patterns and exit")
     arguments = parser.parse_args()
     if arguments.list:
         for pattern in PATTERNS:
@@ -164,7 +164,7 @@ def main():
         used, own = (sum(map(tree_cpu_s, of)) for of in (pids, [os.getpid()]))
     wall = time.monotonic() - began
     own -= used + started
-    print(f"{pattern.name}: {used / wall:.3f} of a core, in {len(pids)} processes; this program itself {own / wall:.3f}")
+    print(f"{pattern.name}: {used / wall:.3f} cores in {len(pids)} processes; this program itself {own / wall:.3f} cores")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""weir beside tools that people trust: throughput with wrk, latency with oha, counts with h2load, all on a real nginx."""
+"""weir compared with established tools on a real nginx: throughput with wrk, latency with oha, counts with h2load."""
 
 import math
 import re
@@ -11,16 +11,16 @@ from servers import fetched
 from theory import STANDARD_ERRORS, TOLERANCE_SHARE, standard_error_s
 
 PAIRS, PAIRS_QUICK = 6, 3
-# Between the rates of two tools on the same server, where their own noise is smaller.
+# Allowed difference between the rates of two tools on the same server, if their noise is smaller.
 RATE_SHARE = 0.02
-# oha waits with a timer of a millisecond's grain and counts what it is late into its corrected latency.
+# oha's timer has a resolution of 1 ms, and its corrected latency includes its lateness.
 TIMER_S = 1.5e-3
 RATE_PER_S = 1_000
 COUNT = 20_000
 
 
 def throughput_like_wrk(rig):
-    """Closed loop on an nginx that is the limit: weir and wrk get the same rate, within their noise."""
+    """Closed load on a saturated nginx: weir and wrk reach the same rate, within their noise."""
     port = rig.servers.nginx_compressing(rig.server_cpu).port
     shape, seconds = Shape(32, fields=[("Accept-Encoding", "gzip")]), 1 if rig.quick else 3
     rates = {"weir load": [], "wrk": []}
@@ -34,13 +34,13 @@ def throughput_like_wrk(rig):
     shown = "; ".join(f"{name} {', '.join(f'{rate:,.0f}' for rate in values)}" for name, values in rates.items())
     expect(
         abs(ratio - 1) <= allowed,
-        f"rates in turn: {shown}; median ratio of the pairs {ratio:.3f}, allowed {allowed:.1%} "
+        f"alternating runs: {shown}; median ratio of the pairs {ratio:.3f}, allowed {allowed:.1%} "
         f"(half the range of the noisier, or {RATE_SHARE:.0%})",
     )
 
 
 def latency_like_oha(rig):
-    """Open loop on an nginx, bare and in front of delays: weir and oha with correction agree on p50 and p99."""
+    """Open load on an nginx, alone and in front of a delaying origin: weir and oha (corrected) agree on p50 and p99."""
     seconds = 3 if rig.quick else 10
     bare = rig.servers.nginx_origin(rig.server_cpu)
     delayed = rig.origin(*EXPONENTIAL.options)
@@ -61,17 +61,17 @@ def latency_like_oha(rig):
 
 
 def allowed(distribution, p, count):
-    """How far two runs may be apart, and why."""
+    """(Allowed difference between two runs, reason)."""
     if distribution is None:
-        return TIMER_S, "the grain of oha's timer"
-    # Two samples, each with its error.
+        return TIMER_S, "resolution of oha's timer"
+    # Both samples have a sampling error.
     sampling_s = STANDARD_ERRORS * math.sqrt(2) * standard_error_s(distribution, p, count)
     share_s = TOLERANCE_SHARE * distribution.quantile(p)
     return TIMER_S + share_s + sampling_s, f"oha's timer, {TOLERANCE_SHARE:.0%}, three standard errors of two samples"
 
 
 def http2_counts(rig):
-    """`-n` over HTTP/2: h2load, weir and nginx's own counter say the same number, exactly."""
+    """`-n` over HTTP/2: h2load, weir and nginx's own counter report exactly the same number."""
     server = rig.servers.nginx_counting(rig.server_cpu)
     url = Shape(8, streams=16, tls=True).url(server.port)
 
@@ -85,13 +85,13 @@ def http2_counts(rig):
         found = re.search(r"(\d+) done, (\d+) succeeded", done.output)
         return int(found[2]) if found else done.said()
 
-    # Asking for the count is counted as well; how much, a pair of questions says.
+    # Reading the counter is itself counted. Two reads in a row show by how much.
     own = nginx_requests(server) - nginx_requests(server)
     for name, run in (("h2load", theirs), ("weir", ours)):
         before = nginx_requests(server)
         counted = run()
         seen = nginx_requests(server) - before + own
-        expect(counted == seen == COUNT, f"{name} counted {counted}, nginx {seen}, asked for {COUNT}")
+        expect(counted == seen == COUNT, f"{name} counted {counted}, nginx {seen}, requested {COUNT}")
     yield
 
 

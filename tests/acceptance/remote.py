@@ -1,4 +1,4 @@
-"""A gateway that runs elsewhere costs what it costs where weir starts it: CPU per request by a real Prometheus."""
+"""A remote gateway has the same CPU time per request by a real Prometheus as a gateway that weir starts."""
 
 import json
 import math
@@ -12,9 +12,9 @@ from whole_runs import measurements, run
 
 GATEWAY = "nginx"
 CPUS = 0.25
-# Done when the remote driver's CPU per request agrees with the local one within this share.
+# Allowed relative difference in CPU per request between the remote and the local driver.
 AGREES_WITHIN = 0.05
-# By turns, so that a drift of the host touches both alike.
+# Local and remote runs alternate, so that a drift of the host affects both.
 ROUNDS = 5
 # Two-sided 95 % quantile of Student's t with four degrees of freedom.
 T_OF_FIVE = 2.776_45
@@ -42,14 +42,14 @@ def local(times):
 
 
 def elsewhere(port, origin, url, times):
-    """The scenario in which it runs already, and a Prometheus knows what it uses."""
+    """The scenario with a gateway that already runs and whose usage a Prometheus has."""
     watched = f"prometheus: {{ url: '{url}', selector: 'namespace=\"shop\",pod=~\"gw-.*\"' }}"
     place = f"url: 'http://127.0.0.1:{port}', direct: 'http://127.0.0.1:{origin.port}', host: gateway.test"
     return SCENARIO.format(gateway=f"{{ name: prod, driver: remote, {place}, {watched} }}", own="", **times)
 
 
 def start(rig, container, origin, times):
-    """The gateway as weir would start it, in the container; its port."""
+    """Starts the gateway in the container, with weir's command line. Returns its port."""
     scenario, folder = rig.folder / "local.yaml", rig.folder / "elsewhere"
     scenario.write_text(local(times))
     port, admin = free_port(), free_port()
@@ -73,7 +73,7 @@ def cost_us(measurement):
 
 
 def remote_like_local(rig):
-    """CPU by Prometheus agrees within 5 % with the kernel's in the same phase, and per request with the local driver's"""
+    """CPU by Prometheus agrees within 5 % with the kernel in the same phase, and per request with the local driver"""
     times, every = ({"warmup": 1, "duration": 4}, "500ms") if rig.quick else ({"warmup": 2, "duration": 12}, "1s")
     found = {"local": [], "remote": []}
     with Container(CPUS) as container, Exporter(container) as exporter, Watch(container) as watch:
@@ -86,8 +86,8 @@ def remote_like_local(rig):
     for measured in found["remote"]:
         for measurement in measured:
             counters, books = measurement["counters"], measurement["record"]["result"]["requests"]
-            expect(counters["gateway_requests"] is None, f"{measurement['load']}: nobody there was asked for counters")
-            expect(books["unexpected"] == 0, f"{books['completed']} of {books['scheduled']} requests were answered")
+            expect(counters["gateway_requests"] is None, f"{measurement['load']}: no counters of a remote gateway are read")
+            expect(books["unexpected"] == 0, f"{books['completed']} of {books['scheduled']} requests completed")
     yield
     for measurement in (one for measured in found["remote"] for one in measured):
         record, usage = measurement["record"], measurement["usage"]["prod"]["cpu_s"]
@@ -99,16 +99,16 @@ def remote_like_local(rig):
     for place, load in enumerate(("tail", "full")):
         costs = {name: [cost_us(measured[place]) for measured in rounds] for name, rounds in found.items()}
         each = "; ".join(f"{name} {', '.join(f'{value:.2f}' for value in values)} us" for name, values in costs.items())
-        # What two runs cost differs by the host's doing, too: by how much shows between the rounds.
+        # Host noise also changes the cost between runs. The spread over the rounds shows by how much.
         apart = [math.log(there / here) for here, there in zip(costs["local"], costs["remote"])]
         reach = T_OF_FIVE * statistics.stdev(apart) / math.sqrt(len(apart))
         off, low, high = (math.exp(statistics.mean(apart) + side * reach) - 1 for side in (0, -1, 1))
-        sentence = f"{load}: {off:+.1%} [{low:+.1%} .. {high:+.1%}] between runs reaches within {AGREES_WITHIN:.0%}: {each}"
+        sentence = f"{load}: the interval of the difference, {off:+.1%} [{low:+.1%} .. {high:+.1%}], reaches below {AGREES_WITHIN:.0%}: {each}"
         expect(low <= AGREES_WITHIN and high >= -AGREES_WITHIN, sentence)
     for _, full in found["remote"]:
         throttled, bound = evidence_of(full, "throttled: "), full["judgement"]["bound_by"]
-        expect("throttled" in reasons_of(full) and "the gateway in" in throttled, throttled or "nothing was throttled")
-        expect(bound == "gateway", f"bound by the {bound}, whose limit of {CPUS} cores the kernel told")
+        expect("throttled" in reasons_of(full) and "the gateway in" in throttled, throttled or "the gateway was not throttled")
+        expect(bound == "gateway", f"limited by the {bound}, with a quota of {CPUS} cores")
 
 
 CHECKS = [remote_like_local]

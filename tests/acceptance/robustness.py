@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing stays: a run that is killed a hundred times, and everything that a host may do to one."""
+"""Runs lose no finished cell and leave nothing behind: a run that is killed a hundred times, and faults of the host."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ from checks import ROOT, expect
 
 KILLS = 100
 SEED = 20261121
-# Cells of about a second, and enough of them that most kills fall into a run that is not finished.
+# Cells take about a second. There are enough of them that most kills hit an unfinished run.
 REPEATS = 12
 SCENARIO = """
 name: killed
@@ -30,7 +30,7 @@ warmup: 100ms
 duration: 300ms
 repeats: %d
 """
-# Where a kill falls: a file whose appearance tells the moment, and how long after it at most, in seconds.
+# moment of a kill -> (file whose appearance marks the moment, greatest delay after it in seconds)
 SIGNS = {
     "at any time": (None, 2.5),
     "opening the database": ("weir.db*", 0.05),
@@ -44,7 +44,7 @@ SIGNS = {
 
 
 class Yard:
-    """A folder with its own folder for temporary files and its own lock, by which everything of its runs is known."""
+    """A folder with its own temporary folder and its own lock. All leftovers of its runs can be found by its path."""
 
     def __init__(self, rig, name):
         self.rig, self.folder, self.labs = rig, rig.folder / name, []
@@ -55,24 +55,24 @@ class Yard:
         self.new = [self.scenario, "--seed", "7"]
 
     def start(self, *arguments, name="weir"):
-        """Starts `weir run` into the database of that name."""
+        """Starts `weir run` with the database `name`.db."""
         places = ["--db", self.folder / f"{name}.db", "--out", self.folder / f"out-{name}"]
         variables = {"TMPDIR": str(self.folder / "tmp"), "WEIR_STATE_DIR": str(self.folder / "state")}
         with open(self.folder / "said", "wb") as said:
-            # The lab places its own programs, so it is bound to no CPU.
+            # The lab binds its own programs to CPUs, so it is not bound itself.
             process = self.rig.processes.start([self.rig.weir, "run", *arguments, *places], None, said, said, variables)
         self.labs.append(process.pid)
         return process
 
     def finish(self, *arguments, name="weir"):
-        """Runs it to its end; its exit code."""
+        """Runs `weir run` until it exits. Returns the exit code."""
         process = self.start(*arguments, name=name)
         code = process.wait(timeout=600)
         self.rig.processes.started.remove(process)
         return code
 
     def kill(self, process, pause_s):
-        """Kills it after a while; whether it still ran then."""
+        """Kills the process after `pause_s`. Returns whether it was still running."""
         try:
             process.wait(pause_s)
         except subprocess.TimeoutExpired:
@@ -82,15 +82,15 @@ class Yard:
         return code == -signal.SIGKILL
 
     def look(self, pattern):
-        """The files that fit, with when they were changed."""
+        """The files that match, with their modification times."""
         try:
             return {path: mtime(path) for path in self.folder.glob(pattern)} if pattern else {}
         except FileNotFoundError:
-            # A folder went while it was looked through.
+            # A folder was removed during the search.
             return {}
 
     def query(self, sql, name="weir"):
-        """Rows of a database; none where its tables are not there yet."""
+        """Rows of a database; none if its tables do not exist yet."""
         database = self.folder / f"{name}.db"
         if not database.exists():
             return []
@@ -105,20 +105,20 @@ class Yard:
             connection.close()
 
     def kept(self):
-        """Finished cells with the time at which each was started."""
+        """Finished cells: (run, cell, start time)."""
         return set(self.query("SELECT run_id, cell, started_unix_ms FROM cells"))
 
     def keys(self, name):
-        """What identifies each finished cell."""
+        """The keys of finished cells."""
         return self.query("SELECT cell, gateway, axes, repeat FROM cells JOIN plan USING (run_id, cell) ORDER BY cell", name)
 
     def listened_on(self):
-        """Every address of loopback that a part of a finished cell was told to use."""
+        """All loopback ports that parts of finished cells used."""
         texts = [document for (document,) in self.query("SELECT document FROM cells")]
         return {int(port) for text in texts for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
 
     def left(self):
-        """Everything of the runs that is still there, in words by kind."""
+        """Leftovers of the runs, by kind."""
         ids = {run for (run,) in self.query("SELECT id FROM runs")}
         return {
             "processes": self.processes(),
@@ -130,7 +130,7 @@ class Yard:
         }
 
     def processes(self):
-        """Processes with this folder in their command line or environment, which every descendant inherits."""
+        """Processes with this folder in their command line or environment. Descendants inherit the environment."""
         word, found = os.fsencode(self.folder), []
         for entry in pathlib.Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -158,7 +158,7 @@ def read(path):
 
 
 def groups():
-    """Every control group, whatever the hierarchy."""
+    """All control groups of all hierarchies."""
     return [pathlib.Path(folder) / name for folder, names, _ in os.walk("/sys/fs/cgroup") for name in names]
 
 
@@ -168,7 +168,7 @@ def namespaces():
 
 
 def named_after(name, runs, labs):
-    """Names of what a run makes hold its id, or the process id of its lab between hyphens."""
+    """Whether a name belongs to a run: it contains the run's ID, or the lab's process ID between hyphens."""
     return any(run in name for run in runs) or (
         name.startswith("weir-") and any(str(lab) in name.split("-") for lab in labs))
 
@@ -180,7 +180,7 @@ def is_listening(port):
 
 
 def await_sign(yard, process, pattern, before, times):
-    """Waits until so many files that fit have come or changed, or the process has ended."""
+    """Waits until `times` matching files have appeared or changed, or the process has ended."""
     seen = set()
     while process.poll() is None and len(seen) < times:
         seen |= {path for path, changed in yard.look(pattern).items() if before.get(path) != changed}
@@ -195,7 +195,7 @@ def mtime(path):
 
 
 def kill_once(yard, rng, sign):
-    """Starts the run, or resumes it, and kills it at a random moment of that kind; whether it still ran then."""
+    """Starts or resumes the run, and kills it at a random moment of this kind. Returns whether it was still running."""
     pattern, after_s_max = SIGNS[sign]
     what = ["--resume", "last"] if yard.query("SELECT id FROM runs") else yard.new
     if sign == "reporting" and not yard.query("SELECT id FROM runs WHERE ended_unix_ms IS NOT NULL"):
@@ -204,17 +204,17 @@ def kill_once(yard, rng, sign):
     before = yard.look(pattern)
     process = yard.start(*what)
     if pattern:
-        # Of what each cell has, not always the first.
+        # For files of cells, sometimes wait for the second one.
         times = rng.choice([1, 1, 2]) if pattern.startswith("tmp/weir-work-*/") else 1
         await_sign(yard, process, pattern, before, times)
     return yard.kill(process, rng.uniform(0, after_s_max))
 
 
 def hundred_kills(rig):
-    """A run that is killed (SIGKILL) at random moments and resumed each time ends with the cells of an unbroken one."""
+    """A run that is killed (SIGKILL) at random moments and always resumed has the cells of an uninterrupted run."""
     yard, rng = Yard(rig, "kills"), random.Random(SEED)
     kills = 12 if rig.quick else KILLS
-    # Reports come when all is measured: the last tenth of the kills is for them.
+    # Reports are written after all cells: the last tenth of the kills hits them.
     early = [sign for sign in SIGNS if sign != "reporting"]
     signs = [rng.choice(early) if number < kills * 9 // 10 else "reporting" for number in range(kills)]
     hit, lost, kept, between = dict.fromkeys(SIGNS, 0), 0, set(), 0
@@ -224,37 +224,37 @@ def hundred_kills(rig):
         lost += len(kept - now)
         kept, between = now, between if sign == "reporting" else len(now)
     words = ", ".join(f"{sign} {count} of {signs.count(sign)}" for sign, count in hit.items())
-    expect(sum(hit.values()) >= kills * 3 // 4, f"{sum(hit.values())} of {kills} kills (seed {SEED}) met a running lab: {words}")
-    expect(lost == 0, f"{between} cells were finished between kills and {len(kept) - between} behind them; {lost} were lost or measured again")
-    # The last kill is cleaned up after by the guard alone.
+    expect(sum(hit.values()) >= kills * 3 // 4, f"{sum(hit.values())} of {kills} kills (seed {SEED}) hit a running lab: {words}")
+    expect(lost == 0, f"{between} cells were finished between kills, {len(kept) - between} after them; {lost} were lost or measured again")
+    # After the last kill only the guard cleans up.
     left = await_nothing(yard)
-    expect(not any(left.values()), "after the last kill nothing is left: " + counts(left))
+    expect(not any(left.values()), "after the last kill nothing is left over: " + counts(left))
     ends(yard)
     yield
 
 
 def ends(yard):
-    """The killed run ends as one that nobody killed."""
+    """Checks that the killed run ends like an uninterrupted run."""
     codes = yard.finish("--resume", "last"), yard.finish(*yard.new, name="unbroken")
-    expect(set(codes) <= {0, 1, 4}, f"the last resume and an unbroken run of the same scenario end with {codes}")
+    expect(set(codes) <= {0, 1, 4}, f"exit codes of the last resume and of an uninterrupted run of the same scenario: {codes}")
     keys, unbroken = yard.keys("weir"), yard.keys("unbroken")
     ((runs,),) = yard.query("SELECT count(*) FROM runs")
-    expect(runs == 1 and keys == unbroken, f"{len(keys)} cells in {runs} run, {len(unbroken)} in the unbroken one: the same, each once")
+    expect(runs == 1 and keys == unbroken, f"{len(keys)} cells in {runs} run, {len(unbroken)} in the uninterrupted run: the same cells, each once")
     failed = yard.query("SELECT cause, message FROM cells WHERE outcome = 'failed'")
     expect(not failed, f"{len(failed)} cells failed {failed or ''}")
     ((integrity,),) = yard.query("PRAGMA integrity_check")
     expect(integrity == "ok", f"PRAGMA integrity_check: {integrity}")
     left = yard.left()
-    expect(not any(left.values()), "at the end nothing is left: " + counts(left))
+    expect(not any(left.values()), "at the end nothing is left over: " + counts(left))
     ports = yard.listened_on()
     open_ports = [port for port in ports if is_listening(port)]
-    expect(not open_ports, f"of {len(ports)} ports that parts had {len(open_ports)} listen {open_ports or ''}")
+    expect(not open_ports, f"{len(open_ports)} of {len(ports)} ports of parts still listen {open_ports or ''}")
     reports = sorted(os.listdir(yard.folder / "out-weir"))
     expect("report.html" in reports and not any(name.endswith(".part") for name in reports), f"reports: {', '.join(reports)}")
 
 
 def await_nothing(yard):
-    """What is left once the guard had half a minute."""
+    """Waits at most 30 s until the guard has removed everything. Returns the leftovers."""
     deadline = time.monotonic() + 30
     while any((left := yard.left()).values()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -269,7 +269,7 @@ SUITES = ["crash::", "places::", "misbehaving::", "two_runs::"]
 
 
 def hosts_that_turn_on_a_run(rig):
-    """Full and write-protected disks, held and damaged databases, gateways that misbehave, two runs at once."""
+    """Full and read-only disks, locked and damaged databases, misbehaving gateways, two concurrent runs."""
     command = ["cargo", "test", "--locked", "-p", "weir", "--test", "it", "--", *SUITES]
     subprocess.run(["cargo", "build", "--locked", "-p", "weir", "-p", "weir-gateway"], cwd=ROOT, check=True)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -279,7 +279,7 @@ def hosts_that_turn_on_a_run(rig):
     passed = sum(result == "ok" for _, result in results)
     if done.returncode != 0:
         print(done.stdout[-8_000:] + done.stderr[-2_000:])
-    expect(done.returncode == 0 and passed == len(results) > 0, f"{passed} of {len(results)} hold")
+    expect(done.returncode == 0 and passed == len(results) > 0, f"{passed} of {len(results)} tests passed")
     yield
 
 

@@ -1,5 +1,5 @@
-"""Gateways that depend on services, for real: Gorouter over NATS, KubeGateway in front of an API server. Each needs its program
-on PATH."""
+"""Real gateways that depend on services: Gorouter with NATS, KubeGateway in front of an API server. Each needs its
+program on PATH."""
 
 import collections
 import json
@@ -7,12 +7,12 @@ import json
 from checks import expect
 from gorouter import gorouter_is_sized
 
-# Those of the scenario `kubernetes-api`.
+# Number of tokens in the scenario `kubernetes-api`.
 TOKENS = 10
 
 
 def kubegateway_asks_about_tokens(rig):
-    """KubeGateway asks the API server about each token that it does not keep; the API server counts what was sent."""
+    """KubeGateway sends one token review per uncached token, and the API server counts every request that was sent."""
     gateways = [option for name in ("kubegateway", "weir", "envoy") for option in ("--gateway", name)]
     options = [*gateways, "--json", "--db", rig.folder / "api.db", "--out", rig.folder / "api", *(["--quick", "--repeats", "1"] if rig.quick else [])]
     done = rig.processes.run([rig.weir, "run", "kubernetes-api", *options], None, rig.folder / "api.json", 3_600)
@@ -38,8 +38,8 @@ def kubegateway_asks_about_tokens(rig):
         expect(asked == TOKENS, f"repeat {repeat + 1} with cache: {asked} token reviews for {TOKENS} tokens")
     finding = next(finding for finding in result["summary"]["findings"] if finding["key"] == "amplification")
     print("\n".join(f"    {sentence}" for sentence in finding["sentences"]), flush=True)
-    expect(any("the upstream got 2.00 requests" in sentence for sentence in finding["sentences"]), "a sentence says 2.00")
+    expect(any("the upstream received 2.00 requests" in sentence for sentence in finding["sentences"]), "a sentence contains 2.00")
 
 
-# By the program that each needs.
+# required program -> check
 CHECKS = {"gorouter": gorouter_is_sized, "kubegateway": kubegateway_asks_about_tokens}

@@ -1,4 +1,4 @@
-"""Reasons of the verdicts that take a while to provoke: a drift, a quota, a latency below what a host can have."""
+"""Reasons of verdicts that take time to provoke: a drift, a CPU quota, a latency below the host's minimum."""
 
 import json
 import sqlite3
@@ -6,11 +6,11 @@ import sqlite3
 from checks import expect
 from whole_runs import measurements, run, scenario
 
-# Twelve seconds are the least that is judged; thirds of five tell a drift from chance more easily.
+# Drifts are judged only in phases of at least 12 s. Thirds of 5 s separate a drift from chance more reliably.
 PHASE = "15s"
 CLOSED = "{ model: closed, connections: 10 }"
 OPEN = "{ model: open, rate: 1000/s, connections: 128 }"
-# As the quickstart has them.
+# The loads of the quickstart.
 BOTH = f"{CLOSED}\n  tail: {{ model: open, rate: 3000/s, connections: 32 }}"
 
 
@@ -19,17 +19,17 @@ def reasons_of(measurement, metric="latency"):
 
 
 def evidence_of(measurement, words):
-    """The sentence with these words, or nothing."""
+    """The sentence of the evidence with these words, or an empty text."""
     return next((said for said in measurement["judgement"]["evidence"] if words in said), "")
 
 
 def drift(rig):
-    """An origin whose delay grows is not stationary, in an open loop by p50, in a closed one by both; one that stays is."""
+    """A growing delay is not stationary, by p50 and in a closed load also by throughput; a constant delay is."""
     slow = ["--repeats", "1", "--set", "origin.delay=const:10ms"]
     growing = [*slow, "--set", "origin.drift=1ms/1s"]
     drifting = [(moved, *run(rig, scenario(load, PHASE), *growing)) for load, moved in ((OPEN, ["p50"]), (CLOSED, ["throughput", "p50"]))]
     _, steady = run(rig, scenario(OPEN, PHASE), *slow)
-    expect(all(code == 4 for _, code, _ in drifting), "exit code 4 where it drifts")
+    expect(all(code == 4 for _, code, _ in drifting), "exit code 4 with a drift")
     yield
     for moved, _, result in drifting:
         for gateway in ("weir", "direct"):
@@ -37,14 +37,14 @@ def drift(rig):
                 said = evidence_of(measurement, "first third")
                 expect("not-stationary" in reasons_of(measurement), f"{gateway}: {said}")
                 named = [name for name in ("throughput", "p50") if f"{name} went from" in said]
-                expect(named == moved, f"what moved: {named}")
+                expect(named == moved, f"drifting metrics: {named}")
     for measurement in measurements(steady):
         said = evidence_of(measurement, "first third")
-        expect("not-stationary" not in reasons_of(measurement), f"a delay that stays: {said or 'the same all along'}")
+        expect("not-stationary" not in reasons_of(measurement), f"a constant delay: {said or 'no drift'}")
 
 
 def quickstart_stays_quiet(rig):
-    """Ten runs of the quickstart in a row: none of its verdicts is called a drift."""
+    """Ten runs of the quickstart in a row: no verdict reports a drift."""
     for number in range(2 if rig.quick else 10):
         options = ["--gateway", "weir", "--repeats", "1", "--json", "--db", rig.folder / "weir.db", "--out", rig.folder / "out"]
         done = rig.processes.run([rig.weir, "run", "quickstart", *options], None, rig.folder / "run.json", 120)
@@ -52,22 +52,22 @@ def quickstart_stays_quiet(rig):
         verdicts = [(measurement["load"], reasons) for gateway in ("weir", "direct") for measurement in measurements(result, gateway)
                     for reasons in measurement["judgement"]["verdicts"].values()]
         drifted = [load for load, reasons in verdicts if "not-stationary" in reasons]
-        expect(len(verdicts) == 12 and not drifted, f"run {number + 1}: of {len(verdicts)} verdicts {len(drifted)} name a drift")
+        expect(len(verdicts) == 12 and not drifted, f"run {number + 1}: {len(drifted)} of {len(verdicts)} verdicts report a drift")
     yield
 
 
 def a_steady_load_stays_quiet(rig):
-    """Phases that are long enough to be judged, of loads that stay the same: no drift."""
+    """Long phases of constant loads: no verdict reports a drift."""
     _, result = run(rig, scenario(BOTH, PHASE if rig.quick else "30s"), "--repeats", "1")
     yield
     for gateway in ("weir", "direct"):
         for measurement in measurements(result, gateway):
             said = evidence_of(measurement, "first third")
-            expect("not-stationary" not in reasons_of(measurement), f"{gateway}, {measurement['load']}: {said or 'the same all along'}")
+            expect("not-stationary" not in reasons_of(measurement), f"{gateway}, {measurement['load']}: {said or 'no drift'}")
 
 
 def throttled_gateway(rig):
-    """A gateway that its quota pauses: throughput and CPU count, latency does not."""
+    """A gateway that its quota throttles: throughput and CPU are valid, latency is not."""
     _, result = run(rig, scenario(CLOSED), "--set", "limits.data.cpus=0.1")
     for measurement in measurements(result):
         said = evidence_of(measurement, "throttled: ")
@@ -78,13 +78,13 @@ def throttled_gateway(rig):
 
 
 def below_the_floor(rig):
-    """Latency below the floor that is known of this host is implausible: here the floor is kept as a whole second."""
+    """Latency below the host's known floor is implausible. The check stores a floor of one second."""
     database = rig.folder / "weir.db"
     rig.processes.run([rig.weir, "doctor", "--json", "--db", database], None, rig.folder / "doctor.json", 120)
     connection = sqlite3.connect(database, isolation_level=None)
     try:
         (text,) = connection.execute("SELECT bounds FROM hosts").fetchone()
-        # A floor is half of the least that was measured.
+        # weir uses half of the measured minimum as the floor.
         bounds = json.dumps(json.loads(text) | {"floor_min_ns": 2_000_000_000})
         connection.execute("UPDATE hosts SET bounds = ?", [bounds])
         code, result = run(rig, scenario(CLOSED), "--repeats", "1")
@@ -93,16 +93,16 @@ def below_the_floor(rig):
             expect("implausible" in reasons_of(measurement, "throughput") and "1.00 s" in said, said)
         expect(code == 4, f"exit code {code}")
     finally:
-        # The other checks keep their runs in the same database.
+        # Other checks use the same database.
         connection.execute("DELETE FROM hosts")
         connection.close()
     yield
 
 
 def in_flight_apart(rig):
-    """A phase that is short against its latency: two batches of answers in it give a rate that rate x latency betrays."""
-    # All send at once and wait 600 ms: answers come 600 and 1,200 ms after the start, both in the 740 ms from 530 ms on,
-    # so that 100 connections seem to have carried a rate that takes 162 of them.
+    """A phase that is short compared with the latency contains two batches of responses: its rate is implausible."""
+    # All connections send at once and wait 600 ms. Responses arrive 600 and 1,200 ms after the start, both within the
+    # 740 ms of the phase, which starts at 530 ms. By Little's law this rate takes 162 connections, but there are 100.
     load = "{ model: closed, connections: 100 }"
     times = ["--set", "warmup=530ms", "--set", "origin.delay=const:600ms"]
     code, result = run(rig, scenario(load, "740ms"), "--repeats", "1", *times)
@@ -110,7 +110,7 @@ def in_flight_apart(rig):
     yield
     for measurement in measurements(result, "direct"):
         said = evidence_of(measurement, "in flight by sampling")
-        expect("implausible" in reasons_of(measurement, "throughput") and said, said or "the rate is believed")
+        expect("implausible" in reasons_of(measurement, "throughput") and said, said or "the rate is accepted")
 
 
 CHECKS = [drift, quickstart_stays_quiet, a_steady_load_stays_quiet, throttled_gateway, below_the_floor, in_flight_apart]

@@ -1,4 +1,4 @@
-"""The engine alone and whole runs of the lab: books, causes, who is called the limit, counters."""
+"""The load engine alone and whole runs of the lab: request counts, causes, limiting parts, counters."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from checks import Disagreement, balanced, expect
 from delays import given
 from loads import weir_result
 
-# The longest run, of searches, takes a third of it on a quiet host.
+# On a quiet host the longest run, with searches, takes a third of this.
 RUN_S_MAX = 1200
 
 
 class Finished:
-    """What a program that was started here said."""
+    """Exit code and output of a started program."""
 
     def __init__(self, process, output, errors):
         self.code, self.output, self.errors = process.wait(timeout=60), output.read_text(), errors.read_text()
@@ -25,19 +25,19 @@ class Finished:
 
 
 def load(rig, port, *arguments):
-    """Runs `weir load --json`; its JSON."""
+    """Runs `weir load --json`. Returns its JSON."""
     command = [rig.weir, "load", f"http://127.0.0.1:{port}/", "--json", *arguments]
     return weir_result(rig.processes.run(command, rig.load_cpu, rig.folder / "load.json", 120))
 
 
 def run(rig, scenario, *arguments, beside=None):
-    """Runs a scenario with weir-gateway alone; exit code and JSON."""
+    """Runs a scenario, with the command `beside` at the same time. Returns (exit code, JSON)."""
     path = rig.folder / "scenario.yaml"
     path.write_text(scenario)
     options = ["--json", "--db", rig.folder / "weir.db", "--out", rig.folder / "out", *arguments]
     if beside:
         rig.processes.start(beside, None, None)
-    # The lab places its own programs, so it is bound to no CPU.
+    # The lab binds its own programs to CPUs, so it is not bound itself.
     done = rig.processes.run([rig.weir, "run", path, *options], None, rig.folder / "run.json", RUN_S_MAX)
     if not done.output.strip():
         raise Disagreement(f"weir run printed nothing: {done.errors}")
@@ -75,13 +75,13 @@ def measurements(result, gateway="weir"):
 
 
 def constant_delay(rig):
-    """An origin of 5 ms at 2,000/s: latency is true to 150 us, and every request is counted on both sides."""
+    """An origin with a delay of 5 ms at 2,000/s: latency is exact to 150 us, and both sides count every request."""
     origin = rig.origin("--spin", "--delay", "const:5ms")
     result = load(rig, origin.port, "--rate", "2000/s", "--duration", "5s")
     stats = given(origin.port)
     requests, latency = result["requests"], result["latency_ns"]
-    expect(balanced(requests), f"the books balance: {requests}")
-    expect(requests["sent"] == stats["requests"], f"sent {requests['sent']} is what the origin counted, {stats['requests']}")
+    expect(balanced(requests), f"counts balance: {requests}")
+    expect(requests["sent"] == stats["requests"], f"sent {requests['sent']}, the origin counted {stats['requests']}")
     yield
     for name in ("p50", "p99"):
         off_us = (latency[name] - 5_000_000) / 1_000
@@ -89,7 +89,7 @@ def constant_delay(rig):
 
 
 def origin_restarts(rig):
-    """The origin is killed and comes back in mid-run: books balance, causes are named, the load goes on."""
+    """The origin is killed and restarted during a load: counts balance, causes are reported, the load reconnects."""
     origin = rig.origin()
     output, errors = rig.folder / "restarts.json", rig.folder / "restarts.errors"
     url = f"http://127.0.0.1:{origin.port}/"
@@ -104,45 +104,45 @@ def origin_restarts(rig):
     result = weir_result(Finished(going, output, errors))
     stats = given(origin.port)
     requests, causes = result["requests"], result["errors"]
-    expect(balanced(requests), f"the books balance: {requests}")
+    expect(balanced(requests), f"counts balance: {requests}")
     expect(causes["refused"] > 0, f"refused connections are counted: {causes}")
-    expect(stats["requests"] > 2_000, f"the second origin answered {stats['requests']} requests")
+    expect(stats["requests"] > 2_000, f"the restarted origin served {stats['requests']} requests")
     yield
 
 
 def overload(rig):
-    """A rate far above the gateway's capacity: the queue shows, unanswered quantiles are null, memory stays flat."""
+    """A rate far above the gateway's capacity: requests are dropped, unknown quantiles are null, memory stays flat."""
     text = scenario("{ model: open, rate: 60000/s, connections: 32 }", duration="6s")
     code, result = run(rig, text, "--set", "limits.data.cpus=0.1", "--repeats", "3")
     peaks = []
     for measurement in measurements(result):
         requests = measurement["record"]["result"]["requests"]
         latency = measurement["record"]["result"]["latency_ns"]
-        expect(balanced(requests), f"the books balance: {requests}")
+        expect(balanced(requests), f"counts balance: {requests}")
         expect(requests["dropped"] > 0, f"{requests['dropped']} were dropped, {requests['timed_out']} timed out")
         expect(latency["p99"] is None and latency["max"] is None, f"p99 is {latency['p99']}, p50 {latency['p50']}")
         judgement = measurement["judgement"]
         expect("overloaded" in judgement["verdicts"]["latency"], f"latency: {judgement['verdicts']['latency']}")
-        expect(judgement["bound_by"] == "gateway", f"bound by {judgement['bound_by']}")
+        expect(judgement["bound_by"] == "gateway", f"limited by the {judgement['bound_by']}")
         peaks.append(measurement["usage"]["generator"]["memory_bytes_peak"])
     expect(max(peaks) < 64 << 20, f"the generator's memory peaks at {max(peaks) / 2**20:.1f} MiB")
-    expect(code == 4, f"exit code {code}: the latency headline rests on an invalid cell")
+    expect(code == 4, f"exit code {code}: no valid latency headline")
     yield
 
 
 def limited_by(rig, part, text, *arguments):
-    """Runs a closed load whose limit must be called by `part`'s name."""
+    """Runs a closed load, and checks that the verdict names `part` as the limit."""
     code, result = run(rig, text, *arguments)
     for measurement in measurements(result):
         judgement = measurement["judgement"]
         reasons = judgement["verdicts"]["throughput"]
-        expect(judgement["bound_by"] == part, f"bound by {judgement['bound_by']}")
+        expect(judgement["bound_by"] == part, f"limited by the {judgement['bound_by']}")
         expect(f"{part}-limited" in reasons, f"throughput: {reasons}")
     expect(code == 4, f"exit code {code}")
 
 
 def squeezed_generator(rig):
-    """A generator with a twentieth of a core is called the limit."""
+    """A generator with a twentieth of a core is reported as the limit."""
     limited_by(rig, "generator", scenario("{ model: closed, connections: 10 }", generator=0.05))
     yield
 
@@ -156,14 +156,14 @@ def slow_origin(rig):
 
 
 def busy_loop(rig):
-    """A busy loop outside the rig disturbs the host, and the verdict says so."""
+    """A busy loop outside the rig causes host noise, and the verdict reports it."""
     loop = [sys.executable, "-c", "import time\nend = time.time() + 200\nwhile time.time() < end: pass"]
     code, result = run(rig, scenario("{ model: closed, connections: 10 }"), beside=loop)
     again = [cell["attempts"] for cell in result["cells"]]
-    expect(all(attempts == 3 for attempts in again), f"each cell was measured twice more: {again}")
+    expect(all(attempts == 3 for attempts in again), f"each cell was re-measured twice: attempts {again}")
     for measurement in measurements(result):
         judgement = measurement["judgement"]
-        expect("host-noise" in judgement["verdicts"]["throughput"], f"others used {measurement['host']['others']:.0%}: {judgement['verdicts']['throughput']}")
+        expect("host-noise" in judgement["verdicts"]["throughput"], f"other processes used {measurement['host']['others']:.0%}: {judgement['verdicts']['throughput']}")
     expect(code == 4, f"exit code {code}")
     yield
 

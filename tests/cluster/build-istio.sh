@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds istiod, its agent and istioctl (their module replaces no other), and keeps Envoy's bootstrap for the image.
+# Builds istiod, its agent and istioctl with `go install`, which works because their go.mod has no `replace`. Keeps
+# Envoy's bootstrap for the image.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 VERSION=v0.0.0-20260827124520-eed52ebb66ad

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds one program out of the module k8s.io/kubernetes that is each part of Kubernetes by the name it is called by.
+# Builds all parts of Kubernetes as one program from the module k8s.io/kubernetes. The name of a link selects the part.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 VERSION=$KUBE_VERSION
@@ -14,7 +14,7 @@ trap 'rm -rf "$WORK"' EXIT
 cd "$WORK"
 UPSTREAM=$(go mod download -json "k8s.io/kubernetes@v$VERSION" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
 
-# In its own go.mod each staging module has the version v0.0.0: name the published one. Others must keep theirs.
+# Upstream's go.mod requires staging modules in version v0.0.0; use the published version. Other versions stay.
 staging() {
     sed -n "s#^\s*\(k8s.io/[a-z0-9-]*\) v0\.0\.0\( .*\)\?\$#$1 $STAGING#p" "$UPSTREAM/go.mod" | sort -u
 }
@@ -72,7 +72,7 @@ func main() {
 		}
 		return
 	default:
-		fmt.Fprintln(os.Stderr, "call me by a component's name")
+		fmt.Fprintln(os.Stderr, "error: unknown program name; use the name of a Kubernetes component")
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(command))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what the parts of a cluster trust each other by: certs.sh FOLDER NODE ADDRESS writes an authority, certificates
-# and a kubeconfig for each client. They are thrown away with the cluster.
+# Makes the certificates of a cluster: certs.sh FOLDER NODE ADDRESS writes an authority, certificates, and a kubeconfig
+# per client. They are deleted with the cluster.
 set -euo pipefail
 cd "$1"
 NODE=$2

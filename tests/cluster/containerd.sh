@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts a containerd of the cluster's own, with a network for pods. Its socket is at the usual path, which a mount
-# hides from the machine: cAdvisor in the kubelet looks nowhere else, and names no container if it does not find it.
+# Starts a containerd for the cluster, with a network for pods. Its socket is at the default path, which a mount hides
+# from the machine: cAdvisor in the kubelet uses only this path, and without it reports no container names.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 . "$(dirname "$0")/waiting.sh"

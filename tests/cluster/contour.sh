@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs inside a cluster with the images echo, contour and envoy: installs Contour with Envoy as its own manifests do,
-# with only the images changed, and sends requests through an HTTPProxy. `cluster in tests/cluster/contour.sh`
+# Runs inside a cluster with the images echo, contour and envoy: `cluster in tests/cluster/contour.sh`. Installs Contour
+# with Envoy from Contour's manifests, with other images, and sends requests through an HTTPProxy.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +16,7 @@ done | kubectl apply --server-side -f - > /dev/null
 kubectl -n projectcontour wait --for=condition=complete job --all --timeout=90s
 kubectl -n projectcontour rollout status deployment/contour --timeout=120s
 kubectl -n projectcontour rollout status daemonset/envoy --timeout=120s
-told "Contour and Envoy ready"
+log "Contour and Envoy are ready"
 
 kubectl apply -f "$HERE/echo/service.yaml"
 kubectl rollout status deployment/web --timeout=60s
@@ -34,5 +34,5 @@ kubectl wait httpproxy/web --for=jsonpath='{.status.currentStatus}'=valid --time
 
 wait_for 20 curl -sf -m 2 -H "Host: web.example.test" http://$ADDRESS/
 curl -sf -m 3 -H "Host: web.example.test" http://$ADDRESS/hello
-told "a request by the host's port"
+log "request through the host's port succeeded"
 curl -s -m 3 -o /dev/null -w 'an unknown host: %{http_code}\n' -H "Host: other.example.test" http://$ADDRESS/

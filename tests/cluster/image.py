@@ -1,4 +1,4 @@
-"""Writes an image of one layer as an OCI layout in a tar, which `ctr images import` takes."""
+"""Writes an image with one layer as an OCI layout in a tar for `ctr images import`."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def full_name(name):
-    """The name that Kubernetes gives an image: containerd knows a short one by no other."""
+    """The full name of an image: Kubernetes expands short names, and containerd stores only full names."""
     first, slash, _ = name.partition("/")
     if slash and ("." in first or ":" in first):
         return name
@@ -25,7 +25,7 @@ def full_name(name):
 
 
 def write(out, name, program, files):
-    """Writes the image `name` to `out`: `files` has a path in the image -> a file, `program` is the path to start."""
+    """Writes the image `name` to `out`. `files` maps paths in the image to files; `program` is the path to start."""
     layer_file = out.with_suffix(".layer")
     try:
         with tarfile.open(layer_file, "w", format=tarfile.GNU_FORMAT) as layer:
@@ -38,7 +38,7 @@ def write(out, name, program, files):
 
 
 def fill(layer, files):
-    """Adds the files, the folders that they are in, and a /tmp for everybody."""
+    """Adds the files, their parent folders, and a world-writable /tmp."""
     folders = {str(folder) for path in files for folder in Path(path).parents}
     for folder in sorted(folders - {"/", "/tmp"}):
         add_folder(layer, folder, 0o755)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes images of what runs in a test cluster, as tars that `ctr images import` takes, and prints the tars' paths.
+"""Makes the images of a test cluster as tars for `ctr images import`, and prints the tars' paths.
 
-`images.py weir nginx` makes these two; without names, all whose programs are there. A tar is written only when
-something in it changed. `images.py --reference weir` only prints the name that a pod knows the image by.
+`images.py weir nginx` makes these two images; without names, it makes all images whose programs exist. A tar is written
+only if its content changed. `images.py --reference weir` only prints the image name that pods use.
 """
 
 import argparse
@@ -30,7 +30,7 @@ BIN_DIR = Path(os.environ.get("BIN_DIR") or ROOT / "target/release")
 OWN = ["weir", "weir-gateway"]
 GATEWAYS = ["nginx", "haproxy", "envoy"]
 BOOTSTRAP = "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json"
-# name -> what returns the path of the program, and makes it where that is quick
+# name -> function that returns the path of the program, and compiles it if that is quick
 OF_CLUSTER = {
     "pause": lambda: compiled("pause", HERE / "pause.c", ["cc", "-O2", "-static"]),
     "echo": lambda: compiled("echo", HERE / "echo/main.go", ["go", "build", "-trimpath", "-ldflags", "-s -w"]),
@@ -41,11 +41,11 @@ OF_CLUSTER = {
 
 
 class Absent(Exception):
-    """A file that an image needs; the text says how to get it."""
+    """A file that an image needs is missing. The text has a remedy."""
 
 
 def reference(name):
-    """The name of an image as pods write it."""
+    """The image name that pods use."""
     if name in OWN:
         version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
         return f"{name}:{version}"
@@ -56,13 +56,13 @@ def reference(name):
 
 
 def contents(name):
-    """The program's path in the image, and all files of it: path -> file."""
+    """(Path of the program in the image, all files as path -> file)."""
     if name in OWN:
         return program(existing(BIN_DIR / name, f"cargo build --release -p {name}"))
     if name in GATEWAYS:
         return program(peer(name), peers.library_folders(peers.PEERS / name / "root"))
     binary = existing(OF_CLUSTER[name](), "tests/cluster/cluster build contour istio")
-    # Contour's manifests name its program by path.
+    # Contour's manifests contain the path of its program.
     path, files = program(binary, folder="/bin" if name == "contour" else "/usr/local/bin")
     if name == "proxyv2":
         template = existing(CLUSTER / "upstream/istio/envoy_bootstrap.json", "tests/cluster/cluster build istio")
@@ -72,7 +72,7 @@ def contents(name):
 
 def existing(path, how):
     if not path.is_file():
-        raise Absent(f"{path} is not there; `{how}` makes it")
+        raise Absent(f"{path} is missing; make it with `{how}`")
     return path
 
 
@@ -80,26 +80,26 @@ def peer(name):
     try:
         return peers.executable(name)
     except ValueError:
-        raise Absent(f"{name} is not there; `make peers` fetches it") from None
+        raise Absent(f"{name} is missing; `make peers` fetches it") from None
 
 
 def program(binary, library_folders=(), folder="/usr/local/bin"):
-    """An executable's path in an image, and its files: the libraries that it loads are where the loader looks."""
+    """(Path of an executable in the image, its files). Its libraries are in folders that the loader searches."""
     path = f"{folder}/{binary.name}"
     environment = dict(os.environ, LD_LIBRARY_PATH=":".join(map(str, library_folders)))
     listed = subprocess.run(["ldd", binary], capture_output=True, text=True, env=environment).stdout
     if absent := re.findall(r"^\s*(\S+) => not found", listed, re.MULTILINE):
-        raise Absent(f"{binary} needs {', '.join(absent)}; `make peers` fetches what it finds")
+        raise Absent(f"{binary} needs {', '.join(absent)}; `make peers` fetches libraries from packages")
     libraries = dict(re.findall(r"^\s*(\S+) => (/\S+)", listed, re.MULTILINE))
     loader = re.findall(r"^\s*(/\S+) \(", listed, re.MULTILINE)
-    # The C library's folder is one of those that the loader knows without being told.
+    # The folder of the C library is in the loader's default search path.
     known = Path(libraries.get("libc.so.6", "/lib/libc.so.6")).parent
     files = {str(known / name): Path(place) for name, place in libraries.items()}
     return path, files | {place: Path(place) for place in loader} | {path: binary}
 
 
 def compiled(name, source, command):
-    """Compiles a program of the cluster's own if its source is newer."""
+    """Compiles a program of the cluster if its source is newer."""
     out = CLUSTER / "bin" / name
     if not out.exists() or out.stat().st_mtime < source.stat().st_mtime:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def compiled(name, source, command):
 
 
 def key_of(name, path, files):
-    """A digest of everything that the image is made of."""
+    """A digest of all inputs of the image."""
     parts = [reference(name), path, (HERE / "image.py").read_text(), Path(__file__).read_text()]
     for place, source in sorted(files.items()):
         with source.open("rb") as opened:
@@ -118,7 +118,7 @@ def key_of(name, path, files):
 
 
 def without_debug_information(files, into):
-    """The files with copies of our programs without what only debuggers read, most of their size."""
+    """The files, with copies of weir's programs without debug information, which is most of their size."""
     stripped = dict(files)
     for path, source in files.items():
         if source.name in OWN and shutil.which("strip"):
@@ -128,7 +128,7 @@ def without_debug_information(files, into):
 
 
 def make(name):
-    """Writes the tar of an image unless it is there already; returns its path."""
+    """Writes the tar of an image if it is missing or outdated. Returns its path."""
     tar = CLUSTER / "images" / f"{name}.tar"
     tar.parent.mkdir(parents=True, exist_ok=True)
     path, files = contents(name)
@@ -146,10 +146,10 @@ def main():
     known = [*OF_CLUSTER, *OWN, *GATEWAYS]
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
-    parser.add_argument("--reference", action="store_true", help="only print the names that pods know the images by")
+    parser.add_argument("--reference", action="store_true", help="only print the image names that pods use")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in known]:
-        parser.error(f"no image is named {', '.join(unknown)}")
+        parser.error(f"unknown image: {', '.join(unknown)}")
     failed = False
     for name in arguments.names or known:
         try:

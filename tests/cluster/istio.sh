@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs inside a cluster with the images echo, pilot and proxyv2: installs istiod and an ingress gateway as istioctl
-# renders them, and sends requests through a VirtualService. `cluster in tests/cluster/istio.sh`
+# Runs inside a cluster with the images echo, pilot and proxyv2: `cluster in tests/cluster/istio.sh`. Installs istiod
+# and an ingress gateway as istioctl renders them, and sends requests through a VirtualService.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 HERE=$(cd "$(dirname "$0")" && pwd)
 . "$HERE/waiting.sh"
 HOST="Host: istio.example.test"
 
-# Filters and metrics that upstream's Envoy has not, but Istio's own build of it, are off.
+# Disables filters and metrics that exist only in Istio's build of Envoy.
 MANIFEST=$(istioctl manifest generate -f - <<'YAML'
 apiVersion: install.istio.io/v1alpha1
 kind: IstioOperator
@@ -35,16 +35,16 @@ spec:
     gateways: {istio-ingressgateway: {autoscaleEnabled: false}}
 YAML
 )
-told "manifest rendered"
+log "manifest rendered"
 apply() {
     kubectl apply --server-side -f - <<< "$MANIFEST"
 }
 kubectl create namespace istio-system --dry-run=client -o yaml | kubectl apply -f -
-# Its resources are of kinds that it defines itself, which the first try may not know yet.
+# The manifest defines kinds and uses them. The first attempt may fail because the API does not serve them yet.
 wait_for 30 apply
 kubectl -n istio-system rollout status deployment/istiod --timeout=120s
 kubectl -n istio-system rollout status deployment/istio-ingressgateway --timeout=120s
-told "istiod and the ingress gateway ready"
+log "istiod and the ingress gateway are ready"
 
 kubectl apply -f "$HERE/echo/service.yaml"
 kubectl rollout status deployment/web --timeout=60s
@@ -72,6 +72,6 @@ YAML
 address=$(kubectl -n istio-system get service istio-ingressgateway -o jsonpath='{.spec.clusterIP}')
 wait_for 20 curl -sf -m 3 -H "$HOST" "http://$address/"
 curl -sf -m 3 -H "$HOST" "http://$address/v1/hello"
-told "a request by the Service's address, rewritten"
+log "rewritten request through the Service's address succeeded"
 curl -s -m 3 -o /dev/null -w 'an unknown host: %{http_code}\n' -H "Host: other.example.test" "http://$address/"
 istioctl proxy-status

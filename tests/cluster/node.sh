@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs inside the namespaces that `cluster` makes, as their first process: starts all parts of a node, makes the file
+# Runs as the first process in the namespaces that `cluster` makes: starts all parts of a node, creates the file
 # `ready`, and stays. Arguments are the tars of images to load.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
@@ -20,12 +20,12 @@ ip link set node0 up
 ip route add default dev node0
 sysctl -qw net.ipv4.ip_forward=1
 
-# containerd, CNI and the kubelet write to these paths whatever they are told: nothing may stay there.
+# containerd, CNI and the kubelet always write to these paths. A tmpfs keeps the host's folders clean.
 for folder in /run/netns /run/containerd /var/lib/kubelet /var/lib/cni /var/log/containers /usr/libexec/kubernetes; do
     mkdir -p $folder
     mount -t tmpfs tmpfs $folder
 done
-# The kubelet sets these for the whole machine: it gets copies to write to.
+# The kubelet sets these for the whole machine. Bind mounts redirect its writes to copies.
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
     kernel/keys/root_maxbytes; do
     mkdir -p "$NODE/settings/${setting%/*}"
@@ -36,7 +36,7 @@ mkdir -p "$NODE/kubelet" "$NODE/etcd" "$PKI"
 mount -t tmpfs tmpfs "$NODE/etcd"
 chmod 700 "$NODE/etcd"
 bash "$HERE/certs.sh" "$PKI" $NAME $ADDRESS
-told "certificates made"
+log "certificates made"
 
 etcd --data-dir "$NODE/etcd" --listen-client-urls $ETCD --advertise-client-urls $ETCD \
     --listen-peer-urls http://127.0.0.1:2380 > "$LOGS/etcd.log" 2>&1 &
@@ -50,14 +50,14 @@ kube-apiserver --etcd-servers=$ETCD --secure-port=6443 --bind-address=0.0.0.0 --
     --profiling=false > "$LOGS/apiserver.log" 2>&1 &
 
 bash "$HERE/containerd.sh"
-told "containerd started"
+log "containerd started"
 for tar in "$@"; do
     ctr images import "$tar" > /dev/null
 done
-told "images loaded"
+log "images loaded"
 
 wait_for 60 kubectl get --raw /readyz
-told "API server ready"
+log "API server ready"
 kube-controller-manager --kubeconfig="$PKI/controllers.conf" --authentication-kubeconfig="$PKI/controllers.conf" \
     --authorization-kubeconfig="$PKI/controllers.conf" --root-ca-file="$PKI/ca.crt" \
     --service-account-private-key-file="$PKI/service-accounts.key" --use-service-account-credentials=true \
@@ -125,9 +125,9 @@ node_ready() {
     kubectl get node $NAME -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' | grep -q True
 }
 wait_for 90 node_ready
-told "node ready"
+log "node ready"
 wait_for 30 kubectl get serviceaccount default
-told "service accounts there"
+log "service accounts exist"
 touch "$NODE/ready"
-# A shell that waits for a child collects orphans, too.
+# A shell that waits for a child also reaps orphaned processes.
 sleep infinity

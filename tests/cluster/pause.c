@@ -1,4 +1,4 @@
-/* The first process of each pod: holds its namespaces, and collects orphans. */
+/* The first process of each pod: keeps its namespaces and reaps orphaned processes. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

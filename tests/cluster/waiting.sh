@@ -1,10 +1,10 @@
-# To be sourced: the time that steps take, and waiting for what takes some.
+# To be sourced: log lines with elapsed time, and waiting for conditions.
 # shellcheck shell=bash
 
 BEGAN=${EPOCHREALTIME/[.,]/}
 
-# Prints a line with the seconds since the script began.
-told() {
+# Prints a line with the seconds since the script started.
+log() {
     local tenths=$(((${EPOCHREALTIME/[.,]/} - BEGAN) / 100000))
     printf '%3d.%d s  %s\n' $((tenths / 10)) $((tenths % 10)) "$*"
 }
@@ -17,6 +17,6 @@ wait_for() {
         ! "$@" > /dev/null 2>&1 || return 0
         sleep 0.2
     done
-    echo "not within $seconds s: $*" >&2
+    echo "timed out after $seconds s: $*" >&2
     return 1
 }

@@ -1,4 +1,4 @@
-//! Rates that are shares of what the gateways carry, the direct baseline's twin, and the tables of what is added.
+//! Rates as shares of the gateways' capacity, the twin of the direct baseline, and tables of added latency.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -42,7 +42,7 @@ fn run(folder: &Path, scenario: &str, arguments: &[&str]) -> Output {
     finish(weir(folder, &all))
 }
 
-/// The rate of a load in the scenario that the run keeps, per second.
+/// The rate of a load in the stored scenario, per second.
 fn kept_rate(result: &Value, load: &str) -> f64 {
     let rate = result["run"]["scenario"]["loads"][load]["rate"].as_str().unwrap();
     rate.strip_suffix("/s").unwrap_or_else(|| panic!("{load}: {rate}")).parse().unwrap()
@@ -53,7 +53,7 @@ fn pilots(output: &Output) -> usize {
 }
 
 #[test]
-fn shares_become_rates_that_the_run_keeps() {
+fn shares_of_capacity_become_stored_rates() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let output = run(folder.path(), SHARES, &[]);
@@ -66,7 +66,7 @@ fn shares_become_rates_that_the_run_keeps() {
         };
         carried.iter().filter(is_meant).map(|one| one["rate_per_s"].as_f64().unwrap()).collect::<Vec<_>>()
     };
-    // Two kinds of requests through two gateways: loads that differ in their rate are tried together.
+    // Two kinds of requests through two gateways. Loads that differ only in rate share a pilot.
     assert_eq!(carried.len(), 4, "{pilot}");
     assert_eq!(pilots(&output), 4, "{}", text(&output.stderr));
     let all = |load: &str| GATEWAYS.iter().flat_map(|gateway| tried(gateway, load)).collect::<Vec<f64>>();
@@ -74,7 +74,7 @@ fn shares_become_rates_that_the_run_keeps() {
     let greatest = all("create-5").into_iter().fold(0.0, f64::max);
     for (load, of, share) in [("get-5", least, 0.05), ("get-10", least, 0.1), ("create-5", greatest, 0.05)] {
         let rate = kept_rate(&result, load);
-        // Two significant digits are off by a twentieth at most.
+        // Rounding to two significant digits changes a rate by at most 5 %.
         assert!((rate / (of * share) - 1.0).abs() <= 0.05, "{load}: {rate}/s of {of}/s");
         assert!(result["run"]["scenario"]["loads"][load].get("of").is_none());
     }
@@ -90,9 +90,9 @@ fn shares_become_rates_that_the_run_keeps() {
             assert!(measurement["record"]["result"]["status"]["200"].as_u64().unwrap() > 0, "{measurement}");
         }
     }
-    assert_eq!(result["cells"].as_array().unwrap().len(), 4, "what the pilot measured is no cell");
+    assert_eq!(result["cells"].as_array().unwrap().len(), 4, "a pilot is no cell");
 
-    // A second repeat is measured at the same rates, and nothing is tried again.
+    // A second repeat uses the same rates without a new pilot.
     let again = ["run", "--resume", "last", "--repeats", "2", "--db", "weir.db", "--out", "out", "--json"];
     let output = finish(weir(folder.path(), &again));
     let more = json(&output);
@@ -104,12 +104,12 @@ fn shares_become_rates_that_the_run_keeps() {
 }
 
 #[test]
-fn the_twin_is_no_gateway_and_every_repeat_is_a_row() {
+fn the_twin_is_no_gateway_and_every_repeat_has_a_row() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let scenario = SHARES.replace("5%", "200/s").replace("10%", "400/s").replace(", of: greatest", "");
     let result = json(&run(folder.path(), &scenario, &["--repeats", "2"]));
-    assert!(result["run"]["manifest"].get("pilot").is_none(), "rates that are named are not tried");
+    assert!(result["run"]["manifest"].get("pilot").is_none(), "fixed rates need no pilot");
     let summary = &result["summary"];
     let names: Vec<&str> = summary["gateways"]
         .as_array()
@@ -161,13 +161,13 @@ fn the_twin_is_no_gateway_and_every_repeat_is_a_row() {
 }
 
 #[test]
-fn a_plan_says_that_rates_are_measured_first() {
+fn a_plan_mentions_the_pilot() {
     let folder = tempfile::tempdir().unwrap();
     let path = written(folder.path(), SHARES);
     let output = finish(weir(folder.path(), &["run", path.to_str().unwrap(), "--plan"]));
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(said.contains("of it the pilot"), "{said}");
+    assert!(said.contains("(pilot: "), "{said}");
     assert!(said.contains("rates of get-5, get-10, create-5 are shares of a capacity"), "{said}");
     let output = finish(weir(folder.path(), &["run", path.to_str().unwrap(), "--plan", "--json"]));
     let plan = json(&output);
@@ -176,7 +176,7 @@ fn a_plan_says_that_rates_are_measured_first() {
 }
 
 #[test]
-fn without_a_gateway_that_carries_anything_there_is_no_rate() {
+fn a_share_needs_a_gateway_that_completes_requests() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let gone = "[{ name: gone, driver: nginx, binary: /nonexistent/nginx }]";
@@ -193,7 +193,7 @@ fn without_a_gateway_that_carries_anything_there_is_no_rate() {
 }
 
 #[test]
-fn what_authentication_costs_stands_beside_direct_cells_that_speak_tls_too() {
+fn the_cost_of_authentication_is_compared_with_direct_cells_with_tls() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let scenario = "name: shown\ngateways: [weir, nginx]\ntopology: { paths: [/a] }\norigin: { body: 64B }\n\

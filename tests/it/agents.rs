@@ -1,4 +1,4 @@
-//! Load from several agents: counts to the request, one merged result, and a clear end when an agent is lost.
+//! Load from several agents: exact counts, one merged result, and a clear error when an agent is lost.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::program::{Origin, finish, free_port, json, scenario, text, the_host, 
 use crate::run::{assert_reconciled, measurements};
 use crate::yard::Yard;
 
-/// The processes `weir COMMAND`, with the words of their command lines.
+/// The processes `weir COMMAND`: (process ID, words of the command line).
 fn processes(command: &str) -> Vec<(Pid, Vec<String>)> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let of = |entry: fs::DirEntry| {
@@ -33,7 +33,7 @@ fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     words.get(place + 1).map(String::as_str)
 }
 
-/// The agents whose ticket is below `folder`: process ID and name.
+/// The agents whose ticket is below `folder`: (process ID, name).
 pub fn agents_of(folder: &Path) -> Vec<(Pid, String)> {
     let of = |(pid, words): (Pid, Vec<String>)| {
         let is_ours = Path::new(value(&words, "--ticket")?).starts_with(folder);
@@ -53,7 +53,7 @@ fn generators_of(folder: &Path, name: &str) -> Vec<Pid> {
     processes("generate").into_iter().filter(|(_, words)| is_ours(words)).map(|(pid, _)| pid).collect()
 }
 
-/// Runs `weir load --on local:N` against a fresh origin; returns its JSON and what the origin counted.
+/// Runs `weir load --on local:N` against a new origin. Returns (JSON, counters of the origin).
 fn loaded(agents: u32, arguments: &[&str]) -> (Value, Value) {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &[]);
@@ -72,7 +72,7 @@ fn shards(result: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn four_agents_send_one_load_to_the_request() {
+fn four_agents_together_send_the_exact_number_of_requests() {
     let _host = the_host();
     let (result, origin) = loaded(4, &["--requests", "4001", "--connections", "10"]);
     assert_eq!(result["requests"]["completed"], 4001, "{result}");
@@ -85,14 +85,14 @@ fn four_agents_send_one_load_to_the_request() {
 }
 
 #[test]
-fn an_open_load_of_agents_has_the_rate_of_one_machine() {
+fn several_agents_together_send_the_rate_of_one_open_load() {
     let _host = the_host();
     let (result, origin) = loaded(3, &["--rate", "900/s", "--duration", "1s", "--warmup", "200ms"]);
     let scheduled = result["requests"]["scheduled"].as_u64().unwrap();
     // Five standard deviations of a Poisson count.
     assert!(scheduled.abs_diff(900) < 150, "{result}");
     assert_eq!(result["requests"]["completed"], scheduled);
-    assert!(origin["requests"].as_u64().unwrap() > scheduled, "the warm-up is sent too");
+    assert!(origin["requests"].as_u64().unwrap() > scheduled, "no warm-up was sent");
     let of_shards: u64 =
         shards(&result).iter().map(|shard| shard["requests"]["sent"].as_u64().unwrap()).sum();
     assert_eq!(of_shards, scheduled);
@@ -113,7 +113,7 @@ fn a_file_of_the_load_is_sent_to_agents() {
 }
 
 #[test]
-fn ctrl_c_ends_a_load_of_agents_with_what_there_is() {
+fn ctrl_c_ends_a_load_of_agents_with_a_partial_result() {
     let _host = the_host();
     let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
     let origin = Origin::start(elsewhere.path(), free_port(), &[]);
@@ -132,19 +132,19 @@ fn ctrl_c_ends_a_load_of_agents_with_what_there_is() {
     yard.await_nothing_left();
 }
 
-/// Runs a scenario whose load comes from `place`, and does `disturb` while its first load runs.
+/// Runs a scenario whose load comes from `place`, and calls `disturb` during its first load.
 fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Value) {
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
     let calm = "thresholds={ disturbed_share: 1 }";
-    // More connections than requests that can be due in a pause: none waits for one.
+    // More connections than requests become due in a pause, so no request waits for a connection.
     let many = "loads.tail.connections=400";
     let set = ["--set", "duration=3s", "--set", "repeats=1", "--set", calm, "--set", many, "--on", place];
     let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
     arguments.extend(set);
     let mut child = yard.start(yard.weir(&arguments));
-    until("a load that runs", || {
-        assert!(child.try_wait().unwrap().is_none(), "it ended early");
+    until("a running load", || {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended early");
         is_there(&yard.tmp(), &["*weir", "agent-2", "*agent", "load-1", "gate"])
     });
     disturb(&yard, &mut child);
@@ -167,7 +167,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
 "#;
 
 #[test]
-fn a_cell_that_loses_an_agent_is_measured_again_with_fresh_ones() {
+fn a_cell_that_loses_an_agent_is_re_measured_with_new_agents() {
     let _host = the_host();
     let by_signal = |pid: Pid, signal: Signal| kill_process(pid, signal).unwrap();
     let by_network = |pid: Pid| {
@@ -194,12 +194,12 @@ fn a_cell_that_loses_an_agent_is_measured_again_with_fresh_ones() {
         let attempts: Vec<u64> = cells.iter().map(|cell| cell["attempts"].as_u64().unwrap_or(1)).collect();
         assert_eq!(attempts.iter().filter(|attempts| **attempts == 2).count(), 1, "{way}: {attempts:?}");
         let measured = ["weir", "direct"].map(|gateway| measurements(&result, gateway).len());
-        assert_eq!(measured, [2, 2], "{way}: every load of every cell is there");
+        assert_eq!(measured, [2, 2], "{way}: a load is missing");
     }
 }
 
 #[test]
-fn the_upstream_runs_on_an_agent_and_is_counted_and_sampled() {
+fn an_upstream_on_an_agent_is_counted_and_sampled() {
     let _host = the_host();
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
@@ -213,7 +213,7 @@ fn the_upstream_runs_on_an_agent_and_is_counted_and_sampled() {
         let all = measurements(&result, gateway);
         assert_eq!(all.len(), 2, "{gateway}");
         let cores = |measurement: &&Value| measurement["usage"]["origin"]["cpu_cores"].as_f64().unwrap();
-        // The other load takes less than the kernel's tick.
+        // The open load may use less CPU time than a tick of the kernel.
         assert!(all.iter().any(|measurement| cores(measurement) > 0.0), "{all:?}");
         for measurement in all {
             assert_reconciled(measurement, gateway);
@@ -224,13 +224,13 @@ fn the_upstream_runs_on_an_agent_and_is_counted_and_sampled() {
     yard.await_nothing_left();
 }
 
-/// Stops the load generators below `folder` for most of each 100 ms, until their folder is gone.
+/// Stops the load generators of agent-2 for 80 ms of every 100 ms, until the agent's folder is removed.
 fn slow_down(folder: &Path) {
     while is_there(folder, &["*weir", "agent-2"]) {
         let generators = generators_of(folder, "agent-2");
         for signal in [Signal::STOP, Signal::CONT] {
             for pid in &generators {
-                // One that has ended since is none that is slow.
+                // The generator may have ended.
                 let _ = kill_process(*pid, signal);
             }
             let part = if signal == Signal::STOP { 80 } else { 20 };
@@ -240,7 +240,7 @@ fn slow_down(folder: &Path) {
 }
 
 #[test]
-fn an_agent_that_is_slow_makes_the_load_invalid_and_is_named() {
+fn a_slow_agent_makes_the_load_invalid_and_is_named() {
     let _host = the_host();
     let (_, result) = disturbed("local:2", |yard, _| {
         let folder = yard.tmp();
@@ -252,7 +252,7 @@ fn an_agent_that_is_slow_makes_the_load_invalid_and_is_named() {
             continue;
         }
         let said = measurement["judgement"]["evidence"].to_string();
-        // It sends late, or not at all, where its connections are busy after a pause.
+        // The agent sends late, or drops requests if all connections are busy after a pause.
         assert!(said.contains("agent agent-2 sent late") || said.contains("at agent agent-2"), "{said}");
         let reasons = measurement["judgement"]["verdicts"]["latency"].to_string();
         assert!(reasons.contains("generator-limited"), "{reasons}");
@@ -310,11 +310,11 @@ fn a_killed_run_leaves_no_agent() {
     until("three agents", || agents_of(yard.path()).len() == 3);
     child.kill().unwrap();
     child.wait().unwrap();
-    until("that no agent is left", || agents_of(yard.path()).is_empty());
+    until("the end of all agents", || agents_of(yard.path()).is_empty());
     yard.await_nothing_left();
 }
 
-/// Starts `weir load` for agents of the user's own; returns it with the ticket and the address.
+/// Starts `weir load` that waits for agents of the user. Returns (process, listen address) once the ticket exists.
 fn waiting(yard: &Yard, origin: &Origin, agents: u32) -> (Child, String) {
     let (url, on) = (format!("http://{}/x", origin.address), format!("agents:{agents}"));
     let listen = format!("127.0.0.1:{}", free_port());
@@ -330,12 +330,12 @@ fn agent(yard: &Yard, join: &str, ticket: &str, name: &str) -> Child {
 }
 
 #[test]
-fn agents_that_the_user_starts_take_part_and_strangers_do_not() {
+fn agents_join_only_with_the_ticket_of_the_run() {
     let _host = the_host();
     let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
     let origin = Origin::start(elsewhere.path(), free_port(), &[]);
     let (run, join) = waiting(&yard, &origin, 2);
-    // A ticket of another run.
+    // A stranger has the ticket of another run.
     let other = Yard::new();
     let (mut other_run, _) = waiting(&other, &origin, 1);
     let stranger = agent(&yard, &join, other.path().join("weir.ticket").to_str().unwrap(), "stranger");
@@ -346,7 +346,7 @@ fn agents_that_the_user_starts_take_part_and_strangers_do_not() {
     kill_process(Pid::from_child(&other_run), Signal::INT).unwrap();
     other_run.wait().unwrap();
 
-    // Two machines may have one name.
+    // Two machines may have the same name.
     let agents: Vec<Child> = (0..2).map(|_| agent(&yard, &join, "weir.ticket", "load")).collect();
     let output = wait(run);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -377,7 +377,7 @@ fn the_generator_of_a_stopped_agent_ends() {
     kill_process(Pid::from_child(&agent), Signal::STOP).unwrap();
     let output = wait(run);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    until("that its generator has ended", || generators_of(yard.path(), "load-1").is_empty());
+    until("the end of its generator", || generators_of(yard.path(), "load-1").is_empty());
     agent.kill().unwrap();
     agent.wait().unwrap();
     yard.await_nothing_left();
@@ -393,7 +393,7 @@ fn an_agent_without_disk_ends_the_load_with_its_reason() {
     let origin = Origin::start(elsewhere.path(), free_port(), &[]);
     let (run, join) = waiting(&yard, &origin, 2);
     let whole = agent(&yard, &join, "weir.ticket", "whole");
-    // A file system of its own, which is full but for the folder of the agent.
+    // A separate file system, which is full except for the folder of the agent.
     let full = yard.path().join("full");
     fs::create_dir(&full).unwrap();
     let script = format!(
@@ -417,7 +417,7 @@ fn an_agent_without_disk_ends_the_load_with_its_reason() {
 }
 
 #[test]
-fn mistakes_are_named_with_the_way_out() {
+fn invalid_arguments_are_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let check = |arguments: &[&str], code: i32, expected: &[&str]| {
         let output = finish(weir(folder.path(), arguments));

@@ -1,4 +1,4 @@
-//! A load that is a search: its trials are kept, their books balance, and the answer says why it stopped.
+//! Capacity searches: trials are stored, request counts balance, and the result states why the search stopped.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::program::{finish, json, text, the_host, until, weir};
 use crate::yard::Yard;
 
-/// Short trials before one line; whatever else the host does to them is let through.
+/// A search with short trials. Thresholds ignore host noise.
 fn write_scenario(folder: &Path) -> String {
     let path = folder.join("scenario.yaml");
     let scenario = "\
@@ -31,7 +31,7 @@ fn cells(result: &Value) -> &Vec<Value> {
     result["cells"].as_array().unwrap()
 }
 
-/// Checks the trials of one cell; gives what they found.
+/// Checks the trials of one cell. Returns the result of the search.
 #[track_caller]
 fn check_search(cell: &Value) -> &Value {
     let trials = cell["outcome"]["measurements"].as_array().unwrap();
@@ -44,7 +44,7 @@ fn check_search(cell: &Value) -> &Value {
         assert_eq!(
             trial["found"].is_null(),
             place + 1 < trials.len(),
-            "the last tells what was found: {trial}"
+            "only the last trial has the result: {trial}"
         );
         assert!(!trial["why"].as_str().unwrap().is_empty(), "{trial}");
         let books = &measurement["record"]["result"]["requests"];
@@ -62,7 +62,7 @@ fn check_search(cell: &Value) -> &Value {
 }
 
 #[test]
-fn a_search_keeps_its_trials_and_says_why_it_stopped() {
+fn a_search_stores_its_trials_and_reports_why_it_stopped() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let path = write_scenario(folder.path());
@@ -97,7 +97,7 @@ fn a_search_keeps_its_trials_and_says_why_it_stopped() {
 }
 
 #[test]
-fn a_search_that_is_killed_begins_anew_and_finished_ones_stay() {
+fn a_killed_search_restarts_and_finished_searches_are_kept() {
     let _host = the_host();
     let yard = Yard::new();
     let path = write_scenario(yard.path());
@@ -122,7 +122,7 @@ fn a_search_that_is_killed_begins_anew_and_finished_ones_stay() {
 }
 
 #[test]
-fn the_plan_of_a_search_takes_time_and_quick_shortens_what_is_not_set_by_name() {
+fn the_plan_includes_search_time_and_quick_shortens_only_unset_fields() {
     let folder = tempfile::tempdir().unwrap();
     let path = write_scenario(folder.path());
     let text = std::fs::read_to_string(&path).unwrap();

@@ -1,4 +1,5 @@
-//! Changes of running gateways, measured: routes, endpoints and certificates in turn, each seen to be in force.
+//! Measures configuration changes of running gateways: routes, endpoints and certificates in turn. Each change must
+//! take effect.
 
 use serde_json::Value;
 
@@ -23,13 +24,13 @@ repeats: 1
 retries: 0
 ";
 
-/// What a change is of: `routes`, where it says nothing.
+/// The kind of a change; the default is `routes`.
 fn what(change: &Value) -> &str {
     change["what"].as_str().unwrap_or("routes")
 }
 
 #[test]
-fn routes_endpoints_and_certificates_change_in_turn_and_weir_loses_nothing() {
+fn routes_endpoints_and_certificates_change_in_turn_and_weir_loses_no_request() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("changing.yaml"), SCENARIO).unwrap();
@@ -41,7 +42,7 @@ fn routes_endpoints_and_certificates_change_in_turn_and_weir_loses_nothing() {
         let [quiet, changing] = all.as_slice() else { panic!("two loads of {gateway}: {all:?}") };
         assert!(quiet["route_changes"].is_null(), "{gateway}: {quiet}");
         let changes = changing["route_changes"].as_array().unwrap();
-        // A slow host may leave some out, and does not change their order.
+        // A slow host may skip changes but never reorders them.
         assert!(!changes.is_empty(), "no change of {gateway}");
         for (place, change) in changes.iter().enumerate() {
             assert_eq!(

@@ -1,4 +1,4 @@
-//! `weir compare` and `weir run --baseline`: real runs against each other, files of other programs, and what is refused.
+//! `weir compare` and `weir run --baseline`: comparisons of real runs and of files of other tools, and rejected input.
 
 use std::path::Path;
 use std::process::Output;
@@ -10,7 +10,7 @@ use crate::program::{finish, json, scenario, text, the_host, weir};
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
 const FOREIGN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-export/tests/fixtures");
-/// Two gateways of one program: the same thing twice.
+/// Two gateways that are the same program.
 const TWICE: &str = "[{ name: old, driver: weir }, { name: new, driver: weir }]";
 
 fn compare(folder: &Path, arguments: &[&str]) -> Output {
@@ -22,7 +22,7 @@ fn good(output: &Output) {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
-/// Measures; the run's id.
+/// Runs a scenario. Returns (output, run ID).
 fn measured(folder: &Path, path: &Path, arguments: &[&str]) -> (Output, String) {
     let own = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out"];
     let output = finish(weir(folder, &[&own, arguments].concat()));
@@ -31,7 +31,7 @@ fn measured(folder: &Path, path: &Path, arguments: &[&str]) -> (Output, String) 
     (output, runs[0]["id"].as_str().unwrap().to_owned())
 }
 
-/// The verdicts of a comparison, each with its point and its figure.
+/// Verdicts of a comparison: (load, metric, verdict).
 fn verdicts(comparison: &Value) -> Vec<(String, String, String)> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let points = comparison["points"].as_array().unwrap();
@@ -46,7 +46,7 @@ fn verdicts(comparison: &Value) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn two_runs_and_two_gateways_of_one_run() {
+fn two_runs_and_two_gateways_of_one_run_are_compared() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -54,45 +54,45 @@ fn two_runs_and_two_gateways_of_one_run() {
     let (_, first) = measured(here, &path, &[]);
     let (output, second) =
         measured(here, &path, &["--baseline", &first, "--fail-on", "missed,worse", "--json"]);
-    // Two repeats cannot show anything to be worse, which is no reason to pass.
+    // Two repeats are too few for a verdict `worse`, and an undecided gate must not pass.
     assert!(matches!(output.status.code(), Some(1 | 4)), "{}", text(&output.stderr));
     let undecided = "exit code 4: nothing could be compared with the baseline: ";
     assert!(text(&output.stderr).contains(undecided), "{}", text(&output.stderr));
-    let told = json(&output);
-    assert_eq!(told["comparison"]["a"]["run"], first.as_str());
-    assert_eq!(told["comparison"]["b"]["run"], second.as_str());
-    assert_eq!(told["comparison"]["is_paired"], false);
-    assert!(told["comparison"]["notes"].to_string().contains("one after the other"), "it says so");
+    let document = json(&output);
+    assert_eq!(document["comparison"]["a"]["run"], first.as_str());
+    assert_eq!(document["comparison"]["b"]["run"], second.as_str());
+    assert_eq!(document["comparison"]["is_paired"], false);
+    assert!(document["comparison"]["notes"].to_string().contains("one after the other"), "order not noted");
 
-    // What the rig itself took is known of every row, whether it counts or not.
+    // Every row has the rig's own CPU time, valid or not.
     for row in
-        told["summary"]["points"].as_array().unwrap().iter().flat_map(|of| of["rows"].as_array().unwrap())
+        document["summary"]["points"].as_array().unwrap().iter().flat_map(|of| of["rows"].as_array().unwrap())
     {
         assert!(row["rig_cpu_us_per_request"]["mean"].as_f64().is_some_and(|us| us > 0.0), "{row}");
     }
 
-    // Run against run: every gateway at each load, in what the load is for.
+    // Run against run: every gateway at each load, for the metrics of the load.
     let output = compare(here, &[&first, &second, "--db", "weir.db", "--json"]);
     good(&output);
     let comparison = json(&output);
-    assert_eq!(comparison, told["comparison"], "weir run --baseline says the same");
+    assert_eq!(comparison, document["comparison"], "weir run --baseline gives another comparison");
     let all = verdicts(&comparison);
     assert_eq!(comparison["family"], all.len());
     let figures = |load: &str| -> Vec<&str> {
         all.iter().filter(|(of, ..)| of == load).map(|(_, measure, _)| measure.as_str()).collect()
     };
     assert_eq!(figures("full"), ["throughput", "cpu"].repeat(2));
-    // Throughput is compared, too, where a busy host kept a load from its rate.
+    // If a busy host keeps a load below its rate, throughput is also compared.
     let of_tail: Vec<&str> = figures("tail").into_iter().filter(|measure| *measure != "throughput").collect();
     assert_eq!(of_tail, ["cpu", "p50", "p99"].repeat(2));
     for (load, measure, verdict) in &all {
         assert!(
             ["undecided", "same"].contains(&verdict.as_str()),
-            "two repeats claim nothing: {load} {measure} {verdict}"
+            "two repeats allow no claim: {load} {measure} {verdict}"
         );
     }
 
-    // One run: block by block.
+    // Within one run: paired by block.
     let (old, new) = (format!("{first}:old"), format!("{first}:new"));
     let output = compare(here, &[&old, &new, "--db", "weir.db", "--json"]);
     good(&output);
@@ -101,7 +101,7 @@ fn two_runs_and_two_gateways_of_one_run() {
     assert_eq!(paired["points"].as_array().unwrap().len(), 2);
     assert_eq!(paired["environment"].as_array().unwrap().len(), 0, "one run has one environment");
 
-    // The forms, by their own names and those that were given.
+    // The output formats, with the default labels and with given labels.
     let labels = ["--label-a", "before", "--label-b", "after"];
     let files = ["--markdown", "c.md", "--html", "c.html"];
     let output = compare(here, &[&[old.as_str(), &new, "--db", "weir.db"], &labels[..], &files[..]].concat());
@@ -114,7 +114,7 @@ fn two_runs_and_two_gateways_of_one_run() {
     assert!(markdown.starts_with("## after against before\n"), "{markdown}");
     assert!(markdown.contains("| CPU per request |"), "{markdown}");
     let page = std::fs::read_to_string(here.join("c.html")).unwrap();
-    assert!(page.matches("<svg").count() >= 3, "bars of both loads, and curves laid over each other");
+    assert!(page.matches("<svg").count() >= 3, "bars of two loads and overlaid curves are missing");
     for loads in ["<script", "<link", "http://", "https://", "url("] {
         assert!(!page.contains(loads), "the page has {loads}");
     }
@@ -122,13 +122,13 @@ fn two_runs_and_two_gateways_of_one_run() {
     good(&output);
     assert!(text(&output.stdout).starts_with("## "), "{}", text(&output.stdout));
 
-    // A file of the run is as good as the run.
+    // An exported run can be compared like a stored run.
     good(&finish(weir(here, &["export", &first, "--db", "weir.db", "--out", "first.weir"])));
     let output = compare(here, &["first.weir:old", "first.weir:new", "--json"]);
     good(&output);
     assert_eq!(json(&output)["points"], paired["points"]);
 
-    // Other conditions.
+    // Runs under different conditions are rejected without --force.
     let (_, third) =
         measured(here, &path, &["--set", "limits.data.cpus=0.4", "--repeats", "1", "--gateway", "new"]);
     refused(here, &[&first, &third, "--db", "weir.db"], &["limits.data.cpus: 0.5 in A, 0.4 in B", "--force"]);
@@ -141,7 +141,7 @@ fn two_runs_and_two_gateways_of_one_run() {
     let run = |arguments: &[&str], words: &[&str]| {
         let own = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "no"];
         wrong_use(&finish(weir(here, &[&own, arguments].concat())), words);
-        assert!(!here.join("no").exists(), "nothing was run");
+        assert!(!here.join("no").exists(), "the run has started");
     };
     run(&["--baseline", "nosuchrun"], &["no run `nosuchrun`", &third]);
     run(&["--baseline", &third], &["--baseline", "limits.data.cpus: 0.4 in A, 0.5 in B"]);
@@ -173,7 +173,7 @@ fn foreign(name: &str) -> String {
 }
 
 #[test]
-fn files_of_other_programs() {
+fn files_of_other_tools_are_compared() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let (perf, again) = (foreign("gorouter/perf.csv"), foreign("gorouter/perfAgain.csv"));
@@ -185,7 +185,7 @@ fn files_of_other_programs() {
     assert!(comparison["a"]["source"].as_str().unwrap().contains("provenance unknown"));
     let all = verdicts(&comparison);
     assert!(!all.is_empty() && all.iter().all(|(.., verdict)| verdict == "undecided"), "no repeats: {all:?}");
-    // With a folder of repeats there are intervals.
+    // A folder with several repeats gives confidence intervals.
     for side in ["a", "b"] {
         std::fs::create_dir(here.join(side)).unwrap();
         std::fs::copy(&perf, here.join(side).join("1.csv")).unwrap();
@@ -233,7 +233,7 @@ fn files_of_other_programs() {
 }
 
 #[test]
-fn what_is_wrong_is_told_once_with_its_place() {
+fn invalid_input_is_reported_once_with_its_location() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     good(&finish(weir(here, &["import", FIXTURE, "--db", "weir.db"])));
@@ -254,7 +254,7 @@ fn what_is_wrong_is_told_once_with_its_place() {
         ("empty.csv", &["empty.csv", "empty"][..]),
         ("columns.csv", &["columns.csv", "columns missing", "`response-time`"]),
         ("binary.csv", &["binary.csv", "not UTF-8 text"]),
-        ("none", &["none", "the folder has no file to compare"]),
+        ("none", &["none", "the folder has no CSV or JSON file to compare"]),
     ] {
         refused(here, &[file, "columns.csv"], words);
     }

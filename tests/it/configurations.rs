@@ -1,4 +1,4 @@
-//! Configuration files of the user's own beside the driver's: measured, told apart, refused where they cannot work.
+//! Configuration files of the user: measured, compared with the driver's file, and rejected if they cannot work.
 
 use std::path::Path;
 use std::process::Output;
@@ -11,7 +11,7 @@ use crate::run::{assert_reconciled, measurements, outcomes, run};
 
 const GATEWAYS: &str = "[nginx, { name: mine, driver: nginx, config: ./my.conf }]";
 
-/// The file that the documents show.
+/// The configuration file that the docs show.
 fn documented() -> String {
     blocks("scenarios.md").into_iter().find(|block| block.language == "nginx").unwrap().text
 }
@@ -26,7 +26,7 @@ fn cell<'a>(result: &'a Value, gateway: &str) -> &'a Value {
 }
 
 #[test]
-fn the_documented_file_is_measured_beside_the_drivers_own() {
+fn the_documented_file_is_measured_beside_the_file_of_the_driver() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let file = documented();
@@ -42,10 +42,10 @@ fn the_documented_file_is_measured_beside_the_drivers_own() {
 
     let unequal = |gateway: &str| cell(&result, gateway)["unequal"].to_string();
     let said = unequal("mine");
-    for words in ["the user's own, my.conf", "proxy_next_upstream off;", "proxy_read_timeout 60s;"] {
+    for words in ["the user's configuration my.conf", "proxy_next_upstream off;", "proxy_read_timeout 60s;"] {
         assert!(said.contains(words) && !unequal("nginx").contains(words), "{words}: {said}");
     }
-    // What it does say is not held against it.
+    // Directives that the file has are not listed as differences.
     for words in ["access_log", "worker_processes", "proxy_http_version"] {
         assert!(!said.contains(words), "{words}: {said}");
     }
@@ -56,7 +56,7 @@ fn the_documented_file_is_measured_beside_the_drivers_own() {
 }
 
 #[test]
-fn a_file_that_hands_nothing_on_costs_only_its_own_cells() {
+fn a_file_that_forwards_nothing_loses_only_its_own_cells() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let file = documented().replace("proxy_pass http://backend;", "return 200 'by itself';");
@@ -65,16 +65,16 @@ fn a_file_that_hands_nothing_on_costs_only_its_own_cells() {
     let outcome = outcomes(&result, "mine")[0];
     assert_eq!(outcome["cause"], "never-ready", "{outcome}");
     let message = outcome["message"].as_str().unwrap();
-    assert!(message.contains("answered 200, and the upstream was not asked"), "{message}");
+    assert!(message.contains("returned status 200, but the upstream received no request"), "{message}");
     assert!(outcome["remedy"].as_str().unwrap().contains("{{ origins[0] }}"), "{outcome}");
 }
 
 #[test]
-fn a_file_that_listens_elsewhere_is_told_where_before_its_time_is_over() {
+fn a_file_that_listens_on_another_port_fails_early_and_names_the_port() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
-    // The place to listen on is named where it does nothing.
+    // `{{ listen }}` appears only in a comment.
     let elsewhere = format!("listen 127.0.0.1:{port}; # not {{{{ listen }}}}");
     let file = documented().replace("listen {{ listen }};", &elsewhere);
     let result = json(&run_with(folder.path(), &file, &["--gateway", "mine"]));
@@ -85,21 +85,21 @@ fn a_file_that_listens_elsewhere_is_told_where_before_its_time_is_over() {
         message.contains("(it listens on ") && message.contains(&format!("127.0.0.1:{port}")),
         "{message}"
     );
-    // The driver gives nginx a minute; what was waited stands in the message.
+    // The driver's timeout for nginx is a minute. The message states the waiting time.
     let waited = message.split("after ").nth(1).unwrap().split('.').next().unwrap();
     assert!(waited.parse::<u32>().unwrap() < 60, "{message}");
     assert!(outcome["remedy"].as_str().unwrap().contains("{{ listen }}"), "{outcome}");
 }
 
 #[test]
-fn a_file_that_cannot_work_is_refused_before_anything_runs() {
+fn a_file_that_cannot_work_is_rejected_before_the_run_starts() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |file: &str, arguments: &[&str], words: &[&str]| {
         let output = run_with(folder.path(), file, arguments);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
-        assert!(!folder.path().join("weir.db").exists(), "nothing was begun");
+        assert!(!folder.path().join("weir.db").exists(), "the run has started");
     };
     refused(
         "listen {{ listen }}; proxy_pass http://127.0.0.1:9000;",
@@ -116,7 +116,7 @@ fn a_file_that_cannot_work_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_file_of_its_own_is_rendered_to_be_read() {
+fn a_user_configuration_can_be_rendered() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("my.conf"), documented()).unwrap();
     let path = scenario(folder.path(), GATEWAYS, "");

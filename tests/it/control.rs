@@ -1,4 +1,4 @@
-//! A positive control, measured: one gateway once more, with a burner beside it and a slower upstream.
+//! Measures a positive control: a second cell of one gateway, with a CPU burner and a slower upstream.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{measurements, run};
 
 #[test]
-fn a_control_burns_and_waits_and_is_no_gateway_of_the_report() {
+fn a_control_burns_cpu_adds_delay_and_is_excluded_from_the_gateways() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -27,14 +27,14 @@ fn a_control_burns_and_waits_and_is_no_gateway_of_the_report() {
             "{command:?}"
         );
     }
-    // Its delay is a share of p50 of nginx in the same block, in the open load only.
+    // The delay is a share of nginx's p50 in the same block, and applies only to the open load.
     let p50s: Vec<u64> = of_tail(&result, "nginx", "/record/result/latency_ns/p50");
     let delays: Vec<u64> = of_tail(&result, "control", "/counters/origin_delay_ns_mean");
     assert_eq!((p50s.len(), delays.len()), (2, 2));
     assert!(delays.iter().zip(&p50s).all(|(delay, p50)| delay >= p50), "{delays:?} {p50s:?}");
     let full = measurements(&result, "control");
     assert!(full[0]["counters"]["origin_delay_ns_mean"].is_null(), "{}", full[0]["counters"]);
-    // The burner is a process of the part.
+    // The burner counts as one more process of the part.
     let processes = |gateway: &str| {
         let of_all = measurements(&result, gateway);
         of_all.iter().map(|of| of["usage"]["nginx"]["pids_max"].as_u64().unwrap()).max()

@@ -1,4 +1,4 @@
-//! A run that is killed or interrupted: nothing finished is lost, nothing started stays.
+//! Killed and interrupted runs: finished cells are kept, and no process, file or control group is left over.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::program::{json, scenario, text, the_host, until, wait};
 use crate::yard::{Yard, integrity};
 
-/// Starts a run of a scenario with `more` in it, and waits until at least two of its cells are in the store.
+/// Starts a run of a scenario with `more` appended, and waits until at least two of its cells are stored.
 pub fn started(yard: &Yard, more: &str) -> (Child, String, u64) {
     let path = scenario(yard.path(), "[weir]", more);
     let arguments = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--repeats", "4"];
@@ -25,7 +25,7 @@ pub fn started(yard: &Yard, more: &str) -> (Child, String, u64) {
 }
 
 #[test]
-fn a_killed_run_is_resumed_without_repeating_a_cell_and_leaves_nothing() {
+fn a_killed_run_resumes_without_repeating_a_cell_and_leaves_nothing_behind() {
     let _host = the_host();
     let yard = Yard::new();
     let (mut child, id, _) = started(&yard, "");
@@ -46,25 +46,25 @@ fn a_killed_run_is_resumed_without_repeating_a_cell_and_leaves_nothing() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_is_finished_and_leaves_nothing() {
+fn ctrl_c_keeps_finished_cells_and_leaves_nothing_behind() {
     let _host = the_host();
     let yard = Yard::new();
     let (child, _, done) = started(&yard, "");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("--resume"), "says how to go on: {}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--resume"), "no hint to resume: {}", text(&output.stderr));
     yard.await_nothing_left();
     assert!(yard.cells("weir.db").len() as u64 >= done);
 }
 
-/// A moment of a run: something that is there from then on.
+/// A moment of a run, defined by something that exists from then on.
 enum Moment {
-    /// The very start.
+    /// Before anything exists.
     Start,
-    /// A file of this name, relative to the yard; `*` stands for any folder or file that contains what is around it.
+    /// A file with this path, relative to the yard. `*word` matches each name that contains the word.
     File(&'static str),
-    /// So many cells in the store.
+    /// At least this many stored cells.
     Cells(u64),
 }
 
@@ -78,7 +78,7 @@ impl Moment {
     }
 }
 
-/// Whether there is something under `folder` that fits the names; `*word` fits what contains the word.
+/// Whether a path under `folder` matches the names. `*word` matches each name that contains the word.
 pub fn is_there(folder: &Path, names: &[&str]) -> bool {
     let Some((name, rest)) = names.split_first() else { return true };
     match name.strip_prefix('*') {
@@ -92,8 +92,8 @@ pub fn is_there(folder: &Path, names: &[&str]) -> bool {
 }
 
 #[test]
-fn a_run_killed_at_every_turn_ends_with_the_cells_of_an_unbroken_one() {
-    // From the start to the report: the database, the hold on the host, a cell's parts, its load, its commit.
+fn a_run_killed_at_every_stage_ends_with_the_cells_of_an_uninterrupted_run() {
+    // From start to report: the database, the host's lock, a cell's parts, its load, its commit.
     let moments = [
         Moment::Start,
         Moment::File("weir.db"),
@@ -120,7 +120,7 @@ fn a_run_killed_at_every_turn_ends_with_the_cells_of_an_unbroken_one() {
             ended || moment.has_come(&yard)
         });
         if ended {
-            // Between the first file of the report and the end there is next to nothing.
+            // After the first file of the report the run ends within moments.
             let output = wait(child);
             let said = text(&output.stderr);
             assert!(std::ptr::eq(moment, &moments[moments.len() - 1]), "ended before it was killed: {said}");
@@ -154,7 +154,7 @@ fn a_killed_doctor_leaves_no_process() {
     let yard = Yard::new();
     let mut doctor = yard.start(yard.weir(&["doctor", "--db", "weir.db"]));
     let measures = |left: &[String]| left.iter().any(|what| what.contains("origin --listen"));
-    until("its origin", || measures(&yard.left_over()));
+    until("the origin of doctor", || measures(&yard.left_over()));
     doctor.kill().unwrap();
     doctor.wait().unwrap();
     yard.await_nothing_left();

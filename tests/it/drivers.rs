@@ -1,5 +1,4 @@
-//! Drivers of the user's own: the guide to adding a gateway followed to the letter, and a known gateway under another
-//! name.
+//! Drivers of the user: the guide to adding a gateway, run as written, and a bundled gateway under another name.
 
 use std::path::Path;
 
@@ -9,21 +8,21 @@ use crate::pages::blocks;
 use crate::program::{finish, json, scenario, text, the_host, weir};
 use crate::run::{assert_reconciled, measurements};
 
-/// Runs one command, which must succeed or say that a figure does not count.
+/// Runs one command, which must exit with 0, 1 or 4, and returns its JSON.
 fn command(folder: &Path, arguments: &[&str]) -> Value {
     let output = finish(weir(folder, arguments));
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{arguments:?}: {}", text(&output.stderr));
     json(&output)
 }
 
-/// What `weir doctor` says of a gateway.
+/// The report of `weir doctor` on a gateway.
 fn found<'a>(doctor: &'a Value, name: &str) -> &'a Value {
     let gateways = doctor["gateways"].as_array().unwrap();
     gateways.iter().find(|gateway| gateway["name"] == name).unwrap_or_else(|| panic!("no {name}: {doctor}"))
 }
 
 #[test]
-fn the_guide_adds_caddy_from_nothing() {
+fn the_guide_adds_caddy() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -91,7 +90,7 @@ fn a_folder_of_drivers_adds_gateways_to_every_command() {
     assert_eq!(rendered["driver"], "other");
     let run =
         ["run", path, "--drivers", "mine", "--gateway", "other", "--gateway", "nginx", "--repeats", "1"];
-    // It can play the upstream, too.
+    // The same driver can also be the upstream.
     let more = ["--set", "origin.driver=other", "--db", "weir.db", "--out", "out", "--json"];
     let result = command(folder, &[&run[..], &more[..]].concat());
     for gateway in ["other", "nginx", "direct"] {
@@ -99,7 +98,7 @@ fn a_folder_of_drivers_adds_gateways_to_every_command() {
         assert_eq!(all.len(), 2, "two loads of {gateway}");
         all.into_iter().for_each(|measurement| assert_reconciled(measurement, gateway));
     }
-    // Without the folder there is no such gateway.
+    // Without `--drivers` the gateway is unknown.
     let output = finish(weir(folder, &["run", path, "--gateway", "other", "--plan"]));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }

@@ -1,5 +1,5 @@
-//! `weir export` and `weir import`: a real run goes to another database and back, and into the programs that its
-//! exports are for.
+//! `weir export` and `weir import`: a real run is copied to another database and back, and other programs read its
+//! exports.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
 const READ_BACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/read_back.py");
 
-/// A folder whose `weir.db` holds a real run: weir and direct, two loads, one repeat.
+/// A folder whose `weir.db` has a real run: weir and direct, two loads, one repeat.
 fn measured() -> tempfile::TempDir {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
@@ -24,7 +24,7 @@ fn measured() -> tempfile::TempDir {
     folder
 }
 
-/// A folder whose `weir.db` holds the run of the fixture.
+/// A folder whose `weir.db` has the run of the fixture.
 fn imported() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     good(&finish(weir(folder.path(), &["import", FIXTURE, "--db", "weir.db"])));
@@ -41,7 +41,7 @@ fn export(folder: &Path, arguments: &[&str]) -> Output {
     finish(weir(folder, &all))
 }
 
-/// What `weir report --json` says of the last run in a database.
+/// `weir report --json` of the last run in a database.
 fn report(folder: &Path, db: &str) -> Value {
     json(&finish(weir(folder, &["report", "last", "--db", db, "--json", "--out", "report"])))
 }
@@ -54,7 +54,7 @@ fn readers() -> PathBuf {
 }
 
 #[test]
-fn a_run_goes_to_another_database_and_says_the_same_there() {
+fn a_run_imported_into_another_database_has_the_same_report() {
     let folder = measured();
     good(&export(folder.path(), &["--out", "run.weir"]));
     let import = |db: &str| finish(weir(folder.path(), &["import", "run.weir", "--db", db]));
@@ -67,7 +67,7 @@ fn a_run_goes_to_another_database_and_says_the_same_there() {
         good(&output);
         assert!(text(&output.stdout).contains(", with the same content"), "{}", text(&output.stdout));
     }
-    // Through a pipe: the same bytes, and standard input takes them.
+    // Standard output has the same bytes as the file, and `weir import -` reads them from standard input.
     let piped = export(folder.path(), &["--out", "-"]);
     good(&piped);
     assert_eq!(piped.stdout, std::fs::read(folder.path().join("run.weir")).unwrap());
@@ -77,7 +77,7 @@ fn a_run_goes_to_another_database_and_says_the_same_there() {
 }
 
 #[test]
-fn pandas_pyarrow_and_hdrhistogram_read_what_was_measured() {
+fn pandas_pyarrow_and_hdrhistogram_read_the_exports() {
     let folder = measured();
     for (format, file) in
         [("csv", "run.csv"), ("parquet", "run.parquet"), ("hdr", "run.hlog"), ("locust", "run_stats.csv")]
@@ -116,7 +116,7 @@ fn pandas_pyarrow_and_hdrhistogram_read_what_was_measured() {
     assert_eq!(read["hdr"].as_array().unwrap().len(), intervals);
 }
 
-/// What a row says of a load is what the report says of it; what is missing there is missing here.
+/// Checks that a row agrees with the report on a load, also on missing values.
 fn row_is(row: &Value, cell: &Value, measurement: &Value) {
     let result = &measurement["record"]["result"];
     assert_eq!((&row["gateway"], &row["load"]), (&cell["key"]["gateway"], &measurement["load"]));
@@ -153,7 +153,7 @@ fn row_is(row: &Value, cell: &Value, measurement: &Value) {
     assert_eq!(row["bound_by"], measurement["judgement"]["bound_by"]);
 }
 
-/// The log's intervals of a load are its seconds; how many there are.
+/// Checks that the log has one interval per second of a load. Returns their number.
 fn intervals_are(intervals: &Value, cell: &Value, measurement: &Value) -> usize {
     let tag = format!(
         "cell={};gateway={};repeat=0;load={};",
@@ -193,25 +193,25 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn an_unfinished_run_exports_what_there_is() {
+fn an_unfinished_run_exports_its_finished_cells() {
     let folder = tempfile::tempdir().unwrap();
     good(&finish(weir(folder.path(), &["import", &unfinished(folder.path()), "--db", "weir.db"])));
     let output = export(folder.path(), &["--format", "csv"]);
     good(&output);
     assert!(text(&output.stderr).contains("unfinished: 1 of 2 cells"), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout).lines().count(), 2, "the cell that is there failed, and has one row");
-    // What came later is other content: it is refused, and what was there stays.
+    assert_eq!(text(&output.stdout).lines().count(), 2, "the only stored cell failed and has one row");
+    // The finished run differs from the stored one: the import is rejected, and the stored run is unchanged.
     let output = finish(weir(folder.path(), &["import", FIXTURE, "--db", "weir.db"]));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(
-        text(&output.stderr).contains("1 finished cells there, 2 in the file"),
+        text(&output.stderr).contains("1 finished cells in the database, 2 in the file"),
         "{}",
         text(&output.stderr)
     );
     assert_eq!(report(folder.path(), "weir.db")["cells"].as_array().unwrap().len(), 1);
 }
 
-/// The fixture's run without its first cell, as a file.
+/// Writes the fixture's run without its first cell to a file. Returns the path.
 fn unfinished(folder: &Path) -> String {
     let mut archive = weir_results::read_archive("fixture", std::fs::File::open(FIXTURE).unwrap()).unwrap();
     archive.cells.remove(0);
@@ -221,7 +221,7 @@ fn unfinished(folder: &Path) -> String {
 }
 
 #[test]
-fn every_format_goes_to_standard_output_and_into_a_file() {
+fn every_format_can_be_written_to_standard_output_and_to_a_file() {
     let folder = imported();
     for format in ["weir", "csv", "json", "parquet", "hdr", "k6", "locust"] {
         let printed = export(folder.path(), &["--format", format]);
@@ -238,7 +238,7 @@ fn every_format_goes_to_standard_output_and_into_a_file() {
 }
 
 #[test]
-fn export_counts_cells_from_one_as_the_plan_and_the_report_do() {
+fn export_numbers_cells_from_one_like_plan_and_report() {
     let folder = imported();
     let first = text(&export(folder.path(), &["--format", "csv", "--cell", "1"]).stdout);
     let cells: Vec<_> = first.lines().skip(1).map(|row| row.split(',').nth(2).unwrap().to_owned()).collect();
@@ -251,7 +251,7 @@ fn export_counts_cells_from_one_as_the_plan_and_the_report_do() {
 }
 
 #[test]
-fn a_file_that_is_there_is_written_over_by_force_only() {
+fn an_existing_file_is_overwritten_only_with_force() {
     let folder = imported();
     let path = folder.path().join("notes");
     std::fs::write(&path, "mine").unwrap();
@@ -261,16 +261,16 @@ fn a_file_that_is_there_is_written_over_by_force_only() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     good(&export(folder.path(), &["--format", "csv", "--out", "notes", "--force"]));
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("run,scenario,"));
-    // What is no file keeps being what it is.
+    // --force does not replace a device by a file.
     good(&export(folder.path(), &["--format", "csv", "--out", "/dev/null", "--force"]));
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
 }
 
 #[test]
-fn a_binary_format_is_kept_from_a_terminal() {
+fn a_binary_format_is_not_written_to_a_terminal() {
     let folder = imported();
     for (format, code) in [("parquet", 2), ("weir", 2), ("csv", 0)] {
-        // `script` runs a command with a terminal for its output.
+        // `script` runs a command whose output is a terminal.
         let command = format!("{} export last --db weir.db --format {format}", env!("CARGO_BIN_EXE_weir"));
         let mut terminal = Command::new("script");
         terminal.args(["-qec", &command, "/dev/null"]).current_dir(folder.path());
@@ -280,10 +280,10 @@ fn a_binary_format_is_kept_from_a_terminal() {
     }
 }
 
-/// What takes over a terminal that prints it: a title, a cleared screen, an 8-bit sequence, a line read backwards.
+/// Terminal escapes: set the title, clear the screen, an 8-bit sequence, right-to-left override.
 const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}";
 
-/// The fixture's run with hostile text wherever a run may hold any.
+/// Writes the fixture's run with terminal escapes in all free text to a file. Returns the path.
 fn hostile(folder: &Path) -> String {
     let mut archive = weir_results::read_archive("fixture", std::fs::File::open(FIXTURE).unwrap()).unwrap();
     let spoil = |text: &mut String| text.push_str(HOSTILE);
@@ -314,7 +314,7 @@ fn hostile(folder: &Path) -> String {
 }
 
 #[test]
-fn terminal_escapes_of_an_imported_run_reach_no_terminal() {
+fn terminal_escapes_of_an_imported_run_are_escaped() {
     let folder = tempfile::tempdir().unwrap();
     good(&finish(weir(folder.path(), &["import", &hostile(folder.path()), "--db", "weir.db"])));
     for command in [
@@ -336,7 +336,7 @@ fn terminal_escapes_of_an_imported_run_reach_no_terminal() {
         let shown = finish(terminal);
         for (output, is_terminal) in [(&piped.stdout, false), (&piped.stderr, false), (&shown.stdout, true)] {
             let text = text(output);
-            // A terminal ends its lines with a carriage return, and weir has its own styles there.
+            // On a terminal, lines end with a carriage return, and weir prints its own styles.
             let text = if is_terminal { without_styles(&text) } else { text };
             let harmful = text.chars().find(|c| (c.is_control() && !"\n\t".contains(*c)) || *c == '\u{202e}');
             assert_eq!(harmful, None, "{command}: {text:?}");
@@ -346,7 +346,7 @@ fn terminal_escapes_of_an_imported_run_reach_no_terminal() {
     assert!(text(&report.stdout).contains("\\u001b]0;owned\\u0007"), "{}", text(&report.stdout));
 }
 
-/// `text` of a terminal without what weir and the terminal put there: styles, and carriage returns at ends of lines.
+/// Removes weir's styles and the terminal's carriage returns from `text`.
 fn without_styles(text: &str) -> String {
     let mut out = text.replace("\r\n", "\n");
     for style in ["0", "1", "2", "39", "49", "38;5;9", "1;31", "1;32"] {
@@ -356,7 +356,7 @@ fn without_styles(text: &str) -> String {
 }
 
 #[test]
-fn files_that_cannot_be_imported_are_refused_and_make_no_database() {
+fn files_that_cannot_be_imported_are_rejected_and_create_no_database() {
     let folder = imported();
     good(&export(folder.path(), &["--out", "run.weir"]));
     good(&export(folder.path(), &["--format", "csv", "--out", "run.csv"]));

@@ -1,4 +1,4 @@
-//! More repeats for a run that is there.
+//! More repeats for a stored run.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn keys(plan: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_finished_run_is_extended_to_the_cells_of_a_longer_one() {
+fn an_extended_run_has_the_cells_of_a_run_with_more_repeats() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -38,13 +38,13 @@ fn a_finished_run_is_extended_to_the_cells_of_a_longer_one() {
     assert_eq!(before.len(), 2);
     let whole = keys(&json(&run(folder, "[weir]", "", &[&seed[..], &["--repeats", "3", "--plan"]].concat())));
     let missing = keys(&json(&resume(folder, &["--repeats", "3", "--plan"])));
-    assert_eq!(missing, whole[2..], "the plan of what is missing");
+    assert_eq!(missing, whole[2..], "the plan of the missing cells");
     assert_eq!(cells(&json(&resume(folder, &[]))), before, "a plan changes nothing");
 
     let result = json(&resume(folder, &["--repeats", "3"]));
     let after = cells(&result);
     assert_eq!(result["run"]["plan"].as_array().unwrap(), &whole);
-    assert_eq!(after[..2], before, "what was there is not measured again");
+    assert_eq!(after[..2], before, "finished cells were measured again");
     let distinct: BTreeSet<_> = after.iter().map(|(gateway, repeat, _)| (gateway, repeat)).collect();
     assert_eq!((after.len(), distinct.len()), (6, 6), "{after:?}");
 
@@ -56,17 +56,17 @@ fn a_finished_run_is_extended_to_the_cells_of_a_longer_one() {
 }
 
 #[test]
-fn until_adds_repeats_one_by_one_and_says_why_it_stops() {
+fn until_adds_repeats_one_by_one_and_reports_why_it_stops() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // No value is ever as certain as that.
+    // No value reaches this precision.
     let until = ["--until", "cpu=0.001%,p50=0.001%,throughput=0.001%", "--at-most", "4"];
     let output = run(folder, "[weir]", "thresholds: { disturbed_share: 1, worker_busy_share: 1 }\n", &until);
     let (result, error) = (json(&output), text(&output.stderr));
     assert_eq!(cells(&result).len(), 8, "four repeats of weir and of direct: {error}");
     assert!(
-        error.contains("--until: stopped at 4 repeats (--at-most). Not certain enough: cpu of weir"),
+        error.contains("--until: stopped at 4 repeats (--at-most). Intervals too wide: cpu of weir"),
         "{error}"
     );
     assert_eq!(result["run"]["manifest"]["repeats_were_added"], true);

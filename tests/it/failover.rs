@@ -1,4 +1,4 @@
-//! Faults of the upstream, measured: servers that die, stall, reset and come back, with retries and without.
+//! Measures faults of the upstream: servers die, stall, reset connections and return, with and without retries.
 
 use serde_json::Value;
 
@@ -31,18 +31,18 @@ repeats: 1
 retries: 0
 ";
 
-/// What is done, in its order.
+/// (Replica, action) of each fault, in order.
 const FAULTS: [(u64, &str); 6] =
     [(1, "kill"), (1, "return"), (2, "stall"), (2, "return"), (2, "reset"), (2, "return")];
 
-/// Requests of the whole load that went wrong.
+/// Failed, timed-out, dropped and unexpected requests of the whole load.
 fn wrong(measurement: &Value) -> u64 {
     let whole = &measurement["record"]["whole"];
     ["failed", "timed_out", "dropped", "unexpected"].map(|name| whole[name].as_u64().unwrap()).iter().sum()
 }
 
 #[test]
-fn servers_die_stall_reset_and_return_and_retries_hide_it() {
+fn retries_hide_servers_that_die_stall_reset_and_return() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("failover.yaml"), SCENARIO).unwrap();
@@ -59,10 +59,7 @@ fn servers_die_stall_reset_and_return_and_retries_hide_it() {
         });
         assert_eq!(words.collect::<Vec<_>>(), FAULTS, "{gateway}");
         let counters = &measurement["counters"];
-        assert!(
-            counters["origin_requests"].is_null(),
-            "servers that are started again count anew: {counters}"
-        );
+        assert!(counters["origin_requests"].is_null(), "restarted servers count from zero: {counters}");
         let (sent, uncertain) =
             (counters["generator_sent"].as_u64(), counters["generator_uncertain"].as_u64());
         let (sent, uncertain) = (sent.unwrap(), uncertain.unwrap());
@@ -70,7 +67,7 @@ fn servers_die_stall_reset_and_return_and_retries_hide_it() {
         assert!((sent - uncertain..=sent).contains(&counted), "{gateway}: {counters}");
         let wrong = wrong(measurement);
         match gateway {
-            // A second of a server that refuses, and one of a server that resets.
+            // One server refuses connections for a second; another resets them for a second.
             "nginx" => assert!(wrong > 0, "{measurement}"),
             "weir-retries" => assert_eq!(wrong, 0, "{measurement}"),
             _ => assert!(wrong * 50 < sent, "{gateway}: {wrong} of {sent}"),
@@ -101,16 +98,16 @@ fn servers_die_stall_reset_and_return_and_retries_hide_it() {
     let table = text(&finish(weir(folder.path(), &export)).stdout);
     let recovered =
         table.lines().filter(|row| row.starts_with("recovery,") && row.contains(",time,s,lower,"));
-    // A kill, a stall and a reset, each undone by a return, of five gateways.
+    // Five gateways recover from a kill, a stall and a reset each.
     assert_eq!(recovered.count(), 5 * 3, "{table}");
     assert!(table.contains("recovery,nginx,steady,"), "{table}");
-    // What was kept says the same.
+    // The stored run has the same summary.
     let again = json(&finish(weir(folder.path(), &["report", "last", "--db", "weir.db", "--json"])));
     assert_eq!(again["summary"]["faults"], result["summary"]["faults"]);
 }
 
 #[test]
-fn faults_of_what_is_not_there_are_refused_before_anything_runs() {
+fn faults_of_missing_replicas_are_rejected_before_the_run_starts() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = SCENARIO.replace("replicas: 2", "replicas: 1");
     std::fs::write(folder.path().join("failover.yaml"), scenario).unwrap();
@@ -118,5 +115,5 @@ fn faults_of_what_is_not_there_are_refused_before_anything_runs() {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("the upstream has no replica 2"), "{error}");
-    assert!(!folder.path().join("weir.db").exists(), "nothing was begun");
+    assert!(!folder.path().join("weir.db").exists(), "the run has started");
 }

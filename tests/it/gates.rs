@@ -1,4 +1,4 @@
-//! Gates of continuous integration on any host: what is missed, what is undecided, and the exit codes of both.
+//! Gates for continuous integration: missed and undecided objectives, and their exit codes.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use crate::pages::blocks;
 use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{measurements, run};
 
-/// No open load is sent punctually enough for these, and hardly any host is quiet enough.
+/// Thresholds that no open load and hardly any host meets.
 const NOTHING_COUNTS: &str =
     "thresholds: { disturbed_share: 0, lateness_ns: 0, lateness_share: 0, worker_busy_share: 0 }\n";
 
-/// The documented file of nginx, with 503 for every fifth request of a connection.
+/// The documented configuration of nginx, with status 503 for every fifth request of a connection.
 fn failing() -> String {
     let file = blocks("scenarios.md").into_iter().find(|block| block.language == "nginx").unwrap().text;
     let fails = "    map $connection_requests $fails { ~[27]$ 1; default 0; }\n    server {\n        listen {{ listen }};\n";
@@ -21,7 +21,7 @@ fn failing() -> String {
     file.replace("location / {\n", "location / {\n            if ($fails) { return 503; }\n")
 }
 
-/// The objective at each load: load, bound, and what came of it.
+/// Results of the objective: (load, objective, `met`).
 fn results(document: &Value) -> Vec<(String, String, String)> {
     let points = document["summary"]["points"].as_array().unwrap();
     let word = |value: &Value| value.as_str().unwrap().to_owned();
@@ -43,7 +43,7 @@ fn report(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn errors_miss_the_objective_where_no_repeat_counts() {
+fn errors_miss_the_objective_even_if_every_repeat_is_invalid() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("my.conf"), failing()).unwrap();
@@ -60,7 +60,7 @@ fn errors_miss_the_objective_where_no_repeat_counts() {
         let reasons = measurement["judgement"]["verdicts"]["latency"].to_string();
         if measurement["load"] == "tail" {
             let is_bounded = reasons.contains("generator-limited") || reasons.contains("host-noise");
-            assert!(is_bounded, "no repeat counts: {reasons}");
+            assert!(is_bounded, "a repeat is valid: {reasons}");
         }
     }
     let all = [("full", "errors", "missed"), ("tail", "p99", "unknown"), ("tail", "errors", "missed")];
@@ -82,10 +82,10 @@ fn errors_miss_the_objective_where_no_repeat_counts() {
 }
 
 #[test]
-fn what_could_not_be_decided_has_an_exit_code_of_its_own() {
+fn undecided_objectives_have_a_separate_exit_code() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    // No throughput is as certain as that.
+    // No throughput reaches this precision.
     let more = "objective: { p99: 1h, errors: 100% }\nthresholds: { disturbed_share: 1, worker_busy_share: 1, \
                 error_share: 1, interval_share: 0.000001 }\n";
     let output = run(folder.path(), "[weir]", more, &["--repeats", "3"]);
@@ -109,7 +109,7 @@ fn what_could_not_be_decided_has_an_exit_code_of_its_own() {
         let output = finish(weir(folder.path(), &again));
         assert_eq!(output.status.code(), Some(code), "{list}: {}", text(&output.stderr));
     }
-    // Neither a run without a baseline nor an outcome that there is not.
+    // `worse` requires a baseline; `bad` is no outcome.
     for (list, word) in [("missed,worse", "--baseline RUN"), ("bad", "undecided")] {
         let output =
             finish(weir(folder.path(), &["run", "--resume", "last", "--db", "weir.db", "--fail-on", list]));
@@ -119,7 +119,7 @@ fn what_could_not_be_decided_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn help_lists_the_exit_codes_that_the_page_has() {
+fn help_lists_the_exit_codes_of_the_docs_page() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ci.md")).unwrap();
     let table = page.split("## Exit codes").nth(1).unwrap();
     let documented = |command: &str| -> Vec<String> {

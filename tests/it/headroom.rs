@@ -1,4 +1,4 @@
-//! Headroom, measured: several rates against the same processes, few routes and many, routes that change under load.
+//! Measures headroom: several rates against the same processes, few and many routes, route changes under load.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn changes(measurement: &Value) -> &[Value] {
 }
 
 #[test]
-fn rates_are_points_of_a_curve_and_routes_change_without_being_lost() {
+fn rates_form_a_curve_and_route_changes_lose_no_request() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("headroom.yaml"), SCENARIO).unwrap();
@@ -45,7 +45,7 @@ fn rates_are_points_of_a_curve_and_routes_change_without_being_lost() {
                 assert!(changes(measurement).is_empty(), "{gateway}: {measurement}");
                 continue;
             }
-            // Every change is one that a request found in force; a slow host may leave some out.
+            // A change counts once a request sees its effect. A slow host may skip changes.
             let changes = changes(measurement);
             assert!(!changes.is_empty(), "no change of {gateway}");
             for (place, change) in changes.iter().enumerate() {
@@ -81,7 +81,7 @@ fn rates_are_points_of_a_curve_and_routes_change_without_being_lost() {
 }
 
 #[test]
-fn a_driver_that_cannot_change_routes_is_refused_before_anything_runs() {
+fn a_driver_that_cannot_change_routes_is_rejected_before_the_run_starts() {
     let folder = tempfile::tempdir().unwrap();
     let driver = folder.path().join("still");
     std::fs::create_dir(&driver).unwrap();
@@ -99,5 +99,5 @@ fn a_driver_that_cannot_change_routes_is_refused_before_anything_runs() {
         error.contains("the driver has no `apply`, so weir cannot change the running gateway"),
         "{error}"
     );
-    assert!(!folder.path().join("weir.db").exists(), "nothing was begun");
+    assert!(!folder.path().join("weir.db").exists(), "the run has started");
 }

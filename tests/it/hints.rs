@@ -1,4 +1,4 @@
-//! Commands that weir prints work when they are pasted, and files are what their names say.
+//! Printed commands work when pasted into a shell, and file formats match file names.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,12 +9,13 @@ use crate::program::{finish, json, scenario, text, the_host, until, wait, weir};
 
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
-/// A name that a shell would take apart.
+/// A name that a shell splits and expands without quotes.
 const DATABASE: &str = "my run's $1.db";
 
-/// The commands between backticks that take a database, as they are printed.
-fn commands(told: &str) -> Vec<String> {
-    told.split('`')
+/// The printed `weir` commands between backticks.
+fn commands(message: &str) -> Vec<String> {
+    message
+        .split('`')
         .skip(1)
         .step_by(2)
         .filter(|command| command.starts_with("weir "))
@@ -22,7 +23,7 @@ fn commands(told: &str) -> Vec<String> {
         .collect()
 }
 
-/// Pastes a line into a shell, in which `weir` is the program under test.
+/// Runs a line in a shell, with the `weir` under test in PATH.
 fn paste(folder: &Path, line: &str) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_weir")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -37,7 +38,7 @@ fn listed(folder: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn the_hint_to_resume_finds_the_run_in_the_database_that_was_named() {
+fn the_resume_hint_names_the_database_of_the_run() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -50,7 +51,7 @@ fn the_hint_to_resume_finds_the_run_in_the_database_that_was_named() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    until("a cell is kept", || listed_or_nothing(here).is_some_and(|done| done > 0));
+    until("a stored cell", || listed_or_nothing(here).is_some_and(|done| done > 0));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
@@ -61,8 +62,8 @@ fn the_hint_to_resume_finds_the_run_in_the_database_that_was_named() {
     let id = listed(here)[0]["id"].as_str().unwrap().to_owned();
     assert!(table.contains(&format!("weir run --resume {id} --db 'my run'\\''s $1.db'")), "{table}");
 
-    let told = text(&output.stderr);
-    let [command] = &commands(&told)[..] else { panic!("one command: {told}") };
+    let message = text(&output.stderr);
+    let [command] = &commands(&message)[..] else { panic!("one command: {message}") };
     assert_eq!(
         *command,
         format!("weir run --resume {id} --out 'my reports' --fail-on missed --db 'my run'\\''s $1.db'")
@@ -73,7 +74,7 @@ fn the_hint_to_resume_finds_the_run_in_the_database_that_was_named() {
     assert!(here.join("my reports/report.html").exists());
 }
 
-/// How many cells of the first run are kept, once there is a database that can be read.
+/// Number of stored cells of the first run; `None` while the database is not readable.
 fn listed_or_nothing(folder: &Path) -> Option<u64> {
     let output = finish(weir(folder, &["runs", "--db", DATABASE, "--json"]));
     let runs: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -81,7 +82,7 @@ fn listed_or_nothing(folder: &Path) -> Option<u64> {
 }
 
 #[test]
-fn every_other_hint_carries_the_database_too() {
+fn every_other_hint_names_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let with = |arguments: &[&str]| finish(weir(here, &[arguments, &["--db", DATABASE]].concat()));
@@ -92,20 +93,20 @@ fn every_other_hint_carries_the_database_too() {
         text(&with(&["report", "nosuchrun"]).stderr),
         text(&with(&["compare", "absent.csv", "last"]).stderr),
     ];
-    for told in wrong {
-        let commands = commands(&told);
-        assert!(!commands.is_empty(), "{told}");
+    for message in wrong {
+        let commands = commands(&message);
+        assert!(!commands.is_empty(), "{message}");
         for command in commands {
             let output = paste(here, &command);
             assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{command}: {}", text(&output.stderr));
             assert!(!output.stdout.is_empty(), "{command}");
         }
     }
-    assert!(!here.join("data/weir/weir.db").exists(), "nothing went to the default database");
+    assert!(!here.join("data/weir/weir.db").exists(), "a command used the default database");
 }
 
 #[test]
-fn an_export_is_what_the_ending_of_its_file_says() {
+fn the_file_extension_selects_the_export_format() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     finish(weir(here, &["import", FIXTURE, "--db", "weir.db"]));
@@ -131,7 +132,7 @@ fn an_export_is_what_the_ending_of_its_file_says() {
 }
 
 #[test]
-fn a_dash_is_standard_output_and_never_a_folder_or_a_file() {
+fn a_dash_means_standard_output_and_never_a_folder_or_file() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     finish(weir(here, &["import", FIXTURE, "--db", "weir.db"]));

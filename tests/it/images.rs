@@ -1,5 +1,5 @@
-//! Gateways in containers of a real Docker engine, which the test starts: limited, sampled and reported like processes,
-//! and nothing is left. The image is made of the nginx of `make peers`, under another name that this host does not have.
+//! Gateways in containers of a real Docker engine, which the test starts. They are limited, sampled and reported like
+//! processes, and nothing is left over. The image contains the nginx of `make peers` under a name that the host lacks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const PROGRAM: &str = "boxed-nginx";
 const IMAGE: &str = "weir-test/nginx:1";
 
-/// A Docker engine of its own.
+/// A Docker engine for one test.
 struct Engine {
     daemon: Child,
     folder: tempfile::TempDir,
 }
 
 impl Engine {
-    /// Starts one with the image; `None` for users that cannot.
+    /// Starts an engine with the image. `None` without root rights.
     fn start() -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
-        // In a mount namespace of its own, since it leaves mounts behind.
+        // The engine leaves mounts behind, so it gets a separate mount namespace.
         let mut command = with_path(Command::new("unshare"));
         command.args([
             "--mount",
@@ -59,7 +59,7 @@ impl Engine {
         command.args(arguments).env("DOCKER_HOST", self.host()).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Makes the image: nginx with its libraries, and two files that name its users.
+    /// Imports the image: nginx, its libraries, /etc/passwd and /etc/group.
     fn import(&self) {
         let root = self.folder.path().join("root");
         let put = |from: &Path, to: &str| {
@@ -83,7 +83,7 @@ impl Engine {
         assert!(imported.status.success(), "{}", text(&imported.stderr));
     }
 
-    /// `weir` in the yard, with this engine.
+    /// A `weir` command in the yard that uses this engine.
     fn weir(&self, yard: &Yard, arguments: &[&str]) -> Command {
         let mut command = with_path(yard.weir(arguments));
         command.env("DOCKER_HOST", self.host());
@@ -107,7 +107,7 @@ impl Drop for Engine {
     }
 }
 
-/// With the engine's programs on PATH.
+/// Adds the engine's programs to PATH.
 fn with_path(mut command: Command) -> Command {
     let folder = |name: &str| Path::new(ROOT).join("target/peers/dockerd/root/usr").join(name);
     let own = [folder("bin"), folder("sbin")];
@@ -117,7 +117,7 @@ fn with_path(mut command: Command) -> Command {
     command
 }
 
-/// A driver whose program only the image has.
+/// Writes a driver whose program exists only in the image.
 fn driver(yard: &Yard) {
     let folder = yard.path().join("boxed");
     fs::create_dir(&folder).unwrap();
@@ -150,7 +150,7 @@ fn cell<'a>(result: &'a Value, gateway: &str) -> &'a Value {
 }
 
 #[test]
-fn a_missing_program_runs_in_a_container_and_counts_like_a_process() {
+fn a_missing_program_runs_in_a_container_and_is_measured_like_a_process() {
     let Some(engine) = Engine::start() else { return };
     let _host = the_host();
     let yard = Yard::new();
@@ -171,7 +171,7 @@ fn a_missing_program_runs_in_a_container_and_counts_like_a_process() {
         for field in ["memory_bytes_peak", "threads_max", "open_files_max", "periods"] {
             assert!(usage[field].as_u64().unwrap() > 0, "{gateway}: {field}: {usage}");
         }
-        // A master and a worker, wherever they run.
+        // A master and a worker, in a container or not.
         assert_eq!(usage["pids_max"], 2, "{gateway}: {usage}");
         assert!(usage["cpu_share_of_limit"].as_f64().unwrap() > 0.0, "{gateway}: {usage}");
         part.clone()
@@ -196,7 +196,7 @@ fn a_missing_program_runs_in_a_container_and_counts_like_a_process() {
     }
     let page = fs::read_to_string(yard.path().join("out/report.md")).unwrap();
     assert!(page.contains(&format!("in a container of {IMAGE} by docker ")), "{page}");
-    // The image is part of the run, and need not be asked for again.
+    // The run stores the image, so --resume needs no --images.
     let again = ["run", "--resume", "last", "--repeats", "2", "--drivers", "boxed", "--db", "weir.db"];
     let output = wait(yard.start(engine.weir(&yard, &again)));
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
@@ -204,7 +204,7 @@ fn a_missing_program_runs_in_a_container_and_counts_like_a_process() {
 }
 
 #[test]
-fn what_cannot_run_in_a_container_fails_alone_and_says_what_to_do() {
+fn gateways_that_cannot_run_in_a_container_fail_alone_with_a_remedy() {
     let Some(engine) = Engine::start() else { return };
     let _host = the_host();
     let yard = Yard::new();
@@ -239,7 +239,7 @@ fn what_cannot_run_in_a_container_fails_alone_and_says_what_to_do() {
     check(&result, "boxed", "no container engine responds: docker: ", "install Docker or Podman");
     assert_eq!(cell(&result, "weir")["outcome"]["kind"], "measured");
 
-    // In a container weir has no burner, and a name of an image is no option of the engine.
+    // weir cannot run its burner in a container. An image name must not be a flag of the engine.
     let refused = |arguments: &[&str], words: &str| {
         let output = wait(yard.start(engine.weir(&yard, arguments)));
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
@@ -289,7 +289,7 @@ fn a_gateway_that_dies_in_its_container_is_reported_with_its_log() {
 }
 
 #[test]
-fn an_upstream_that_is_killed_in_its_container_returns_and_its_cpu_time_goes_on() {
+fn an_upstream_killed_in_its_container_returns_and_keeps_its_cpu_time() {
     let Some(engine) = Engine::start() else { return };
     let _host = the_host();
     let yard = Yard::new();
@@ -304,7 +304,7 @@ fn an_upstream_that_is_killed_in_its_container_returns_and_its_cpu_time_goes_on(
     let done: Vec<&str> =
         steady["faults"].as_array().unwrap().iter().map(|fault| fault["action"].as_str().unwrap()).collect();
     assert_eq!(done, ["kill", "return"]);
-    // Requests fail while it is gone, and are answered before and after.
+    // Requests fail only while the upstream is killed.
     let whole = &steady["record"]["whole"];
     let of = |field: &str| whole[field].as_u64().unwrap();
     assert!(of("unexpected") > 0 && of("completed") > of("unexpected"), "{whole}");

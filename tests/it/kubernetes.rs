@@ -1,4 +1,4 @@
-//! A real Kubernetes API server, as the upstream of gateways and as what one learns its routes from.
+//! A real Kubernetes API server, as the upstream of gateways and as the source of a gateway's routes.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{assert_reconciled, measurements};
 
-/// Parts of a driver are in two folders.
+/// The folder with the drivers' files.
 const PARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it");
 
-/// Reads and creates ConfigMaps by clients that show what `topology` says.
+/// A scenario that reads and creates ConfigMaps. `topology` selects how clients authenticate.
 fn api_scenario(topology: &str) -> String {
     format!(
         "name: it-api\nquestion: What does the API server see?\ngateways: [weir]\n\
@@ -33,7 +33,7 @@ fn run(folder: &Path, scenario: &str, drivers: &[&str]) -> std::process::Output 
     finish(weir(folder, &options.into_iter().chain(drivers).collect::<Vec<_>>()))
 }
 
-/// Every request got the answer that it should, and everybody counted the same.
+/// Checks that every request got the expected response and that all counters agree.
 fn assert_answered(result: &Value, gateway: &str, loads: usize) {
     let all = measurements(result, gateway);
     assert_eq!(all.len(), loads, "{gateway}");
@@ -55,7 +55,7 @@ fn assert_answered(result: &Value, gateway: &str, loads: usize) {
 }
 
 #[test]
-fn an_api_server_counts_what_was_sent_and_tokens_stay_secret() {
+fn the_api_server_counts_every_request_and_tokens_stay_secret() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -91,7 +91,7 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn every_gateway_shows_an_api_server_its_certificate() {
+fn every_gateway_presents_its_certificate_to_the_api_server() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let gateways = ["weir", "nginx", "haproxy", "envoy"];
@@ -104,12 +104,12 @@ fn every_gateway_shows_an_api_server_its_certificate() {
         cells.iter().find(|cell| cell["key"]["gateway"] == name).unwrap().clone()
     };
     for gateway in gateways {
-        assert!(cell(gateway)["unequal"].to_string().contains("the certificate of the gateway"), "{gateway}");
+        assert!(cell(gateway)["unequal"].to_string().contains("the gateway's certificate"), "{gateway}");
     }
 }
 
 #[test]
-fn a_gateway_learns_its_routes_from_an_api_server_and_hears_of_changes() {
+fn a_gateway_reads_routes_and_changes_from_an_api_server() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -138,7 +138,7 @@ fn a_gateway_learns_its_routes_from_an_api_server_and_hears_of_changes() {
     let endpoints = changes.iter().filter(|change| change["what"] == "endpoints").count();
     assert!(endpoints >= 1 && changes.len() > endpoints, "{changes:?}");
     let added: i64 = changes.iter().map(|change| change["routes_added"].as_i64().unwrap()).sum();
-    assert!(added == 0 || added == 2, "what is added is removed again: {changes:?}");
+    assert!(added == 0 || added == 2, "added routes are not removed: {changes:?}");
     let cells = result["cells"].as_array().unwrap();
     let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "kube").unwrap();
     let services = cell["parts"].as_array().unwrap().iter().filter(|part| part["role"] == "service");
@@ -149,7 +149,7 @@ fn a_gateway_learns_its_routes_from_an_api_server_and_hears_of_changes() {
 }
 
 #[test]
-fn what_an_api_server_cannot_be_asked_is_refused_before_the_run() {
+fn options_that_an_api_server_does_not_support_are_rejected_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let check = |scenario: &str, expected: &str| {
@@ -159,8 +159,8 @@ fn what_an_api_server_cannot_be_asked_is_refused_before_the_run() {
         assert!(said.contains(expected), "{said}");
     };
     let good = api_scenario("bearer: 1");
-    check(&good.replace("tls: true, ", ""), "so they have to speak it to its gateways too");
-    check(&api_scenario("bearer: 0"), "answers clients that show either a certificate or a token");
+    check(&good.replace("tls: true, ", ""), "so clients must use TLS to its gateways");
+    check(&api_scenario("bearer: 0"), "requires either a client certificate or a token");
     check(&api_scenario("bearer: 1, client_certificate: required"), "and not both");
     check(
         &good.replace("service: kubernetes-api", "service: kubernetes-ipa"),
@@ -171,7 +171,7 @@ fn what_an_api_server_cannot_be_asked_is_refused_before_the_run() {
     let plain = "name: x\nquestion: y\ngateways: [weir]\ntopology: { token_cache: 1s }\norigin: { prepare: { a: 1 } }\n\
                  loads: { l: { model: closed } }\n";
     check(plain, "`prepare` needs an upstream that is a service");
-    check(plain, "only an upstream that is a service is asked about tokens");
+    check(plain, "only a service as upstream validates tokens");
     std::fs::write(folder.join("k.yaml"), good.replace("configmaps: 20", "configmap: 20")).unwrap();
     let output = finish(weir(folder, &["run", "k.yaml", "--db", "weir.db"]));
     let said = text(&output.stderr);

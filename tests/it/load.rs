@@ -1,4 +1,4 @@
-//! `weir load` against `weir origin`: the books, and what both sides counted.
+//! `weir load` against `weir origin`: request counts balance, and both sides count the same.
 
 use std::process::Stdio;
 
@@ -14,7 +14,7 @@ pub fn assert_balanced(requests: &Value) {
     assert_eq!(count("scheduled"), ends, "{requests}");
 }
 
-/// Runs a load against a fresh origin, checks the books and both counts, and gives the JSON.
+/// Runs a load against a new origin, checks that counts balance and agree, and returns the JSON.
 fn check(origin_arguments: &[&str], load_arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), origin_arguments);
@@ -30,7 +30,7 @@ fn check(origin_arguments: &[&str], load_arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_fixed_number_of_requests_is_sent_to_the_request() {
+fn exactly_the_requested_number_of_requests_is_sent() {
     let result = check(&[], &["--requests", "1000", "--connections", "7"]);
     assert_eq!(result["requests"]["completed"], 1000);
     assert_eq!(result["status"]["200"], 1000);
@@ -39,7 +39,7 @@ fn a_fixed_number_of_requests_is_sent_to_the_request() {
 }
 
 #[test]
-fn a_reader_of_the_result_that_has_gone_is_no_error() {
+fn a_closed_standard_output_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &[]);
     let url = format!("http://{}/", origin.address);
@@ -59,7 +59,7 @@ fn a_reader_of_the_result_that_has_gone_is_no_error() {
 }
 
 #[test]
-fn an_open_loop_sends_its_schedule() {
+fn an_open_load_sends_its_schedule() {
     let result = check(&["--delay", "const:2ms"], &["--rate", "500/s", "--duration", "1s", "--seed", "7"]);
     assert_eq!(result["model"], "open");
     assert!(result["lateness_ns"]["p50"].is_u64());
@@ -73,32 +73,32 @@ fn even_arrivals_give_the_exact_count() {
 }
 
 #[test]
-fn steps_are_told_apart_and_together() {
+fn steps_are_reported_one_by_one_and_in_total() {
     let result = check(&[], &["--connections", "1,4", "--requests", "500", "--seed", "3"]);
     let steps = result["steps"].as_array().unwrap();
-    let told = |step: &Value| (step["connections"].clone(), step["result"]["requests"]["completed"].clone());
-    assert_eq!(steps.iter().map(told).collect::<Vec<_>>(), [(1.into(), 500.into()), (4.into(), 500.into())]);
+    let pair = |step: &Value| (step["connections"].clone(), step["result"]["requests"]["completed"].clone());
+    assert_eq!(steps.iter().map(pair).collect::<Vec<_>>(), [(1.into(), 500.into()), (4.into(), 500.into())]);
     assert_eq!(result["requests"]["completed"], 1000);
     steps.iter().for_each(|step| assert_balanced(&step["result"]["requests"]));
 }
 
 #[test]
-fn a_ramp_sends_what_its_triangle_holds() {
+fn a_ramp_sends_the_area_under_its_rate() {
     let result = check(&[], &["--rate", "0/s..1000/s", "--even", "--duration", "1s"]);
     assert_eq!(result["requests"]["scheduled"], 500);
 }
 
 #[test]
-fn bursts_send_what_they_hold() {
+fn bursts_send_their_scheduled_requests() {
     let burst = "--burst=900/s:100ms/500ms";
     let result = check(&[], &["--rate", "100/s", burst, "--even", "--duration", "1s"]);
-    // Twice 90 and 40; those due at the very borders belong to either side.
+    // Twice 90 and 40. A request due exactly at a border counts on either side.
     let scheduled = result["requests"]["scheduled"].as_u64().unwrap();
     assert!((259..=261).contains(&scheduled), "{scheduled}");
 }
 
 #[test]
-fn http2_by_prior_knowledge_sends_to_the_request() {
+fn http2_with_prior_knowledge_sends_the_exact_number_of_requests() {
     let result = check(&["--max-streams", "4"], &["--streams", "16", "-c", "3", "-n", "1000"]);
     assert_eq!(result["protocol"], "HTTP/2");
     assert_eq!(result["requests"]["completed"], 1000);
@@ -109,7 +109,7 @@ fn http2_by_prior_knowledge_sends_to_the_request() {
 }
 
 #[test]
-fn tls_is_spoken_with_the_authority_that_is_named_and_with_no_other() {
+fn tls_trusts_only_the_given_authority() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &["--tls", "--ca-out", "ca.pem"]);
     let url = format!("https://{}/", origin.address);
@@ -153,7 +153,7 @@ fn a_mix_of_urls_and_a_file_of_requests_have_their_routes() {
 }
 
 #[test]
-fn failed_checks_are_unexpected_and_told() {
+fn failed_checks_are_unexpected_and_reported() {
     let result = check(&[], &["-n", "100", "--check", "length=65", "--check", "status=2xx"]);
     assert_eq!(result["requests"]["unexpected"], 100);
     let said = result["said"].as_object().unwrap();
@@ -161,14 +161,14 @@ fn failed_checks_are_unexpected_and_told() {
 }
 
 #[test]
-fn errors_of_the_origin_are_unexpected_and_complete() {
+fn error_responses_are_completed_and_unexpected() {
     let result = check(&["--errors", "10%"], &["--requests", "1000"]);
     assert_eq!(result["requests"]["unexpected"], 100);
     assert_eq!(result["status"]["500"], 100);
 }
 
 #[test]
-fn the_load_goes_on_when_the_origin_comes_back() {
+fn the_load_reconnects_after_the_origin_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let origin = Origin::start(folder.path(), port, &[]);
@@ -194,7 +194,7 @@ fn the_load_goes_on_when_the_origin_comes_back() {
 }
 
 #[test]
-fn nothing_completed_is_a_bad_result() {
+fn a_load_without_a_completed_request_exits_with_1() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://127.0.0.1:{}/", free_port());
     let output =
@@ -207,7 +207,7 @@ fn nothing_completed_is_a_bad_result() {
 }
 
 #[test]
-fn a_taken_port_is_the_environments_fault_and_names_the_address() {
+fn a_port_in_use_exits_with_3_and_names_the_address() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &[]);
     let listen = origin.address.to_string();
@@ -218,7 +218,7 @@ fn a_taken_port_is_the_environments_fault_and_names_the_address() {
 }
 
 #[test]
-fn an_origin_ends_well_when_it_is_asked_to() {
+fn an_origin_exits_cleanly_on_signals() {
     let folder = tempfile::tempdir().unwrap();
     for (signal, code) in [(Signal::TERM, 0), (Signal::INT, 130)] {
         let mut origin = Origin::start(folder.path(), free_port(), &[]);

@@ -1,7 +1,7 @@
-//! End to end: the programs as a user starts them. Asserts counts, books, exit codes and what is left over;
-//! never how long something took.
+//! End-to-end tests: they start the programs as a user does. They check counts, balances, exit codes and leftovers,
+//! never durations.
 
-// In tests an unwrap is an assertion, and `pub` says what a module offers to the others.
+// In tests an unwrap is an assertion, and `pub` marks items that other modules use.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod added_latency;
@@ -54,6 +54,7 @@ mod sweeps;
 mod tables;
 mod tls;
 mod transports;
+mod tutorials;
 mod two_runs;
 mod verdicts;
 mod watching;

@@ -1,4 +1,4 @@
-//! Many domains, each with a certificate of its own: what the gateways show, what handshakes come to, what starts take.
+//! Many domains with one certificate each: presented certificates, handshake counts, and cold starts.
 
 use serde_json::Value;
 
@@ -29,8 +29,8 @@ fn count(of: &Value, name: &str) -> u64 {
     of[name].as_u64().unwrap_or_else(|| panic!("no {name}: {of}"))
 }
 
-/// Every request was answered as it has to be, and every handshake came to an end: the generator takes a certificate for
-/// the name that it asked for and no other.
+/// Checks that every request got the expected response and that every handshake completed. The generator accepts only
+/// a certificate for the server name that it sent.
 #[track_caller]
 fn assert_good(measurement: &Value, gateway: &str) {
     assert_reconciled(measurement, gateway);
@@ -58,11 +58,11 @@ fn assert_handshakes(measurement: &Value, gateway: &str, domains: u64) {
         assert_eq!(handshakes, CONNECTIONS, "{gateway}: {tls}");
         return;
     }
-    // One for each request, and those that were open for the next when the load ended.
+    // One per request, plus connections that were open for the next request when the load ended.
     assert!((sent..=sent + CONNECTIONS).contains(&handshakes), "{gateway}: {sent} sent, {tls}");
     match load {
         "handshake" => assert_eq!(resumed, 0, "{gateway}: {tls}"),
-        // Nobody has a session to resume but who was at the domain before.
+        // A connection can resume a session only after its first handshake with the domain.
         _ => {
             assert!(resumed > 0, "{gateway}: {tls}");
             assert!(handshakes - resumed <= CONNECTIONS * domains, "{gateway}, {domains} domains: {tls}");
@@ -98,10 +98,10 @@ fn each_domain_has_its_certificate_and_handshakes_are_counted() {
         let cpu_s = start["cpu_s"]["user"].as_f64().unwrap() + start["cpu_s"]["system"].as_f64().unwrap();
         assert!(count(start, "first_answer_ns") > 0 && cpu_s > 0.0, "{gateway}: {start}");
         assert!(count(start, "memory_bytes") > 1 << 20, "{gateway}: {start}");
-        // Made once for all cells of the run with as many domains.
+        // All cells with the same number of domains share the certificates.
         let kept = cell["files"].to_string();
         assert!(kept.contains(&format!("/certificates-{domains}/domains/")), "{gateway}: {kept}");
-        assert!(!kept.contains("PRIVATE KEY"), "{gateway}: no key is kept with a run");
+        assert!(!kept.contains("PRIVATE KEY"), "{gateway}: a private key is stored with the run");
     }
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
     for said in
@@ -143,7 +143,7 @@ fn certificates_of_each_domain_are_rendered() {
     }
 }
 
-/// HAProxy, as it answers whoever asks for another host than the one of the handshake.
+/// HAProxy that returns 404 if the host of a request differs from the server name of the handshake.
 const STRICT: &str = "\
 defaults
     mode http
@@ -168,7 +168,7 @@ frontend admin
 ";
 
 #[test]
-fn requests_ask_for_the_domain_of_their_handshake() {
+fn requests_use_the_host_of_their_handshake() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let scenario = "name: strict\ngateways: [{ name: strict, driver: haproxy, config: strict.cfg }]\n\

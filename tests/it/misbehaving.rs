@@ -1,4 +1,4 @@
-//! Gateways that misbehave: each costs at most its own cells, the others go on, and nothing of it stays.
+//! Gateways that misbehave: each loses at most its own cells, other gateways are measured, nothing is left over.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::yard::Yard;
 
 const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers");
 
-/// A gateway of a scenario that misbehaves in this way.
+/// The scenario's entry for a gateway that misbehaves in this way.
 fn gateway(name: &str, way: &str) -> String {
     format!(
         "{{ name: {name}, driver: misbehaving, binary: {DRIVERS}/misbehaving/gateway.py, set: {{ way: {way} }} }}"
     )
 }
 
-/// Runs one repeat of these gateways beside weir's; every process, group and file is gone afterwards.
+/// Runs one repeat of these gateways and weir-gateway. Checks that no process, control group or file is left over.
 fn run(yard: &Yard, gateways: &[String]) -> Value {
     let gateways = format!("[weir, {}]", gateways.join(", "));
     let path = scenario(yard.path(), &gateways, "");
@@ -36,7 +36,7 @@ fn run(yard: &Yard, gateways: &[String]) -> Value {
     result
 }
 
-/// The only cell of a gateway failed by `cause`, with `words` in what it says of it.
+/// Checks that the only cell of a gateway failed with `cause`, and that its outcome contains `words`.
 fn failed(result: &Value, gateway: &str, cause: &str, words: &[&str]) {
     let outcome = outcomes(result, gateway)[0];
     assert_eq!(outcome["cause"], cause, "{gateway}: {outcome}");
@@ -48,7 +48,7 @@ fn failed(result: &Value, gateway: &str, cause: &str, words: &[&str]) {
 }
 
 #[test]
-fn one_that_is_deaf_to_sigterm_is_measured_and_ended() {
+fn a_gateway_that_ignores_sigterm_is_measured_and_killed() {
     let _host = the_host();
     let result = run(&Yard::new(), &[gateway("deaf", "deaf")]);
     let all = measurements(&result, "deaf");
@@ -56,7 +56,7 @@ fn one_that_is_deaf_to_sigterm_is_measured_and_ended() {
     for measurement in all {
         assert!(measurement["counters"]["origin_requests"].as_u64().unwrap() > 0, "{measurement}");
     }
-    // It prints what no table can show around its version.
+    // The gateway prints unprintable bytes around its version.
     let cells = result["cells"].as_array().unwrap();
     let deaf = cells.iter().find(|cell| cell["key"]["gateway"] == "deaf").unwrap();
     let part = deaf["parts"].as_array().unwrap().iter().find(|part| part["role"] == "data").unwrap();
@@ -64,7 +64,7 @@ fn one_that_is_deaf_to_sigterm_is_measured_and_ended() {
 }
 
 #[test]
-fn those_that_leave_quit_or_eat_fail_with_their_cause() {
+fn gateways_that_daemonize_exit_or_exhaust_memory_fail_with_their_cause() {
     let _host = the_host();
     let greedy =
         format!("{{ name: greedy, driver: two-on-one-port, binary: {DRIVERS}/misbehaving/gateway.py }}");
@@ -83,7 +83,7 @@ fn those_that_leave_quit_or_eat_fail_with_their_cause() {
     failed(&result, "greedy", "port-taken", &["late: port 127.0.0.1:", "by python3 (pid "]);
 }
 
-/// The log of the gateway that runs in a yard, where there is one.
+/// Metadata of the log of the gateway that runs in a yard, if the log exists.
 fn log_of(yard: &Yard) -> Option<std::fs::Metadata> {
     let below = |folder: &Path, word: &str| {
         let mut entries = std::fs::read_dir(folder).ok()?.flatten();
@@ -95,7 +95,7 @@ fn log_of(yard: &Yard) -> Option<std::fs::Metadata> {
 }
 
 #[test]
-fn one_that_fills_its_log_is_measured_and_takes_little_of_the_disk() {
+fn a_gateway_that_fills_its_log_is_measured_and_uses_little_disk_space() {
     const MIB: u64 = 1 << 20;
     let _host = the_host();
     let yard = Yard::new();

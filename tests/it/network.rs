@@ -1,5 +1,5 @@
-//! `network: namespaces`: what crosses each part's interfaces is counted, cells agree as on loopback, and nothing is
-//! left. Only root may; others are told so.
+//! `network: namespaces`: weir counts the traffic of each part's interfaces, counts agree as on loopback, and no
+//! network is left over. Only root may use it; other users get an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
@@ -16,11 +16,12 @@ use crate::yard::Yard;
 
 /// The user `nobody`.
 const NOBODY: u32 = 65_534;
-/// Parts are read one after the other, and late on a host that is busy, so a figure of a short phase may be off by
-/// much, and the sum of many by this. What is counted twice, or not at all, is off by more.
+/// Greatest relative difference between two sums. Counters of parts are read one after another, and late on a busy
+/// host. A value of one short phase may be far off, but sums over many phases stay within this. Traffic that is counted
+/// twice, or not at all, differs by more.
 const SUMS_APART: f64 = 0.3;
 
-/// Whether this user can make namespaces; where not, `weir run` must say so.
+/// Whether this user can make namespaces. If not, checks that `weir run` reports it.
 fn is_allowed() -> bool {
     if geteuid().is_root() {
         return true;
@@ -43,7 +44,7 @@ fn of(measurement: &Value, part: &str, figure: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no {figure} of {part}: {}", measurement["usage"]))
 }
 
-/// Sums over measurements, by what they are of: what one side sent, and what the other received of it.
+/// Sums over measurements, by description: (sent by one side, received by the other side).
 #[derive(Default)]
 struct Sums(BTreeMap<String, (f64, f64)>);
 
@@ -62,7 +63,7 @@ impl Sums {
             self.both(&format!("{sent} by gateways"), of(measurement, gateway, sent), around(received));
         }
         let completed = measurement["record"]["result"]["requests"]["completed"].as_f64().unwrap();
-        self.both("bytes of bodies, and what origins sent", completed * 64.0, of_origins("sent_bytes"));
+        self.both("bytes of bodies and bytes sent by origins", completed * 64.0, of_origins("sent_bytes"));
     }
 
     fn both(&mut self, what: &str, one: f64, other: f64) {
@@ -73,7 +74,7 @@ impl Sums {
     fn assert_conserved(&self) {
         for (what, (one, other)) in &self.0 {
             if what.contains("bodies") {
-                // Heads, Ethernet's among them, are most of such a response, and not ten times the body.
+                // Headers, from Ethernet to HTTP, outweigh such a small body, but are below ten times its size.
                 assert!(one < other && *other < one * 10.0, "{what}: {one} and {other}");
                 continue;
             }
@@ -84,7 +85,7 @@ impl Sums {
 }
 
 #[test]
-fn what_crosses_the_interfaces_is_counted_on_both_sides() {
+fn interface_counters_agree_on_both_sides() {
     let _host = the_host_alone();
     if !is_allowed() {
         return;
@@ -108,23 +109,23 @@ fn what_crosses_the_interfaces_is_counted_on_both_sides() {
 }
 
 #[test]
-fn replicas_and_a_configuration_of_ones_own_are_reached_over_links_too() {
+fn replicas_and_gateways_with_user_configurations_are_reached_over_links() {
     let _host = the_host_alone();
     if !is_allowed() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let file = blocks("scenarios.md").into_iter().find(|block| block.language == "nginx").unwrap().text;
-    std::fs::write(folder.path().join("told.conf"), &file).unwrap();
+    std::fs::write(folder.path().join("templated.conf"), &file).unwrap();
     let own = file.replace("listen {{ listen }};", "listen 8080;");
     assert_ne!(own, file);
     std::fs::write(folder.path().join("own.conf"), own).unwrap();
-    let gateways = "[weir, { name: told, driver: nginx, config: ./told.conf }, \
+    let gateways = "[weir, { name: templated, driver: nginx, config: ./templated.conf }, \
                     { name: own, driver: nginx, config: ./own.conf, listen: '0.0.0.0:8080' }]";
     let origin = ["--set", "origin.driver=nginx", "--set", "origin.replicas=3", "--repeats", "1"];
     let result = json(&run(folder.path(), gateways, "network: namespaces\n", &origin));
     let mut sums = Sums::default();
-    for gateway in ["weir", "told", "own", "direct"] {
+    for gateway in ["weir", "templated", "own", "direct"] {
         for measurement in measurements(&result, gateway) {
             assert_reconciled(measurement, gateway);
             let part = if gateway == "weir" || gateway == "direct" { gateway } else { "nginx" };
@@ -135,7 +136,7 @@ fn replicas_and_a_configuration_of_ones_own_are_reached_over_links_too() {
 }
 
 #[test]
-fn a_sweep_over_both_networks_has_figures_for_one_of_them() {
+fn a_sweep_over_both_networks_counts_traffic_only_in_namespaces() {
     let _host = the_host_alone();
     if !is_allowed() {
         return;
@@ -156,7 +157,7 @@ fn a_sweep_over_both_networks_has_figures_for_one_of_them() {
     }
 }
 
-/// The networks of the run's processes, but for this one's own.
+/// The network namespaces of the run's processes, except the namespace of this process.
 pub fn networks_of(yard: &Yard) -> BTreeSet<String> {
     let network = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let own = network("self").unwrap();
@@ -164,7 +165,7 @@ pub fn networks_of(yard: &Yard) -> BTreeSet<String> {
     all.filter(|network| *network != own).map(|network| network.to_string_lossy().into_owned()).collect()
 }
 
-/// Whoever on this host is in one of these networks, or holds one.
+/// All `/proc` links of processes on this host that are in one of these networks or hold one open.
 pub fn holders(networks: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
@@ -185,7 +186,7 @@ pub fn interfaces() -> Vec<String> {
     text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }
 
-/// Ends a run in the middle of its cells by `signal`; nothing of it may be left.
+/// Ends a run in the middle of its cells by `signal` and checks that nothing is left over.
 fn leaves_nothing_after(signal: Signal) {
     let _host = the_host_alone();
     if !is_allowed() {
@@ -195,7 +196,7 @@ fn leaves_nothing_after(signal: Signal) {
     let before = interfaces();
     let (child, _, _) = started(&yard, "network: namespaces\n");
     let mut networks = BTreeSet::new();
-    until("generator, gateway and origin in networks of their own", || {
+    until("separate networks of generator, gateway and origin", || {
         networks.extend(networks_of(&yard));
         networks.len() >= 3
     });
@@ -203,7 +204,7 @@ fn leaves_nothing_after(signal: Signal) {
     wait(child);
     yard.await_nothing_left();
     until("the end of the networks", || holders(&networks).is_empty());
-    assert_eq!(interfaces(), before, "nothing of the run was, or is, in the host's own network");
+    assert_eq!(interfaces(), before, "the run has left interfaces in the host's network");
 }
 
 #[test]
@@ -217,7 +218,7 @@ fn ctrl_c_leaves_no_network() {
 }
 
 #[test]
-fn others_than_root_are_told_and_so_is_an_address_that_nobody_reaches() {
+fn users_without_root_and_unreachable_addresses_get_an_error() {
     if is_allowed() {
         let mut command =
             weir(Path::new("/"), &["run", "quickstart", "--set", "network=namespaces", "--plan"]);

@@ -1,4 +1,4 @@
-//! Objectives of gateways, loads and cases as a gate: exit codes, what is named, and tests in the form of JUnit.
+//! Objectives of gateways, loads and cases as a gate: exit codes, messages, and JUnit files.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::pages::blocks;
 use crate::program::{finish, json, scenario, text, the_host, weir};
 
-/// Whatever a busy host does to a run of half a second is let through: figures count, and what they are is not asked.
+/// Thresholds that make values of a short run valid even on a busy host.
 pub const ANYTHING_COUNTS: &str = "thresholds: { disturbed_share: 1, worker_busy_share: 1, error_share: 1, \
     lateness_ns: 3600000000000, completed_share: 0, throttled_share: 1, upstream_delay_share: 1, drift_share: 1 }\n";
 
-/// Runs the scenario of `gateways` with `more` in it to its JSON.
+/// Runs the scenario of `gateways` with `more` appended; standard output is JSON.
 fn run(folder: &Path, gateways: &str, more: &str, arguments: &[&str]) -> Output {
     let path = scenario(folder, gateways, &format!("{more}{ANYTHING_COUNTS}"));
     let mut all = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
@@ -20,7 +20,7 @@ fn run(folder: &Path, gateways: &str, more: &str, arguments: &[&str]) -> Output 
     finish(weir(folder, &all))
 }
 
-/// Every result of an objective: gateway, load, bound, and whether it was met.
+/// Results of the objective: (gateway, load, objective, `met`).
 fn results(document: &Value) -> Vec<(String, String, String, String)> {
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     let mut all = Vec::new();
@@ -35,7 +35,7 @@ fn results(document: &Value) -> Vec<(String, String, String, String)> {
     all
 }
 
-/// What Python's reader of XML finds: of each test its suite, name, and what it came to with its message.
+/// The tests of a JUnit file, read by Python's XML parser: (suite, name, result, message).
 pub fn tests(path: &Path) -> Vec<(String, String, String, String)> {
     let script = "import json, sys, xml.etree.ElementTree as tree\n\
         root = tree.parse(sys.argv[1]).getroot()\n\
@@ -58,7 +58,7 @@ pub fn tests(path: &Path) -> Vec<(String, String, String, String)> {
 }
 
 #[test]
-fn a_gateway_and_a_load_have_objectives_of_their_own() {
+fn gateways_and_loads_can_override_the_objective() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let gateways = "[weir, { name: strict, driver: weir, objective: { mean: 1ns } }, \
@@ -71,7 +71,7 @@ fn a_gateway_and_a_load_have_objectives_of_their_own() {
     let of = |gateway: &str, load: &str, name: &str, met: &str| {
         [gateway, load, name, met].map(str::to_owned).into()
     };
-    // The closed load is for throughput, and is judged by its errors alone.
+    // The closed load measures throughput: only its errors have an objective.
     let mut expected: Vec<(String, String, String, String)> = Vec::new();
     for (gateway, mean) in [("weir", "met"), ("strict", "missed")] {
         expected.push(of(gateway, "full", "errors", "met"));
@@ -84,14 +84,14 @@ fn a_gateway_and_a_load_have_objectives_of_their_own() {
     expected.sort();
     assert_eq!(found, expected);
 
-    // Cell, value, limit and interval are named.
+    // The message has cell, value, limit and interval.
     let error = text(&output.stderr);
     let missed =
         error.lines().find(|line| line.contains("misses the objective")).unwrap_or_else(|| panic!("{error}"));
     for words in ["tail (open, 300/s, 32 connections)", "strict", "mean at most 1.00 ns: ", ", missed"] {
         assert!(missed.contains(words), "no {words:?} in {missed}");
     }
-    // Over both repeats, if the host left both plausible.
+    // The interval covers both repeats, if both are plausible.
     assert!(missed.contains("s [") || missed.contains("1 undecided"), "{missed}");
 
     let junit = folder.path().join("ci/tests.xml");
@@ -111,7 +111,7 @@ fn a_gateway_and_a_load_have_objectives_of_their_own() {
     assert!(missed.contains(&failure.3), "{failure:?}");
     assert!(tests_.iter().filter(|test| test.2 == "error").all(|test| test.0 == "gone"), "{tests_:?}");
 
-    // `weir report` writes the same, from what is kept.
+    // `weir report` writes the same file from the stored run.
     let arguments = ["report", "last", "--db", "weir.db", "--out", "again", "--format", "junit"];
     let output = finish(weir(folder.path(), &arguments));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
@@ -120,7 +120,7 @@ fn a_gateway_and_a_load_have_objectives_of_their_own() {
 }
 
 #[test]
-fn a_case_has_an_objective_of_its_own_which_is_no_axis() {
+fn a_case_can_override_the_objective_without_adding_an_axis() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let cases = "objective: { mean: 1h }\n\
@@ -142,7 +142,7 @@ fn a_case_has_an_objective_of_its_own_which_is_no_axis() {
 }
 
 #[test]
-fn tests_need_an_objective_and_a_place() {
+fn junit_requires_an_objective_and_a_writable_file() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
@@ -152,7 +152,7 @@ fn tests_need_an_objective_and_a_place() {
         assert_eq!(output.status.code(), Some(code), "{error}");
         words.iter().for_each(|word| assert!(error.contains(word), "no {word:?} in {error}"));
         let runs = json(&finish(weir(folder.path(), &["runs", "--db", "weir.db", "--json"])));
-        assert_eq!(runs.as_array().unwrap().len(), 0, "nothing was measured");
+        assert_eq!(runs.as_array().unwrap().len(), 0, "the run has started");
     };
     check("", "tests.xml", 2, &["--junit", "no objective", "p99: 20ms"]);
     check("objective: { p99: 1h }\n", ".", 2, &["--junit .: the path is a directory", "give a file"]);
@@ -160,7 +160,7 @@ fn tests_need_an_objective_and_a_place() {
 }
 
 #[test]
-fn the_workflow_of_the_page_is_one_and_its_flags_are_there() {
+fn documented_pipelines_parse_and_use_existing_flags() {
     let pages: Vec<_> = blocks("gate-in-ci.md").into_iter().chain(blocks("ci.md")).collect();
     let workflow = &pages.iter().find(|block| block.language == "yaml").unwrap().text;
     let workflow: Value = weir_document::read("ci.yaml", workflow).unwrap();
@@ -186,8 +186,8 @@ fn the_workflow_of_the_page_is_one_and_its_flags_are_there() {
             assert!(help.contains(flag), "{flag}");
         }
     }
-    assert!(!workflow.to_string().contains("secrets."), "it needs none");
-    // What it publishes is what the run writes.
+    assert!(!workflow.to_string().contains("secrets."), "the workflow needs secrets");
+    // The workflow publishes the file that the run writes.
     let publish = steps.iter().find(|step| step["name"] == "Publish the tests").unwrap();
     assert!(run.contains(&format!("--junit {}", publish["with"]["report_paths"].as_str().unwrap())), "{run}");
 }

@@ -1,4 +1,4 @@
-//! Replicas of another server as the upstream.
+//! Replicas of another server as upstream.
 
 use crate::program::{json, text, the_host};
 use crate::run::{assert_reconciled, measurements, run};
@@ -17,14 +17,14 @@ fn every_gateway_and_the_baseline_use_all_replicas_and_the_counts_agree() {
         for measurement in all {
             assert_reconciled(measurement, gateway);
             assert_eq!(measurement["record"]["result"]["requests"]["unexpected"], 0, "{gateway}");
-            // The open load is light enough for a kernel that counts in ticks to count none.
+            // A kernel that counts CPU time in ticks may report none for the light open load.
             if measurement["load"] != "full" {
                 continue;
             }
             for replica in ["origin-1", "origin-2", "origin-3"] {
                 let used = &measurement["usage"][replica]["cpu_s"];
                 let total = used["user"].as_f64().unwrap() + used["system"].as_f64().unwrap();
-                assert!(total > 0.0, "{gateway} asks {replica}: {used}");
+                assert!(total > 0.0, "{gateway} does not use {replica}: {used}");
             }
         }
     }
@@ -40,7 +40,7 @@ fn every_gateway_and_the_baseline_use_all_replicas_and_the_counts_agree() {
 }
 
 #[test]
-fn what_such_an_origin_cannot_do_is_refused() {
+fn options_that_the_origin_driver_lacks_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(
         folder.path(),

@@ -1,4 +1,4 @@
-//! What stands in the documents, for tests that follow them to the letter.
+//! Code blocks of the docs, for tests that run them as written.
 
 use std::path::Path;
 
@@ -35,6 +35,6 @@ pub fn blocks(name: &str) -> Vec<Block> {
             (None, false) => before = line,
         }
     }
-    assert!(!is_open && !blocks.is_empty(), "{name} has a block that does not end, or none");
+    assert!(!is_open && !blocks.is_empty(), "{name} has no block, or its last block is not closed");
     blocks
 }

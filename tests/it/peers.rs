@@ -1,5 +1,5 @@
-//! `weir load` against peers that end connections, reset streams, are silent, or speak something else: the books
-//! balance, causes are named, nothing hangs.
+//! `weir load` against peers that close connections, reset streams, stay silent, or speak another protocol. Request
+//! counts balance, causes are reported, nothing hangs.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::load::assert_balanced;
 use crate::program::{Origin, finish, free_port, json, text, weir};
 
-/// Runs a load against an origin, and gives its exit code, its result and the origin's counters.
+/// Runs a load against an origin. Returns the exit code, the result and the origin's counters.
 fn check(origin: &[&str], scheme: &str, load: &[&str]) -> (Option<i32>, Value, Value) {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), origin);
@@ -28,7 +28,7 @@ fn said(result: &Value, word: &str) -> bool {
 }
 
 #[test]
-fn goodbyes_are_survived_and_what_they_left_is_sent_again() {
+fn requests_that_a_goaway_leaves_unprocessed_are_sent_again() {
     for (scheme, tls) in [("http", None), ("https", Some("--tls"))] {
         let mut origin = vec!["--goaway", "100"];
         origin.extend(tls);
@@ -44,7 +44,7 @@ fn goodbyes_are_survived_and_what_they_left_is_sent_again() {
 }
 
 #[test]
-fn streams_that_are_reset_or_refused_fail_and_their_connections_go_on() {
+fn reset_and_refused_streams_fail_but_their_connections_stay_open() {
     let load = ["-n", "1000", "-c", "2", "--streams", "8"];
     for (fault, cause) in [("--resets", "stream_reset"), ("--refuse", "refused_stream")] {
         let (code, result, _) = check(&[fault, "10%"], "http", &load);
@@ -61,7 +61,7 @@ fn streams_that_are_reset_or_refused_fail_and_their_connections_go_on() {
 }
 
 #[test]
-fn fewer_streams_than_wanted_are_all_that_is_used() {
+fn the_stream_limit_of_the_server_is_respected() {
     let (code, result, stats) =
         check(&["--max-streams", "3"], "http", &["-n", "500", "-c", "2", "--streams", "20"]);
     assert_eq!((code, &result["requests"]["completed"]), (Some(0), &500.into()), "{result}");
@@ -70,7 +70,7 @@ fn fewer_streams_than_wanted_are_all_that_is_used() {
 }
 
 #[test]
-fn no_stream_allowed_is_told_and_is_no_silence() {
+fn a_stream_limit_of_zero_is_reported_and_requests_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://{}/", says_once(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\0"));
     let load = ["--http2", "-c", "2", "-d", "200ms", "-r", "50/s", "--timeout", "100ms"];
@@ -84,13 +84,13 @@ fn no_stream_allowed_is_told_and_is_no_silence() {
 }
 
 #[test]
-fn codes_of_resets_are_told() {
+fn reset_codes_are_reported() {
     let (_, result, _) = check(&["--resets", "10%"], "http", &["-n", "100", "-c", "2", "--streams", "8"]);
     assert!(said(&result, "HTTP/2: stream error received"), "{result}");
 }
 
 #[test]
-fn a_connection_for_each_request_by_either_side() {
+fn either_side_may_use_one_connection_per_request() {
     for (origin, load) in [
         (&["--close-after", "1"][..], &["-n", "300", "-c", "4"][..]),
         (&[], &["-n", "300", "-c", "4", "--per-connection", "1"]),
@@ -125,7 +125,7 @@ fn no_errors() -> Value {
 }
 
 #[test]
-fn a_peer_that_never_answers_is_timed_out() {
+fn requests_to_a_peer_that_never_responds_time_out() {
     for protocol in [None, Some("--http2")] {
         let mut load = vec!["-d", "300ms", "-c", "2", "--timeout", "200ms", "-r", "50/s"];
         load.extend(protocol);
@@ -138,7 +138,7 @@ fn a_peer_that_never_answers_is_timed_out() {
 }
 
 #[test]
-fn a_certificate_that_has_expired_is_named() {
+fn an_expired_certificate_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
     let ca = ca.to_str().unwrap();
@@ -147,7 +147,7 @@ fn a_certificate_that_has_expired_is_named() {
     assert_eq!((code, &result["requests"]["sent"]), (Some(1), &0.into()), "{result}");
     assert!(said(&result, "expired") && result["errors"]["tls"].as_u64() > Some(0), "{result}");
     assert_eq!(stats["requests"], 0);
-    // The same authority's good certificate will do.
+    // A valid certificate of the same authority is accepted.
     let (code, result, _) =
         check(&["--tls", "--ca-out", ca], "https", &["-n", "50", "-c", "2", "--cacert", ca]);
     assert_eq!((code, &result["requests"]["completed"]), (Some(0), &50.into()), "{result}");
@@ -155,7 +155,7 @@ fn a_certificate_that_has_expired_is_named() {
 }
 
 #[test]
-fn a_server_of_http1_only_is_named_to_a_client_of_http2() {
+fn an_http2_load_reports_a_server_that_supports_only_http1() {
     let load = ["-d", "200ms", "-c", "2", "--http2"];
     let (code, result, _) = check(&["--http1-only"], "http", &load);
     assert_eq!((code, &result["requests"]["completed"]), (Some(1), &0.into()), "{result}");
@@ -171,7 +171,7 @@ fn a_server_of_http1_only_is_named_to_a_client_of_http2() {
 }
 
 #[test]
-fn sessions_are_resumed_as_often_as_asked() {
+fn the_requested_share_of_tls_sessions_is_resumed() {
     let resumed = |share: &str| {
         let load = ["-n", "200", "-c", "2", "-k", "--per-connection", "1", "--resumption", share];
         let (code, result, _) = check(&["--tls"], "https", &load);
@@ -191,7 +191,7 @@ fn sessions_are_resumed_as_often_as_asked() {
 }
 
 #[test]
-fn checks_and_mixes_are_counted_by_route() {
+fn failed_checks_are_counted_over_several_urls() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &["--body", "64B"]);
     let (one, two) =
@@ -213,14 +213,14 @@ fn checks_and_mixes_are_counted_by_route() {
 }
 
 #[test]
-fn steps_have_their_own_figures_and_add_up() {
+fn the_requests_of_all_steps_add_up() {
     let (code, result, stats) = check(&[], "http", &["-n", "100", "-c", "1,3,6"]);
     assert_eq!((code, &result["requests"]["completed"]), (Some(0), &300.into()), "{result}");
     assert_eq!(stats["requests"], 300);
 }
 
 #[test]
-fn large_bodies_go_out_whole_over_every_protocol() {
+fn large_request_bodies_arrive_complete_over_every_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'b'; 6_000_000]).unwrap();
@@ -243,12 +243,12 @@ fn large_bodies_go_out_whole_over_every_protocol() {
     }
 }
 
-/// A server that says `greeting` whenever it is told something.
+/// A server that sends `greeting` after each read.
 fn says(greeting: &'static [u8]) -> SocketAddr {
     says_at_most(usize::MAX, greeting)
 }
 
-/// A server that says it once to each client, and listens.
+/// A server that sends `greeting` once per client and then only reads.
 fn says_once(greeting: &'static [u8]) -> SocketAddr {
     says_at_most(1, greeting)
 }
@@ -256,14 +256,14 @@ fn says_once(greeting: &'static [u8]) -> SocketAddr {
 fn says_at_most(times: usize, greeting: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // It ends with the test's process.
+    // The thread ends with the test process.
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.unwrap();
             std::thread::spawn(move || {
                 let mut left = times;
                 let mut heard = [0; 4096];
-                // A client that has gone is not answered.
+                // A failed read means that the client has disconnected.
                 while matches!(client.read(&mut heard), Ok(1..)) {
                     if left > 0 && client.write_all(greeting).is_err() {
                         return;
@@ -277,7 +277,7 @@ fn says_at_most(times: usize, greeting: &'static [u8]) -> SocketAddr {
 }
 
 #[test]
-fn malformed_responses_are_reported_with_the_way_out() {
+fn malformed_responses_are_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let settings = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64";
     for (greeting, scheme, cause, words) in [
@@ -304,7 +304,7 @@ fn malformed_responses_are_reported_with_the_way_out() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_are_shown() {
+fn unsolicited_response_bytes_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://{}/", says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokjunk"));
     let output = finish(weir(folder.path(), &["load", &url, "--json", "-n", "20", "-c", "1"]));

@@ -1,5 +1,5 @@
-//! Places that cannot be written: a full disk, a write-protected one, a database that somebody holds or that is
-//! damaged. One clear error each, nothing overwritten, nothing lost, and the run goes on when the cause is gone.
+//! Failed writes: a full disk, a read-only disk, a locked database, a damaged database. Each causes one clear error,
+//! overwrites nothing and loses nothing. The run resumes after the cause is removed.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -10,19 +10,19 @@ use crate::program::{json, scenario, text, the_host, until, wait};
 use crate::run::measurements;
 use crate::yard::{Yard, integrity};
 
-/// A small disk of its own at `disk` in a yard, in a mount namespace that ends with the process that holds it.
+/// A small disk, mounted at `disk` of a yard. It exists only in the mount namespace of the holder process.
 pub struct Disk<'a> {
     yard: &'a Yard,
     holder: Child,
 }
 
 impl<'a> Disk<'a> {
-    /// Mounts one of this size.
+    /// Mounts a disk of this size.
     pub fn mount(yard: &'a Yard, size: &str) -> Self {
         fs::create_dir(yard.path().join("disk")).unwrap();
         let script = format!("mount -t tmpfs -o size={size} tmpfs disk && echo mounted && read end");
         let is_root = rustix::process::geteuid().is_root();
-        // Whoever is not root is it in a user namespace.
+        // Other users become root in a user namespace.
         let kind: &[&str] = if is_root { &["--mount"] } else { &["--mount", "--map-root-user"] };
         let mut holder = Command::new("unshare")
             .args(kind)
@@ -45,7 +45,7 @@ impl<'a> Disk<'a> {
         if !rustix::process::geteuid().is_root() {
             command.args(["--user", "--preserve-credentials"]);
         }
-        // Into the folder as the holder sees it, with the disk in it.
+        // The working directory of the holder, which contains the disk.
         command.arg("--wd");
         command.arg(program).args(arguments).env("XDG_DATA_HOME", self.yard.path().join("data"));
         self.yard.at_home(command)
@@ -55,7 +55,7 @@ impl<'a> Disk<'a> {
         self.yard.start(self.command(Path::new(env!("CARGO_BIN_EXE_weir")), arguments))
     }
 
-    /// Runs `weir`, which sees the disk, to its end.
+    /// Runs `weir` in the holder's mount namespace until it exits.
     pub fn run(&self, arguments: &[&str]) -> Output {
         wait(self.start(arguments))
     }
@@ -66,7 +66,7 @@ impl<'a> Disk<'a> {
         assert!(status.unwrap().success());
     }
 
-    /// A file of the disk as this process reaches it.
+    /// The path of a file of the disk, outside the mount namespace.
     fn file(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.holder.id()))
             .join(self.yard.path().strip_prefix("/").unwrap())
@@ -74,7 +74,7 @@ impl<'a> Disk<'a> {
             .join(name)
     }
 
-    /// Takes all the space that is left.
+    /// Fills the disk.
     pub fn fill(&self) {
         let mut filler = File::options().create(true).append(true).open(self.file("filler")).unwrap();
         let mut piece = vec![1; 1 << 16];
@@ -103,13 +103,13 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// The command failed by the environment, with one error that holds `words`.
+/// Checks that the command exits with code 3 and prints one error that contains `words`.
 fn refused(output: &Output, words: &[&str]) {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{error}");
     let errors = error.lines().filter(|line| line.starts_with("error")).count();
     assert_eq!(errors, 1, "one error: {error}");
-    assert!(error.contains(" help: "), "a way out: {error}");
+    assert!(error.contains(" help: "), "no help in: {error}");
     for word in words {
         assert!(error.contains(word), "{word:?} is missing in: {error}");
     }
@@ -119,7 +119,7 @@ fn went_well(output: &Output) {
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
 }
 
-/// `weir run` of a small scenario of a yard, into `database`.
+/// Arguments of `weir run` for a small scenario of the yard that writes to `database`.
 fn run_of(yard: &Yard, repeats: &'static str, database: &'static str) -> Vec<String> {
     let path = scenario(yard.path(), "[weir]", "");
     let words = ["run", path.to_str().unwrap(), "--repeats", repeats, "--db", database, "--out", "out"];
@@ -131,7 +131,7 @@ fn words(command: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn a_disk_that_gets_full_in_mid_run_costs_the_running_cell_only() {
+fn a_disk_that_fills_up_during_a_run_loses_only_the_running_cell() {
     let _host = the_host();
     let yard = Yard::new();
     let disk = Disk::mount(&yard, "8m");
@@ -140,7 +140,7 @@ fn a_disk_that_gets_full_in_mid_run_costs_the_running_cell_only() {
     disk.fill();
     refused(&wait(child), &["disk/weir.db: the disk is full", "free disk space", "weir run --resume"]);
     assert_eq!(yard.left_over(), Vec::<String>::new());
-    // What cannot be written now cannot be written by a resumed run either.
+    // While the disk is full, a resumed run fails in the same way.
     let resume = ["run", "--resume", "last", "--db", "disk/weir.db", "--out", "out"];
     refused(&disk.run(&resume), &["disk/weir.db", "the disk is full"]);
 
@@ -171,7 +171,7 @@ fn a_full_disk_for_temporary_files_ends_the_run_and_fails_no_cell() {
     assert!((1..8).contains(&kept), "{kept} cells are kept");
     let only_filler =
         || fs::read_dir(disk.file("")).unwrap().flatten().all(|entry| entry.file_name() == "filler");
-    assert!(only_filler(), "something stays on the disk");
+    assert!(only_filler(), "files are left on the disk");
 
     let resume = ["run", "--resume", "last", "--db", "weir.db", "--out", "out", "--json"];
     refused(&wait(on_disk(&resume)), &["no space left on device", "weir run --resume"]);
@@ -186,7 +186,7 @@ fn a_full_disk_for_temporary_files_ends_the_run_and_fails_no_cell() {
 }
 
 #[test]
-fn reports_that_find_no_place_leave_the_run_and_the_old_reports() {
+fn reports_that_cannot_be_written_leave_the_run_and_old_reports_intact() {
     let _host = the_host();
     let yard = Yard::new();
     let disk = Disk::mount(&yard, "2m");
@@ -207,7 +207,7 @@ fn reports_that_find_no_place_leave_the_run_and_the_old_reports() {
     disk.remount("ro");
     refused(&disk.run(&report), &["disk/out", "cannot write the reports", "--out DIR"]);
     assert_eq!(fs::read(disk.file("out/report.md")).unwrap(), old);
-    // A run is told before it measures anything.
+    // A new run fails before it measures.
     let mut run = run_of(&yard, "1", "other.db");
     *run.last_mut().unwrap() = "disk/new".into();
     refused(&disk.run(&words(&run)), &["disk/new", "cannot write the reports", "--out DIR"]);
@@ -215,7 +215,7 @@ fn reports_that_find_no_place_leave_the_run_and_the_old_reports() {
 }
 
 #[test]
-fn a_database_that_is_write_protected_is_read_and_not_written() {
+fn a_read_only_database_can_be_read_but_not_written() {
     let _host = the_host();
     let yard = Yard::new();
     let disk = Disk::mount(&yard, "8m");
@@ -235,7 +235,7 @@ fn a_database_that_is_write_protected_is_read_and_not_written() {
     assert_eq!(disk.cells_kept(), 4);
 }
 
-/// Another process that holds a database for writing.
+/// Another process that holds an exclusive lock on a database.
 struct Writer(Child);
 
 impl Writer {
@@ -263,7 +263,7 @@ impl Drop for Writer {
 }
 
 #[test]
-fn a_database_that_another_process_holds_is_read_and_the_run_goes_on_later() {
+fn a_locked_database_can_be_read_and_the_run_resumes_after_the_lock() {
     let _host = the_host();
     let yard = Yard::new();
     let child = yard.start(yard.weir(&words(&run_of(&yard, "4", "weir.db"))));
@@ -271,7 +271,7 @@ fn a_database_that_another_process_holds_is_read_and_the_run_goes_on_later() {
     let writer = Writer::hold(&yard.path().join("weir.db"));
     let (_, kept) = yard.latest().unwrap();
     let cells = yard.cells("weir.db");
-    assert!(cells.len() as u64 == kept && kept < 8, "{kept} cells were kept before it was held");
+    assert!(cells.len() as u64 == kept && kept < 8, "{kept} cells were kept before the lock");
     refused(&wait(child), &["weir.db: the database is locked by another process", "weir run --resume"]);
     drop(writer);
     assert_eq!(yard.left_over(), Vec::<String>::new());
@@ -283,11 +283,11 @@ fn a_database_that_another_process_holds_is_read_and_the_run_goes_on_later() {
     assert_eq!(integrity(&yard.path().join("weir.db")), "ok");
 }
 
-/// What is done to the bytes of a database.
+/// A change of the bytes of a database.
 type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 #[test]
-fn a_database_that_is_damaged_or_newer_is_refused_and_left_as_it_is() {
+fn a_damaged_or_newer_database_is_rejected_and_left_unchanged() {
     let _host = the_host();
     let yard = Yard::new();
     let run = run_of(&yard, "1", "weir.db");
@@ -300,7 +300,7 @@ fn a_database_that_is_damaged_or_newer_is_refused_and_left_as_it_is() {
         ("the file is damaged or not a database", &|bytes| bytes.truncate(middle + 100)),
         ("the file is damaged or not a database", &|bytes| bytes[..16].copy_from_slice(b"SQLite format 2\0")),
         ("the file is damaged or not a database", &|bytes| noise(&mut bytes[middle..middle + 16_384])),
-        // The version of the tables, which stands at byte 60 of the file.
+        // SQLite stores `user_version`, the version of the tables, at byte 60.
         ("the database has version 99, but this weir supports", &|bytes| {
             bytes[60..64].copy_from_slice(&[0, 0, 0, 99])
         }),
@@ -322,7 +322,7 @@ fn a_database_that_is_damaged_or_newer_is_refused_and_left_as_it_is() {
     assert_eq!(yard.cells("weir.db").len(), 2);
 }
 
-/// The same bytes in every test, and of no pattern: a linear congruential generator.
+/// Fills `bytes` with reproducible noise from a linear congruential generator.
 fn noise(bytes: &mut [u8]) {
     let mut state: u64 = 1;
     for byte in bytes {

@@ -1,7 +1,6 @@
-//! What a run in a Kubernetes cluster asks of the API: manifests, rights, changes of gateways and their restoration, results.
+//! API calls of a run in a Kubernetes cluster: manifests, rights, changes of gateways, their restoration, results.
 //!
-//! One real etcd and kube-apiserver serve all tests. There are no controllers, no scheduler and no kubelet: their part is
-//! played by the tests.
+//! One real etcd and kube-apiserver serve all tests. The tests stand in for controllers, scheduler and kubelet.
 
 mod api;
 mod gateways;

@@ -1,4 +1,4 @@
-//! Starting `weir` and reading what it says.
+//! Starts `weir` and reads its output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,32 +10,32 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-/// Longest time that any program of a test may take; a hang fails the test.
+/// Timeout of every program that a test starts.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// `weir` with these arguments, in `folder`, with its user data folder inside it.
 pub fn weir(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(arguments).current_dir(folder).env("XDG_DATA_HOME", folder.join("data"));
-    // A folder of its own for the lock, too: what else runs on the host, another checkout's tests, is no reason to fail.
+    // A separate folder for the lock: other runs on the host, such as tests of another checkout, must not block it.
     command.env("WEIR_STATE_DIR", folder.join("state"));
     command
 }
 
-/// Runs at a time. Each has its own state folder, so that the lock of one does not refuse the other.
+/// Concurrent runs. Each has its own state folder and so its own lock.
 const RUNS: u32 = 2;
 
 static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// Permission to run on this host, given back when it is dropped.
+/// Permission to run on this host, released on drop.
 pub struct Host(u32);
 
-/// Waits for permission for one run, beside those of other tests.
+/// Waits for permission for one run. Other tests may run at the same time.
 pub fn the_host() -> Host {
     take(1)
 }
 
-/// Waits until no other test runs anything, for tests that look at what the whole host has.
+/// Waits until no other test runs anything, for tests that inspect the whole host.
 pub fn the_host_alone() -> Host {
     take(RUNS)
 }
@@ -57,13 +57,13 @@ impl Drop for Host {
     }
 }
 
-/// Runs it to its end.
+/// Runs the command until it exits.
 pub fn finish(mut command: Command) -> Output {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait(child)
 }
 
-/// Waits for `child`, with patience, and gives what it printed.
+/// Waits until `child` exits and returns its output. Panics after [`PATIENCE`].
 pub fn wait(mut child: Child) -> Output {
     let mut stdout = child.stdout.take();
     let mut stderr = child.stderr.take();
@@ -92,7 +92,7 @@ pub fn wait(mut child: Child) -> Output {
     Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() }
 }
 
-/// Standard output as JSON; shows standard error where it is none.
+/// Standard output as JSON. Panics with standard error if it is no JSON.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("no JSON on standard output ({error}); standard error:\n{}", text(&output.stderr))
@@ -104,16 +104,16 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A port of loopback that nobody holds now.
+/// A free port of loopback.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Waits until `condition` holds; panics with `what` where it never does.
+/// Waits until `condition` holds. Panics with `what` after [`PATIENCE`].
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "never came: {what}");
+        assert!(begun.elapsed() < PATIENCE, "timed out while waiting for: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -121,12 +121,12 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 /// A running `weir origin`, killed when dropped.
 pub struct Origin {
     child: Child,
-    /// Where it listens.
+    /// Listen address.
     pub address: SocketAddr,
 }
 
 impl Origin {
-    /// Starts one on `port`, and waits until it listens.
+    /// Starts an origin on `port` and waits until it listens.
     pub fn start(folder: &Path, port: u16, arguments: &[&str]) -> Self {
         let listen = format!("127.0.0.1:{port}");
         let mut all = vec!["origin", "--listen", &listen];
@@ -134,23 +134,23 @@ impl Origin {
         let mut child = weir(folder, &all).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("listening on"), "the origin said {line:?}");
+        assert!(line.contains("listening on"), "the origin printed {line:?}");
         Self { child, address: listen.parse().unwrap() }
     }
 
-    /// Its counters.
+    /// Reads its counters.
     pub fn stats(&self) -> Value {
         let body = get(self.address, "/__weir/stats");
         serde_json::from_str(&body).unwrap()
     }
 
-    /// Sends it a signal, waits for its end, and gives its exit code.
+    /// Sends a signal, waits for the exit and returns the exit code.
     pub fn end_by(&mut self, signal: Signal) -> Option<i32> {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap().code()
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills it, like a crash.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -164,7 +164,7 @@ impl Drop for Origin {
     }
 }
 
-/// The body of a GET over a connection of its own.
+/// The response body of a GET over a new connection.
 pub fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

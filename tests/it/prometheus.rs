@@ -1,5 +1,5 @@
-//! What tests of gateways that run elsewhere need: a real Prometheus, a real gateway, and an exporter of what a kubelet
-//! would say of it.
+//! Helpers for tests of gateways that weir does not start: a real Prometheus, real gateways, and an exporter of the
+//! metrics that a kubelet would report.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::program::{free_port, get, text, until};
 
-/// A program of the peers.
+/// The path of a peer program.
 pub fn peer(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
     assert!(path.exists(), "{} is missing; `make peers` fetches it", path.display());
@@ -23,7 +23,7 @@ pub fn peer(name: &str) -> PathBuf {
 /// A program that is killed when dropped.
 pub struct Started {
     child: Child,
-    /// Where it answers.
+    /// Listen address.
     pub address: SocketAddr,
 }
 
@@ -39,13 +39,13 @@ impl Started {
             }
             TcpStream::connect(address).is_ok()
         });
-        // What nobody reads must not fill its pipe.
+        // An unread pipe would fill up and block the program.
         let errors = child.stderr.take().unwrap();
         thread::spawn(move || std::io::copy(&mut BufReader::new(errors), &mut std::io::sink()));
         Self { child, address }
     }
 
-    /// Its process id.
+    /// Process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -58,7 +58,7 @@ impl Drop for Started {
     }
 }
 
-/// Caddy in front of `origin`; its metrics are at the address that comes second.
+/// Caddy in front of `origin`. Returns the program and the address of its metrics.
 pub fn caddy(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
     let (listen, admin) = (loopback(free_port()), loopback(free_port()));
     let config = folder.join("caddy.json");
@@ -84,12 +84,12 @@ pub fn caddy(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
     (caddy, admin)
 }
 
-/// weir-gateway in front of `origin`; its metrics are at the address that comes second.
+/// weir-gateway in front of `origin`. Returns the program and the address of its metrics.
 pub fn weir_gateway(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
     gateway_with(folder, origin, "")
 }
 
-/// The same with a second listener, for TLS.
+/// Like [`weir_gateway`], with a second listener for TLS.
 pub fn weir_gateway_with_tls(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("own.pem"), own.cert.pem()).unwrap();
@@ -112,18 +112,18 @@ fn gateway_with(folder: &Path, origin: SocketAddr, more: &str) -> (Started, Sock
     (Started::new(command, listen), admin)
 }
 
-/// A Prometheus that scrapes itself and `targets`, each a job's name and its address, five times a second.
+/// A Prometheus that scrapes itself and `targets`, (job, address), five times a second.
 pub fn prometheus(folder: &Path, targets: &[(&str, SocketAddr)]) -> Started {
     scraping(launch(&peer("prometheus"), folder, targets, &[], &[]), targets)
 }
 
-/// A Prometheus that receives remote writes too, and evaluates the rules of `rules` each second.
+/// A Prometheus that also receives remote writes, and evaluates `rules` every second.
 pub fn receiver(folder: &Path, targets: &[(&str, SocketAddr)], rules: &[PathBuf]) -> Started {
     let flags = ["--web.enable-remote-write-receiver", "--enable-feature=native-histograms"];
     scraping(launch(&peer("prometheus"), folder, targets, rules, &flags), targets)
 }
 
-/// A Prometheus 3 that receives remote writes, version 2.0 too, and OTLP below `/api/v1/otlp`.
+/// A Prometheus 3 that receives remote writes up to version 2.0, and OTLP below `/api/v1/otlp`.
 pub fn receiver_3(folder: &Path) -> Started {
     let folder = folder.join("prometheus-3");
     std::fs::create_dir(&folder).unwrap();
@@ -131,10 +131,10 @@ pub fn receiver_3(folder: &Path) -> Started {
     scraping(launch(&peer("prometheus-3"), &folder, &[], &[], &flags), &[])
 }
 
-/// A Prometheus that receives remote writes from the user `weir` with the password `a` only.
+/// A Prometheus that receives remote writes only from the user `weir` with the password `a`.
 pub fn receiver_with_password(folder: &Path) -> Started {
     let web = folder.join("web.yml");
-    // The password by bcrypt.
+    // The password's bcrypt hash.
     let users = "basic_auth_users: { weir: $2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe }\n";
     std::fs::write(&web, users).unwrap();
     let web = format!("--web.config.file={}", web.display());
@@ -144,7 +144,7 @@ pub fn receiver_with_password(folder: &Path) -> Started {
     prometheus
 }
 
-/// Waits until it has scraped itself and `targets`: two scrapes say how far they are apart.
+/// Waits until it has scraped itself and `targets` three times: two scrapes are needed to derive the interval.
 fn scraping(prometheus: Started, targets: &[(&str, SocketAddr)]) -> Started {
     for job in targets.iter().map(|(job, _)| *job).chain(["prometheus"]) {
         let query = format!("/api/v1/query?query=count_over_time(up%7Bjob=%22{job}%22%7D%5B1m%5D)");
@@ -185,16 +185,16 @@ fn launch(
     Started::new(command, address)
 }
 
-/// Says of a process what cAdvisor says of a container, from the kernel's own account of its threads.
+/// Exports cAdvisor's container metrics for a process, with CPU time from the kernel's accounting of its threads.
 pub struct Exporter {
-    /// Where it is scraped.
+    /// Scrape address.
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Exporter {
-    /// For the process `pid`, as the container `gateway` of a pod `gw-1` in the namespace `shop`.
+    /// Exports the process `pid` as the container `gateway` of the pod `gw-1` in the namespace `shop`.
     pub fn start(pid: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -236,7 +236,7 @@ fn answer(stream: TcpStream, page: &str) -> std::io::Result<()> {
     )
 }
 
-/// The container's series, and those of its pod, which are sums of it.
+/// The series of the container and of its pod, which has the same values.
 fn page(pid: u32) -> String {
     let cpu_s = cpu_ns(pid) as f64 / 1e9;
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
@@ -255,7 +255,7 @@ fn page(pid: u32) -> String {
     text
 }
 
-/// CPU time of all threads of a process that live, and of no other.
+/// CPU time of the live threads of a process. Threads that have ended are not included.
 pub fn cpu_ns(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let account = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("schedstat")).ok();

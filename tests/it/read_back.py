@@ -1,4 +1,4 @@
-"""Reads the exports of a run as their users do, and prints what they hold as one JSON document.
+"""Reads the exports of a run with the readers that users use, and prints their content as one JSON document.
 
 Arguments: the CSV, the Parquet file, the HdrHistogram log, Locust's table.
 """
@@ -13,7 +13,7 @@ from hdrh.log import HistogramLogReader
 
 
 def rows(frame):
-    """The rows of a frame by column, without what is missing."""
+    """The rows of a frame by column, without missing values."""
     return [
         {name: value for name, value in row.items() if not pandas.isna(value)}
         for row in frame.astype(object).to_dict("records")
@@ -21,24 +21,24 @@ def rows(frame):
 
 
 def intervals(path):
-    """What HdrHistogram's own reader of logs gives."""
+    """The intervals of a log, read by HdrHistogram's own reader."""
     reader = HistogramLogReader(path, HdrHistogram(1, 3_600_000_000_000, 3))
-    told = []
+    found = []
     while (histogram := reader.get_next_interval_histogram()) is not None:
-        told.append({
+        found.append({
             "tag": histogram.get_tag(),
             "start_unix_ms": histogram.get_start_time_stamp(),
             "end_unix_ms": histogram.get_end_time_stamp(),
             "count": histogram.get_total_count(),
             "max_ns": histogram.get_max_value(),
         })
-    return told
+    return found
 
 
 def main():
     csv_path, parquet_path, log_path, locust_path = sys.argv[1:]
     parquet = pyarrow.parquet.read_table(parquet_path)
-    # By default pandas reads numbers faster than exactly.
+    # The default float parser of pandas rounds.
     document = {
         "csv": rows(pandas.read_csv(csv_path, float_precision="round_trip")),
         "parquet": [{name: value for name, value in row.items() if value is not None} for row in parquet.to_pylist()],
@@ -47,7 +47,7 @@ def main():
         "locust": rows(pandas.read_csv(locust_path, float_precision="round_trip")),
         "hdr": intervals(log_path),
     }
-    # Numbers of numpy become those of Python; what is not finite has no place here.
+    # Converts numbers of numpy to Python. JSON has no infinite numbers and no NaN.
     json.dump(document, sys.stdout, allow_nan=False, default=lambda value: value.item())
 
 

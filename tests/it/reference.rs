@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::program::{finish, text, weir};
 
-/// Names of pages, and their files.
+/// (Name of a page, file name).
 const PAGES: [(&str, &str); 7] = [
     ("scenario", "scenario.md"),
     ("driver", "driver.md"),
@@ -29,7 +29,7 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn the_pages_are_what_is_printed() {
+fn the_pages_match_the_printed_reference() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     for (name, file) in PAGES {
         let page = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
@@ -43,7 +43,7 @@ fn the_pages_are_what_is_printed() {
 fn every_field_has_a_type_a_default_and_a_meaning() {
     for (name, fields_min) in [("scenario", 150), ("driver", 60), ("service", 15), ("results", 200)] {
         let page = printed(&["reference", name]);
-        // Two cells are a form and its meaning; a fifth one is an example, which can be empty.
+        // A row with two cells is a form and its meaning. A fifth cell is an example, which may be empty.
         let fields: Vec<Vec<&str>> = rows(&page).into_iter().filter(|row| row.len() > 3).collect();
         assert!(fields.len() > fields_min, "{name}: {}", fields.len());
         for row in fields {
@@ -56,7 +56,7 @@ fn every_field_has_a_type_a_default_and_a_meaning() {
 fn every_form_argument_column_and_metric_has_a_meaning() {
     for (name, _) in PAGES {
         let page = printed(&["reference", name]);
-        // The last of four and more cells can be an example.
+        // In rows with at least four cells, the last cell may be an example.
         let rows = rows(&page).into_iter().filter(|row| row.len() < 4 || name == "run-metrics");
         for row in rows {
             let is_meant = row.last().is_some_and(|cell| !cell.trim().is_empty());
@@ -66,12 +66,12 @@ fn every_form_argument_column_and_metric_has_a_meaning() {
 }
 
 #[test]
-fn no_meaning_is_about_the_program_s_own_types() {
+fn no_meaning_mentions_rust_types() {
     for (name, _) in PAGES {
         for row in rows(&printed(&["reference", name])) {
             let words = row.join(" ");
             let is_foreign = ["`None`", "`Some`", "::"].iter().any(|word| words.contains(word));
-            // A link of rustdoc has no target.
+            // Links of rustdoc have no target on the page.
             let has_unlinked = words.split("`]").skip(1).any(|rest| !rest.starts_with('('));
             assert!(!is_foreign && !has_unlinked, "{name}: {row:?}");
         }

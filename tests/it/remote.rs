@@ -1,4 +1,4 @@
-//! Gateways that run elsewhere: a real Caddy that weir did not start, and a real Prometheus that scrapes it.
+//! Remote gateways: a real Caddy that weir does not start, and a real Prometheus that scrapes it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::program::{Origin, finish, free_port, json, text, the_host, the_host_a
 use crate::prometheus::{Exporter, caddy, cpu_ns, prometheus, weir_gateway};
 use crate::run::measurements;
 
-/// A scenario of gateways that run elsewhere; phases hold some ten scrapes.
+/// A scenario of remote gateways. A phase covers about ten scrapes.
 fn scenario(folder: &Path, gateways: &str) -> String {
     let text = format!(
         "name: elsewhere\nquestion: What does it cost there?\ngateways: [{gateways}]\n\
@@ -33,7 +33,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// The requests that a gateway's cells sent.
+/// Number of requests in a gateway's cells.
 fn sent(result: &Value, gateway: &str) -> u64 {
     let counters = measurements(result, gateway).into_iter().map(|measurement| &measurement["counters"]);
     counters.map(|counters| counters["generator_sent"].as_u64().unwrap()).sum()
@@ -41,7 +41,7 @@ fn sent(result: &Value, gateway: &str) -> u64 {
 
 #[test]
 fn an_agent_beside_a_gateway_samples_its_processes() {
-    // Another test may have a Caddy.
+    // Another test may run a Caddy.
     let _host = the_host_alone();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -75,12 +75,13 @@ fn an_agent_beside_a_gateway_samples_its_processes() {
             assert!((share * 4.0 - number(&usage["cpu_cores"])).abs() < 1e-9, "{usage}");
             assert!(number(&measurement["cpu_us_per_request"]) > 0.0, "{measurement}");
             let evidence = measurement["judgement"]["evidence"].to_string();
-            assert!(evidence.contains(words) && evidence.contains("beside it"), "{evidence}");
+            assert!(evidence.contains(words) && evidence.contains("sampled by the agent"), "{evidence}");
             let seconds = measurement["series"].as_array().unwrap();
             assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
         }
     }
-    // Both are one Caddy, whose phases do not overlap. Its own account is in hundredths of a second.
+    // Both gateways are the same Caddy, and phases do not overlap. The kernel's accounts may differ by a few ticks of
+    // 10 ms.
     assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
     for measurement in measurements(&result, "missing") {
         assert!(measurement["usage"]["missing"].is_null(), "{measurement}");
@@ -90,7 +91,7 @@ fn an_agent_beside_a_gateway_samples_its_processes() {
 }
 
 #[test]
-fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
+fn the_cost_of_a_remote_gateway_comes_from_its_scrapes() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -105,7 +106,7 @@ fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
             caddy.address, origin.address, prometheus.address
         )
     };
-    // One Caddy by two accounts: its own of its process, and a kubelet's of its container.
+    // One Caddy in two accounts: metrics of its process and a kubelet's metrics of its container.
     let process = entry("process", "metrics: process, selector: 'job=\"caddy\"'");
     let container = entry("container", "selector: 'namespace=\"shop\",pod=~\"gw-.*\"'");
     let asked_before = origin.stats()["requests"].as_u64().unwrap();
@@ -140,7 +141,7 @@ fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
             );
             let evidence = measurement["judgement"]["evidence"].to_string();
             for words in
-                ["the gateway's CPU is 1 series of http://127.0.0.1:", "scrapes in the phase", "certainly"]
+                ["the gateway's CPU is 1 series of http://127.0.0.1:", "scrapes in the phase", "bounds"]
             {
                 assert!(evidence.contains(words), "{words}: {evidence}");
             }
@@ -148,21 +149,21 @@ fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
             assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
         }
     }
-    // Process and container are one Caddy, whose phases do not overlap: together they used no more than it did. Its
-    // own account is in hundredths of a second.
+    // Process and container are the same Caddy, and phases do not overlap: their sum is at most its CPU time. Caddy
+    // reports hundredths of a second.
     assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
     let share = |gateway: &str| &measurements(&result, gateway)[0]["usage"][gateway]["cpu_share_of_limit"];
     assert!(share("process").is_null() && number(share("container")) > 0.0, "a quota of four cores");
 
-    // Every request is that of a load, or the one that asks whether somebody is there: of each gateway and of the
-    // upstream before the first cell, and in each of the three cells.
+    // Besides load, weir sends readiness checks: one to each gateway and to the upstream before the first cell, and one
+    // in each of the three cells.
     let loads: u64 = ["process", "container", "direct"].iter().map(|gateway| sent(&result, gateway)).sum();
     let asked = origin.stats()["requests"].as_u64().unwrap() - asked_before;
     assert_eq!(asked, loads + 3 + 3, "{said}");
 
     let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
     for words in [
-        "it runs elsewhere, at http://127.0.0.1:",
+        "it is remote, at http://127.0.0.1:",
         "| process | data plane | gateway under test, driver remote, at http://127.0.0.1:",
         "| n/a | n/a | n/a | elsewhere |",
         "| n/a | 4.00 cores | n/a | elsewhere |",
@@ -172,7 +173,7 @@ fn what_a_gateway_costs_elsewhere_comes_from_its_scrapes() {
     }
 }
 
-/// Before the first cell, each of `names` has a line that says where its load goes, and how much.
+/// Checks that a line before the first cell states target and size of the load for each of `names`.
 fn check_destinations(said: &str, names: &[&str], address: SocketAddr) {
     let before = said.split("[1/").next().unwrap();
     for name in names {
@@ -185,11 +186,11 @@ fn check_destinations(said: &str, names: &[&str], address: SocketAddr) {
 }
 
 #[test]
-fn a_plan_prints_where_load_goes_and_sends_none() {
+fn a_plan_prints_the_target_of_the_load_and_sends_none() {
     let folder = tempfile::tempdir().unwrap();
     let gateways = "{ name: prod, driver: remote, url: 'https://gw.invalid', direct: 'http://127.0.0.1:9' }";
     let output = run(folder.path(), gateways, &["--plan", "--set", "loads.full.connections=1"]);
-    // With --json the lines are the plan's notes.
+    // With --json the lines are notes of the plan.
     let notes = json(&output)["notes"].to_string();
     let loads = "full (closed, at most 1 connection), tail (open, 300/s, at most 32 connections)";
     for line in [
@@ -203,7 +204,7 @@ fn a_plan_prints_where_load_goes_and_sends_none() {
 }
 
 #[test]
-fn weir_gateways_own_metrics_say_what_it_costs() {
+fn metrics_of_weir_gateway_give_its_cost() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -230,7 +231,7 @@ fn weir_gateways_own_metrics_say_what_it_costs() {
         let evidence = measurement["judgement"]["evidence"].to_string();
         assert!(evidence.contains("the gateway's CPU is 1 series of"), "{evidence}");
     }
-    // Both accounts are the kernel's, to the nanosecond and to the microsecond.
+    // The kernel keeps both accounts, in nanoseconds and in microseconds.
     assert!(
         phases_cpu_s > 0.0 && phases_cpu_s <= cpu_s + 0.01,
         "{phases_cpu_s} s in the phases, {cpu_s} s in all"
@@ -238,7 +239,7 @@ fn weir_gateways_own_metrics_say_what_it_costs() {
 }
 
 #[test]
-fn without_direct_and_prometheus_there_is_load_and_no_more_is_claimed() {
+fn without_direct_and_prometheus_only_load_is_measured() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -267,19 +268,19 @@ fn without_direct_and_prometheus_there_is_load_and_no_more_is_claimed() {
 }
 
 #[test]
-fn series_are_summed_and_a_phase_without_enough_scrapes_is_not_guessed() {
+fn series_are_summed_and_a_phase_with_too_few_scrapes_has_no_value() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let origin = Origin::start(folder, free_port(), &[]);
-    // One Prometheus by two names is two series.
+    // One Prometheus that is scraped as two jobs has two series.
     let prometheus = prometheus(folder, &[]);
     let twice = again(folder, prometheus.address);
     let gateway = format!("{{ name: prod, driver: remote, url: 'http://{}' }}", origin.address);
     let url = format!("http://{}", twice.address);
     let metrics = ["--set", "gateways.prod.prometheus.metrics=process"];
     let asked = ["--prometheus", &url, "--selector", "job=~\"one|two\""];
-    // The flags come first: without a URL there is no Prometheus whose metrics could be set.
+    // The flags apply before --set: they define the Prometheus whose metrics --set changes.
     let set =
         format!("gateways.prod.prometheus={{ url: '{url}', metrics: process, selector: 'job=\"one\"' }}");
     let result = json(&run(folder, &gateway, &[&["--set", &set][..], &asked[..]].concat()));
@@ -293,7 +294,7 @@ fn series_are_summed_and_a_phase_without_enough_scrapes_is_not_guessed() {
     for measurement in measurements(&json(&output), "prod") {
         let evidence = measurement["judgement"]["evidence"].to_string();
         let is_known = measurement["usage"]["prod"].is_object();
-        assert_eq!(is_known, evidence.contains("scrapes in the phase, one each"), "{evidence}");
+        assert_eq!(is_known, evidence.contains("scrapes in the phase, one every"), "{evidence}");
         assert!(is_known || evidence.contains("but weir needs 3"), "{evidence}");
     }
 }
@@ -306,7 +307,7 @@ fn again(folder: &Path, first: SocketAddr) -> crate::prometheus::Started {
 }
 
 #[test]
-fn what_cannot_work_is_told_once_and_leaves_no_run() {
+fn invalid_targets_are_reported_once_and_leave_no_run() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -321,7 +322,7 @@ fn what_cannot_work_is_told_once_and_leaves_no_run() {
         assert_eq!(error.lines().filter(|line| line.starts_with("error")).count(), 1, "{error}");
         assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
         let runs = finish(weir(folder, &["runs", "--db", "weir.db", "--json"]));
-        assert!(!text(&runs.stdout).contains("elsewhere"), "nothing was begun: {}", text(&runs.stdout));
+        assert!(!text(&runs.stdout).contains("elsewhere"), "the run has started: {}", text(&runs.stdout));
     };
     let nowhere = SocketAddr::from(([127, 0, 0, 1], free_port()));
     check(&gateway(nowhere, ""), 3, &["no response: ", "refused", "correct its URL"]);
@@ -350,11 +351,11 @@ fn what_cannot_work_is_told_once_and_leaves_no_run() {
         &["no series of container_cpu", "`metrics: process`"],
     );
     check(&with(prometheus, "selector: 'pod='"), 2, &["parse error", "namespace=\"shop\""]);
-    check(&with(prometheus, "queries: { cpu: 'sum(up)' }"), 2, &["sum(up)", "calls no function"]);
+    check(&with(prometheus, "queries: { cpu: 'sum(up)' }"), 2, &["sum(up)", "without functions"]);
 }
 
 #[test]
-fn the_documented_scenario_is_one() {
+fn the_documented_scenario_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let guide = crate::pages::blocks("remote.md");
@@ -363,7 +364,7 @@ fn the_documented_scenario_is_one() {
     for file in ["ca.pem", "token"] {
         std::fs::write(folder.join(file), "x\n").unwrap();
     }
-    // A plan asks nobody.
+    // A plan sends no request.
     let read = ["run", "prod.yaml", "--plan", "--json"];
     let plan = json(&finish(weir(folder, &read)));
     assert_eq!(plan["cells"].as_array().unwrap().len(), 6, "through and direct in three repeats: {plan}");

@@ -1,4 +1,4 @@
-//! A run by a user who is not root: what cannot be limited is measured all the same, and says so.
+//! A run by a user without root rights: parts that weir cannot limit are measured and marked.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,11 +11,11 @@ use serde_json::Value;
 use crate::program::{finish, json, scenario, text, the_host, weir};
 use crate::run::measurements;
 
-/// The user and group that owns nothing.
+/// The user and group ID of `nobody`.
 const NOBODY: u32 = 65534;
 
-/// `weir` as a user who is not root. Root becomes nobody, to whom no control group belongs, with programs and folders
-/// that nobody may use.
+/// `weir` as a user without root rights. Root becomes `nobody`, which owns no control group, and gets programs and
+/// folders that `nobody` may use.
 fn weir_as_a_user(folder: &Path, arguments: &[&str]) -> Command {
     if !rustix::process::geteuid().is_root() {
         return weir(folder, arguments);
@@ -38,8 +38,8 @@ fn weir_as_a_user(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the scenario with the data plane limited to `limits`; the gateway's limit as (how, applied), and its loads'
-/// reasons against their throughput.
+/// Runs the scenario with the data plane limited to `limits`. Returns how the gateway is limited, whether the limit is
+/// applied, the reasons against the throughput of each load, and standard error.
 fn limited_to(limits: &str) -> (String, bool, Vec<String>, String) {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn limited_to(limits: &str) -> (String, bool, Vec<String>, String) {
 }
 
 #[test]
-fn a_share_of_a_cpu_that_could_not_be_limited_voids_the_cell() {
+fn a_fractional_cpu_limit_that_is_not_applied_makes_the_cell_invalid() {
     let (by, applied, reasons, said) = limited_to("cpus: 0.5, memory: 256MiB");
     assert_eq!(reasons.len(), 2);
     assert!(reasons.iter().all(|reasons| reasons.contains("limit-not-applied") != applied), "{reasons:?}");
@@ -94,7 +94,7 @@ fn agents_without_control_groups_are_sampled_with_their_generators() {
 }
 
 #[test]
-fn a_whole_cpu_is_limited_without_control_groups_too() {
+fn a_whole_cpu_is_limited_even_without_control_groups() {
     let (by, applied, reasons, _) = limited_to("cpus: 1");
     assert!(applied, "limited by {by}");
     assert!(reasons.iter().all(|reasons| !reasons.contains("limit-not-applied")), "{reasons:?}");

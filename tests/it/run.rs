@@ -1,4 +1,4 @@
-//! `weir run`: cells, counters, reports; cells that fail while the others go on.
+//! `weir run`: cells, counters and reports. A failed cell does not stop the run.
 
 use std::path::Path;
 use std::process::Output;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::{finish, json, scenario, text, the_host, weir};
 
-/// Runs a scenario for `gateways`, with `more` in it, to its JSON.
+/// Runs a scenario for `gateways` with `more` appended; standard output is JSON.
 pub fn run(folder: &Path, gateways: &str, more: &str, arguments: &[&str]) -> Output {
     let path = scenario(folder, gateways, more);
     let mut all = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
@@ -15,13 +15,13 @@ pub fn run(folder: &Path, gateways: &str, more: &str, arguments: &[&str]) -> Out
     finish(weir(folder, &all))
 }
 
-/// What came of the cells of a gateway.
+/// The outcomes of a gateway's cells.
 pub fn outcomes<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
     let cells = result["cells"].as_array().unwrap();
     cells.iter().filter(|cell| cell["key"]["gateway"] == gateway).map(|cell| &cell["outcome"]).collect()
 }
 
-/// The loads of a gateway's cells, which were all measured.
+/// The measurements of a gateway's cells. Panics if a cell failed.
 pub fn measurements<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
     let mut all = Vec::new();
     for outcome in outcomes(result, gateway) {
@@ -31,7 +31,7 @@ pub fn measurements<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
     all
 }
 
-/// Generator, gateway and origin counted the same, but for what was in flight when its connection broke.
+/// Checks that the counters of generator, gateway and origin agree, except for requests on broken connections.
 pub fn assert_reconciled(measurement: &Value, gateway: &str) {
     let counters = &measurement["counters"];
     let number = |name: &str| counters[name].as_u64().unwrap_or_else(|| panic!("no {name}: {counters}"));
@@ -60,7 +60,7 @@ fn every_gateway_is_measured_and_all_three_counters_agree() {
     ] {
         let cells = result["cells"].as_array().unwrap();
         for cell in cells.iter().filter(|cell| cell["key"]["gateway"] == gateway) {
-            let kept = cell["files"].as_array().unwrap_or_else(|| panic!("nothing is kept of {gateway}"));
+            let kept = cell["files"].as_array().unwrap_or_else(|| panic!("no files stored for {gateway}"));
             let says = |file: &Value| file["text"].as_str().unwrap().contains(of_it);
             let is_kept = kept.iter().any(|file| file["kind"] == "configuration" && says(file));
             assert!(is_kept, "{gateway}: {kept:?}");
@@ -73,12 +73,12 @@ fn every_gateway_is_measured_and_all_three_counters_agree() {
     }
     let html = std::fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     for loads in ["<script src", "<link", "<img src=\"http", "@import"] {
-        assert!(!html.contains(loads), "the report loads nothing from outside: {loads}");
+        assert!(!html.contains(loads), "the report loads an external resource: {loads}");
     }
 }
 
 #[test]
-fn a_gateway_that_cannot_be_measured_costs_only_its_own_cells() {
+fn a_gateway_that_cannot_be_measured_loses_only_its_own_cells() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let version = "[ \"$1\" = --version ] && echo weir-gateway 0.0.0 && exit 0\n";
@@ -139,7 +139,7 @@ fn a_plan_runs_nothing() {
 }
 
 #[test]
-fn a_plan_refuses_what_the_run_would_refuse() {
+fn a_plan_rejects_the_same_arguments_as_a_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
     for (more, words) in [
@@ -166,7 +166,7 @@ fn a_quick_doctor_needs_no_database() {
 }
 
 #[test]
-fn a_plan_says_what_cannot_be_had_and_refuses_settings_that_are_none() {
+fn a_plan_reports_missing_programs_and_rejects_unknown_settings() {
     let folder = tempfile::tempdir().unwrap();
     let plan =
         |gateways: &str, more: &[&str]| run(folder.path(), gateways, "", &[&["--plan"], more].concat());

@@ -1,5 +1,5 @@
-//! Services that gateways need and that fail, for real: stopped by a planned fault, missing, never ready, killed, without
-//! disk space, and left behind by a killed lab.
+//! Real failures of services that gateways need: planned faults, never ready, killed, without disk space, rejecting
+//! messages, and left running by a killed lab.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ fn words(arguments: &[String]) -> Vec<&str> {
     arguments.iter().map(String::as_str).collect()
 }
 
-/// The drivers of the tests beside the service NATS with another text in its file.
+/// Copies the test drivers and the service NATS into a folder, with `from` replaced by `to` in service.yaml.
 fn with_service(yard: &Yard, from: &str, to: &str) -> PathBuf {
     let own = yard.path().join("drivers");
     for folder in ["over-nats", "nats"] {
@@ -59,8 +59,8 @@ fn with_service(yard: &Yard, from: &str, to: &str) -> PathBuf {
     own
 }
 
-/// The cell of `bus` failed by `cause`, with `said` in what it says of it; those of weir and the direct baseline are
-/// measured, and nothing is left.
+/// Checks that the cell of `bus` failed with `cause`, that its outcome contains `said`, that the cells of weir and the
+/// direct baseline are measured, and that nothing is left over.
 fn assert_failed(yard: &Yard, output: &Output, cause: &str, said: &[&str]) -> Value {
     assert_eq!(yard.left_over(), Vec::<String>::new());
     let result = json(output);
@@ -82,20 +82,20 @@ fn assert_failed(yard: &Yard, output: &Output, cause: &str, said: &[&str]) -> Va
     outcome
 }
 
-/// Requests of a load that went wrong.
+/// Failed, timed-out, dropped and unexpected requests of a load.
 fn wrong(measurement: &Value) -> u64 {
     let whole = &measurement["record"]["whole"];
     ["failed", "timed_out", "dropped", "unexpected"].map(|name| whole[name].as_u64().unwrap()).iter().sum()
 }
 
-/// The times of the events of a kind, seconds.
+/// Times of the events of a kind, in seconds.
 fn times(measurement: &Value, kind: &str) -> Vec<f64> {
     let events = measurement["events"].as_array().unwrap().iter();
     events.filter(|event| event["kind"] == kind).map(|event| event["t_s"].as_f64().unwrap()).collect()
 }
 
 #[test]
-fn a_service_is_killed_stalled_and_returns_and_the_report_says_who_noticed() {
+fn the_report_shows_which_gateways_notice_a_killed_or_stalled_service() {
     let _host = the_host();
     let yard = Yard::new();
     let gateways = format!("{}, {}, weir", bus("keeps", ""), bus("forgets", ", forgets: true"));
@@ -109,7 +109,7 @@ fn a_service_is_killed_stalled_and_returns_and_the_report_says_who_noticed() {
     let error = text(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{error}");
     assert!(
-        error.contains("gateways without faults of the service `nats`, which they do not need: weir"),
+        error.contains("no faults of the service `nats` for gateways that do not need it: weir"),
         "{error}"
     );
     assert_eq!(yard.left_over(), Vec::<String>::new());
@@ -123,9 +123,9 @@ fn a_service_is_killed_stalled_and_returns_and_the_report_says_who_noticed() {
             done.iter().all(|fault| fault["service"] == "nats" && fault["replica"].is_null()),
             "{done:?}"
         );
-        // While NATS is away, no route can be registered; afterwards they are again, to the end.
+        // While NATS is killed, registrations fail. After it returns, they succeed until the end.
         let failed = times(measurement, "registration-failed");
-        // Until it is dead it takes messages.
+        // NATS still accepts messages until the kill completes.
         let killed = done[0]["t_s"].as_f64().unwrap() + done[0]["took_ns"].as_f64().unwrap() / 1e9;
         let returned = done[1]["t_s"].as_f64().unwrap();
         assert!(failed.iter().any(|t_s| (killed..returned).contains(t_s)), "{failed:?}");
@@ -147,10 +147,10 @@ fn a_service_is_killed_stalled_and_returns_and_the_report_says_who_noticed() {
     }
     let failover = finding(&result, "failover");
     for said in [
-        "keeps kept serving while nats was gone: 0 failed requests of",
+        "keeps kept serving while nats was down: 0 failed requests of",
         "keeps kept serving while nats was stalled: 0 failed requests of",
-        "requests failed while nats was gone, 0 of",
-        "Gateways that do not need nats, and had no fault of it: weir.",
+        "requests failed while nats was down, 0 of",
+        "Not affected, because they do not use nats: weir.",
     ] {
         assert!(failover.contains(said), "{said:?} is missing in {failover}");
     }
@@ -164,7 +164,7 @@ fn a_service_is_killed_stalled_and_returns_and_the_report_says_who_noticed() {
         "{recovery}"
     );
     let report = std::fs::read_to_string(yard.path().join("out/report.md")).unwrap();
-    assert!(report.contains("keeps kept serving while nats was gone"), "{report}");
+    assert!(report.contains("keeps kept serving while nats was down"), "{report}");
     let export = text(&yard.run(&["export", "last", "--db", "weir.db", "--findings"]).stdout);
     let is_row = |row: &str| row.starts_with("failover,keeps,steady,") && row.contains("nats killed");
     assert!(export.lines().any(is_row), "{export}");
@@ -178,20 +178,24 @@ fn finding(result: &Value, key: &str) -> String {
 }
 
 #[test]
-fn a_service_that_is_never_ready_fails_its_cells_only() {
+fn a_service_that_is_never_ready_fails_only_its_cells() {
     let _host = the_host();
     let yard = Yard::new();
     let ready = "path: /healthz, status: 200 } }";
     let drivers = with_service(&yard, ready, "path: /nowhere, status: 200 } }\n    ready_timeout: 1s");
     let path = scenario(&yard, &format!("{}, weir", bus("bus", "")), "");
     let output = yard.run(&words(&arguments(&path, drivers.to_str().unwrap())));
-    let said =
-        ["was not ready after", "/nowhere answered 404, not 200", "Server is ready", "`ready_timeout`"];
+    let said = [
+        "was not ready after",
+        "/nowhere returned status 404, not 200",
+        "Server is ready",
+        "`ready_timeout`",
+    ];
     assert_failed(&yard, &output, "never-ready", &said);
 }
 
 #[test]
-fn a_service_without_disk_space_fails_its_cells_only() {
+fn a_service_without_disk_space_fails_only_its_cells() {
     let _host = the_host();
     let yard = Yard::new();
     let disk = Disk::mount(&yard, "256k");
@@ -206,10 +210,10 @@ fn a_service_without_disk_space_fails_its_cells_only() {
 }
 
 #[test]
-fn a_service_that_refuses_messages_fails_its_cells_only() {
+fn a_service_that_rejects_messages_fails_only_its_cells() {
     let _host = the_host();
     let yard = Yard::new();
-    // The gateway has the only connection.
+    // The gateway uses the only allowed connection.
     let file = yard.path().join("nats.conf");
     std::fs::write(&file, "max_connections: 1\n").unwrap();
     let port = "- --http_port\n";
@@ -220,13 +224,13 @@ fn a_service_that_refuses_messages_fails_its_cells_only() {
     assert_failed(&yard, &output, "service", &said);
 }
 
-/// The ID of the NATS server that runs in a yard.
+/// The process ID of the NATS server of a yard.
 fn nats(yard: &Yard) -> Option<Pid> {
     let is_nats = |(_, command): &(i32, String)| command.contains("nats-server --addr");
     yard.processes().into_iter().find(is_nats).and_then(|(pid, _)| Pid::from_raw(pid))
 }
 
-/// Whether the load generator of a cell with NATS runs.
+/// Whether load generator, publisher and NATS of a cell run.
 fn is_loaded(yard: &Yard) -> bool {
     let processes = yard.processes();
     let runs = |words: &str| processes.iter().any(|(_, command)| command.contains(words));
@@ -234,7 +238,7 @@ fn is_loaded(yard: &Yard) -> bool {
 }
 
 #[test]
-fn a_service_that_is_killed_without_a_planned_fault_fails_its_cell_only() {
+fn a_service_that_crashes_fails_only_its_cell() {
     let _host = the_host();
     let yard = Yard::new();
     let path = scenario(&yard, &format!("{}, weir", bus("bus", "")), "");
@@ -246,7 +250,7 @@ fn a_service_that_is_killed_without_a_planned_fault_fails_its_cell_only() {
     assert_failed(&yard, &output, "died", &said);
 }
 
-/// Kills the lab as soon as `has_come`; nothing of it may be left.
+/// Kills the lab when `has_come` holds, and checks that nothing is left over.
 fn leaves_nothing_of_a_service(more: &str, has_come: impl Fn(&Yard) -> bool) {
     let yard = Yard::new();
     let before = interfaces();
@@ -262,7 +266,7 @@ fn leaves_nothing_of_a_service(more: &str, has_come: impl Fn(&Yard) -> bool) {
 }
 
 #[test]
-fn a_killed_lab_leaves_nothing_of_a_service_that_is_stalled_or_in_a_network_of_its_own() {
+fn a_killed_lab_leaves_no_stalled_service_and_no_service_network() {
     let _host = the_host_alone();
     let is_stopped = |yard: &Yard| {
         let stat = nats(yard).map(|pid| format!("/proc/{}/stat", pid.as_raw_nonzero()));
@@ -271,7 +275,7 @@ fn a_killed_lab_leaves_nothing_of_a_service_that_is_stalled_or_in_a_network_of_i
     };
     leaves_nothing_of_a_service("faults: [{ at: 0ms, service: nats, do: stall }]\n", is_stopped);
     if geteuid().is_root() {
-        // Those of generator, gateway, upstream and service.
+        // Networks of generator, gateway, upstream and service.
         leaves_nothing_of_a_service("network: namespaces\n", |yard| networks_of(yard).len() >= 4);
     }
 }

@@ -1,4 +1,4 @@
-//! Gateways that need a service: a real NATS server that a gateway learns its routes from.
+//! Gateways that need a service: a real NATS server, from which a gateway receives its routes.
 
 use std::process::Command;
 
@@ -28,14 +28,14 @@ fn run(folder: &std::path::Path, scenario: &str, drivers: &str) -> std::process:
     finish(weir(folder, &[&["run", "bus.yaml"], &options[..]].concat()))
 }
 
-/// The part of that name of a cell.
+/// The part with this name of a cell.
 pub fn part<'a>(cell: &'a Value, name: &str) -> &'a Value {
     let parts = cell["parts"].as_array().unwrap();
     parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no part {name}: {parts:?}"))
 }
 
 #[test]
-fn a_gateway_learns_its_routes_over_nats_and_hears_of_them_again() {
+fn a_gateway_receives_its_routes_over_nats_in_every_round() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let result = json(&run(folder.path(), &scenario("400ms", ""), DRIVERS));
@@ -44,8 +44,8 @@ fn a_gateway_learns_its_routes_over_nats_and_hears_of_them_again() {
     assert_reconciled(steady, "bus");
     let whole = &steady["record"]["whole"];
     let wrong = ["failed", "timed_out", "dropped", "unexpected"].map(|name| whole[name].as_u64().unwrap());
-    assert_eq!(wrong, [0; 4], "every route is known before the load begins: {whole}");
-    // Three hosts with two paths at two servers, again and again.
+    assert_eq!(wrong, [0; 4], "a route was missing when the load started: {whole}");
+    // Each round has 12 messages: three hosts, two paths, two servers.
     let events = steady["events"].as_array().unwrap();
     assert!(events.len() >= 3, "{events:?}");
     for event in events {
@@ -72,13 +72,13 @@ fn a_gateway_learns_its_routes_over_nats_and_hears_of_them_again() {
 }
 
 #[test]
-fn routes_are_registered_again_between_loads_that_are_shorter_than_the_interval() {
+fn routes_are_registered_again_between_loads_shorter_than_the_interval() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let loads: Vec<String> = (1..=4)
         .map(|number| format!("short-{number}: {{ model: open, rate: 60/s, connections: 4, duration: 1s }}"))
         .collect();
-    // All four take longer than the gateway remembers a route.
+    // The four short loads together last longer than the gateway keeps a route.
     let scenario = scenario("2s", "")
         .replace("steady: { model: open, rate: 60/s, connections: 4 }", &loads.join(", "))
         .replace("every: \"2s\"", "every: \"2s\", forgets_after: \"4\"")
@@ -91,7 +91,7 @@ fn routes_are_registered_again_between_loads_that_are_shorter_than_the_interval(
     assert_eq!(all.len(), 5);
     for measurement in &all {
         let whole = &measurement["record"]["whole"];
-        assert_eq!(whole["unexpected"], 0, "{}: every route is known: {whole}", measurement["load"]);
+        assert_eq!(whole["unexpected"], 0, "{}: a route is missing: {whole}", measurement["load"]);
         let has_registrations = measurement["load"] == "long";
         assert_eq!(measurement["events"].is_array(), has_registrations, "{measurement}");
         assert_eq!(measurement["usage"]["registrations"].is_object(), has_registrations, "{measurement}");
@@ -99,11 +99,11 @@ fn routes_are_registered_again_between_loads_that_are_shorter_than_the_interval(
 }
 
 #[test]
-fn headroom_registered_says_what_routes_and_their_registration_cost() {
+fn headroom_registered_reports_the_cost_of_routes_and_registrations() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // A folder of that name takes the place of the built-in driver.
+    // A driver folder with this name replaces the built-in driver.
     let gorouter = folder.join("drivers/gorouter");
     std::fs::create_dir_all(&gorouter).unwrap();
     for file in std::fs::read_dir(DRIVERS).unwrap().map(|entry| entry.unwrap()) {
@@ -118,7 +118,7 @@ fn headroom_registered_says_what_routes_and_their_registration_cost() {
         "loads.curve.duration=200ms",
         "loads.ramp.duration=60ms",
         "loads.ramp.connections=[1, 2, 4]",
-        // A search takes ten trials at least.
+        // A search takes at least ten trials.
         "loads.capacity.search=null",
         "loads.capacity.rate=20/s",
         "loads.capacity.duration=200ms",
@@ -166,7 +166,7 @@ fn headroom_registered_says_what_routes_and_their_registration_cost() {
 }
 
 #[test]
-fn the_guide_adds_a_gateway_and_its_service_from_nothing() {
+fn the_guide_adds_a_gateway_and_its_service() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -202,13 +202,13 @@ fn the_guide_adds_a_gateway_and_its_service_from_nothing() {
 }
 
 #[test]
-fn the_tutorial_on_gorouter_has_commands_that_can_be_planned() {
+fn the_commands_of_the_gorouter_tutorial_can_be_planned() {
     let folder = tempfile::tempdir().unwrap();
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/size-gorouter.md"));
     let page = page.unwrap();
     let commands = page.lines().filter_map(|line| line.strip_prefix("weir run "));
     let commands = commands.map(|line| line.split(" #").next().unwrap().trim().to_owned());
-    // Rows of the table of what can be added.
+    // Rows of the table of optional flags.
     let cells = page.lines().filter_map(|line| line.strip_suffix(" |")?.rsplit("| `").next());
     let added = cells.filter(|cell| cell.starts_with("--")).map(|cell| cell.trim_end_matches('`'));
     let added = added.map(|options| format!("headroom-registered --gateway gorouter {options}"));
@@ -236,7 +236,7 @@ fn changes_reach_a_gateway_over_nats() {
     let endpoints = changes.iter().filter(|change| change["what"] == "endpoints").count();
     assert!(endpoints >= 2 && changes.len() >= endpoints + 2, "{changes:?}");
     let added: i64 = changes.iter().map(|change| change["routes_added"].as_i64().unwrap()).sum();
-    assert!(added == 0 || added == 3, "what is added is removed again: {changes:?}");
+    assert!(added == 0 || added == 3, "added routes are not removed: {changes:?}");
     let findings = result["summary"]["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["key"] == "changes"), "{findings:?}");
 
@@ -252,7 +252,7 @@ fn changes_of_both() -> &'static str {
 }
 
 #[test]
-fn a_service_without_its_program_fails_its_gateway_by_name() {
+fn a_missing_service_program_fails_its_gateway_and_is_named() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -273,7 +273,7 @@ fn a_service_without_its_program_fails_its_gateway_by_name() {
     let cells = result["cells"].as_array().unwrap();
     let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "bus").unwrap();
     assert_eq!(cell["outcome"]["cause"], "binary-missing", "{cell}");
-    assert_eq!(measurements(&result, "direct").len(), 1, "the other cells go on");
+    assert_eq!(measurements(&result, "direct").len(), 1, "other cells are not measured");
     let error = text(&output.stderr);
     assert!(error.contains("bus cannot be measured: nats: program `no-such-server` not found"), "{error}");
     assert!(error.contains("make peers"), "{error}");
@@ -284,7 +284,7 @@ fn a_service_without_its_program_fails_its_gateway_by_name() {
 }
 
 #[test]
-fn drivers_with_unknown_services_are_refused() {
+fn drivers_with_unknown_services_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let driver = std::fs::read_to_string(format!("{DRIVERS}/driver.yaml")).unwrap();
     let refused = |driver: &str, said: &str| {

@@ -1,4 +1,4 @@
-//! Recorded sessions (HAR) through `weir load`: what a server gets to read, in which order.
+//! Recorded sessions (HAR) through `weir load`: the requests that a server receives, and their order.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::program::{Origin, finish, free_port, json as result_of, text, weir};
 
-/// A server that answers and hands over what it reads, with the number of the connection; it ends with the test.
+/// A server that responds to each request and sends (number of the connection, request) to the channel. Its threads end
+/// with the test process.
 fn recorder() -> (SocketAddr, Receiver<(usize, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -51,7 +52,7 @@ fn record(number: usize, mut stream: TcpStream, requests: &Sender<(usize, String
     }
 }
 
-/// A session at a shop over https, with a script and a picture of other hosts, as a browser with HTTP/2 records it.
+/// A session at a shop over HTTPS, with scripts and an image of other hosts, as a browser with HTTP/2 records it.
 fn session() -> Value {
     let entry = |method: &str, url: &str, mime_type: &str, body: Option<&str>| {
         let mut request = json!({
@@ -86,7 +87,7 @@ fn session() -> Value {
     ] } })
 }
 
-/// What of it is sent to `host`, in its order.
+/// The requests of the session that are sent to `host`, in order.
 fn expected(host: &str) -> Vec<String> {
     let all = format!("host={host} cookie=a=1; b=2 origin=http://{host}");
     vec![
@@ -100,7 +101,7 @@ fn expected(host: &str) -> Vec<String> {
 
 const LEFT_OUT: &str = "left out 3 of 8 entries: other hosts (cdn.example 2, pixel.example 1)";
 
-/// Loads a recorder with the session; gives its address, the summary, and what each connection carried.
+/// Replays the session against a recorder. Returns its address, the summary, and the requests of each connection.
 fn replay(folder: &Path, flags: &[&str]) -> (String, String, BTreeMap<usize, Vec<String>>) {
     std::fs::write(folder.join("s.har"), session().to_string()).unwrap();
     let (address, requests) = recorder();
@@ -115,7 +116,7 @@ fn replay(folder: &Path, flags: &[&str]) -> (String, String, BTreeMap<usize, Vec
 }
 
 #[test]
-fn a_har_recorded_over_https_is_replayed_in_its_order_on_every_connection() {
+fn a_har_recorded_over_https_is_replayed_in_order_on_every_connection() {
     let folder = tempfile::tempdir().unwrap();
     let (host, summary, by_connection) = replay(folder.path(), &["-c", "3", "-n", "40"]);
     assert_eq!(by_connection.len(), 3);
@@ -129,7 +130,7 @@ fn a_har_recorded_over_https_is_replayed_in_its_order_on_every_connection() {
 }
 
 #[test]
-fn the_arrivals_of_an_open_loop_walk_through_a_har_in_its_order() {
+fn an_open_load_replays_a_har_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-c", "1", "-n", "12", "-r", "100/s", "--even"];
     let (host, _, by_connection) = replay(folder.path(), &flags);
@@ -138,7 +139,7 @@ fn the_arrivals_of_an_open_loop_walk_through_a_har_in_its_order() {
 }
 
 #[test]
-fn a_shuffled_har_is_drawn_from_by_the_seed() {
+fn the_seed_decides_the_order_of_a_shuffled_har() {
     let folder = tempfile::tempdir().unwrap();
     let paths = |seed: &str| -> Vec<String> {
         let flags = ["-c", "1", "-n", "60", "--shuffle", "--seed", seed];
@@ -146,7 +147,7 @@ fn a_shuffled_har_is_drawn_from_by_the_seed() {
         let expected = expected(&host);
         let sent: Vec<String> = by_connection.into_values().flatten().collect();
         assert!(sent.len() == 60 && sent.iter().all(|request| expected.contains(request)), "{sent:#?}");
-        assert!(!sent.iter().eq(expected.iter().cycle().take(60)), "it is shuffled");
+        assert!(!sent.iter().eq(expected.iter().cycle().take(60)), "the order is not shuffled");
         sent.iter().map(|request| request.split(" host=").next().unwrap().to_owned()).collect()
     };
     assert_eq!(paths("1"), paths("1"));
@@ -154,7 +155,7 @@ fn a_shuffled_har_is_drawn_from_by_the_seed() {
 }
 
 #[test]
-fn a_har_goes_to_targets_of_https_and_http2_too() {
+fn a_har_is_replayed_over_https_and_http2() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("s.har"), session().to_string()).unwrap();
     for (origin, scheme, flags) in [

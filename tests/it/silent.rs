@@ -1,4 +1,4 @@
-//! A burst of silent connections, measured: it is opened, held and closed, and the load beside it is not affected.
+//! Measures a burst of silent connections: they are opened, held and closed, and the concurrent load is not affected.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn silent_connections_are_opened_held_and_closed() {
     std::fs::write(folder.path().join("silent.yaml"), SCENARIO).unwrap();
     let output =
         finish(weir(folder.path(), &["run", "silent.yaml", "--db", "weir.db", "--out", "out", "--json"]));
-    // A noisy host makes values invalid, which is no failure of the burst.
+    // Host noise may make values invalid. That is no failure of the burst.
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 1 | 4)), "{code:?}");
     let result = json(&output);
@@ -51,7 +51,7 @@ fn silent_connections_are_opened_held_and_closed() {
     }
     let direct = measurements(&result, "direct");
     assert!(direct.iter().all(|measurement: &&Value| measurement["events"].is_null()));
-    // The run is read back from the store as it was measured.
+    // The stored run equals the measured run.
     let report = json(&finish(weir(folder.path(), &["report", "last", "--db", "weir.db", "--json"])));
     let stored = measurements(&report, "weir");
     assert_eq!(stored[1]["events"], measurements(&result, "weir")[1]["events"]);

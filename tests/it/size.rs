@@ -1,5 +1,5 @@
-//! `weir size`: the example of the Gorouter's report from a store that was filled for it and from a real run, every
-//! answer that is none, and wrong use.
+//! `weir size`: the example of the Gorouter's report from a prepared store and from a real run, every kind of refusal,
+//! and invalid arguments.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::program::{finish, json, text, the_host, weir};
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
 
-/// A load point: rate, p99 in milliseconds, share of the CPU limit, what voids its latency.
+/// A load point: (requests per second, p99 in milliseconds, share of the CPU limit, reason against its latency).
 type Rate = (u64, u64, f64, Option<Reason>);
 
-/// Gateways of the run that was filled in, with what each was measured at on a core; on half a core it is half the rate.
+/// Gateways of the prepared run and their load points on one core. Half a core has half the rates.
 const GATEWAYS: [(&str, &[Rate]); 6] = [
     ("weir", &[(1_000, 5, 0.2, None), (2_500, 18, 0.5, None), (5_000, 60, 0.9, None)]),
     ("nginx", &[(2_500, 25, 0.6, None), (5_000, 70, 0.9, None)]),
@@ -38,10 +38,10 @@ const GATEWAYS: [(&str, &[Rate]); 6] = [
     ("sought", &[]),
 ];
 
-/// What was searched for, on a core, at the run's objective.
+/// (Gateway, capacity per second) of the capacity searches on one core, at the run's objective.
 const SOUGHT: [(&str, f64); 1] = [("sought", 3_100.0)];
 
-/// A folder whose `weir.db` holds a run of those gateways, made of a measurement that really was one.
+/// A folder whose `weir.db` has a run of these gateways, derived from a real measurement.
 pub fn filled() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let archive = weir_results::read_archive("fixture", std::fs::File::open(FIXTURE).unwrap()).unwrap();
@@ -85,7 +85,7 @@ fn filled_cell(like: &Cell, gateway: &str, rates: &[Rate], cpus: f64, repeat: u3
     cell
 }
 
-/// The last trial of a search, with what it found.
+/// The last trial of a search, with the search's result.
 fn filled_search(like: &Measurement, capacity_per_s: f64) -> Measurement {
     let found = Found {
         objective: objective(),
@@ -110,7 +110,7 @@ fn objective() -> Objective {
 fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repeat: u32) -> Measurement {
     let (rate_per_s, p99_ms, share, void) = *of;
     let rate_per_s = rate_per_s as f64 * cpus;
-    // Repeats are 3 % apart in time and 0.2 % in rate, so that intervals have a width.
+    // Repeats differ by 3 % in latency and 0.2 % in rate, so that intervals have a width.
     let wobble = f64::from(repeat) - 1.0;
     let mut measurement = like.clone();
     measurement.load = format!("steady-{rate_per_s}");
@@ -142,7 +142,7 @@ fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repe
     let verdicts = &mut measurement.judgement.verdicts;
     *verdicts = Default::default();
     verdicts.latency.extend(void);
-    // Overload leaves throughput as it is; a disturbed host leaves nothing.
+    // Overload invalidates only latency; host noise invalidates all metrics.
     if void == Some(Reason::HostNoise) {
         verdicts.throughput.extend(void);
         verdicts.cpu.extend(void);
@@ -150,12 +150,12 @@ fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repe
     measurement
 }
 
-/// `weir size` of the run there.
+/// Runs `weir size` on the latest run of `folder`.
 pub fn size(folder: &Path, arguments: &[&str]) -> Output {
     finish(weir(folder, &[&["size", "last", "--db", "weir.db"], arguments].concat()))
 }
 
-/// The offer for a gateway on so many cores.
+/// The offer for a gateway with this CPU limit.
 fn offer<'a>(sizing: &'a Value, gateway: &str, cpus: f64) -> &'a Value {
     let offers = sizing["offers"].as_array().unwrap();
     let is_meant = |offer: &&Value| offer["gateway"] == gateway && offer["axes"]["limits.data.cpus"] == cpus;
@@ -170,31 +170,27 @@ fn the_gorouters_example_is_four_instances() {
     let weir = offer(&sizing, "weir", 1.0);
     assert_eq!((&weir["outcome"], &weir["basis"]), (&"sized".into(), &"measured".into()), "{weir}");
     assert_eq!(weir["rate_per_s"]["value"], 2_500.0);
-    // Three repeats of 2,495, 2,500 and 2,505/s: at its low end the interval needs one more.
+    // Three repeats of 2,495, 2,500 and 2,505/s. The lower bound of the interval needs one more instance.
     assert_eq!(weir["instances"], value!({ "value": 4, "low": 4, "high": 5 }));
     assert_eq!(offer(&sizing, "weir", 0.5)["instances"]["value"], 8);
-    // A search that also bounded errors found at least this much.
+    // The search had a stricter objective that also limits errors, so its result is a minimum.
     let sought = offer(&sizing, "sought", 1.0);
     assert_eq!(
         (&sought["basis"], &sought["instances"]["value"]),
         (&"at-least".into(), &4.into()),
         "{sought}"
     );
-    // nginx misses at its least rate on either limit, so that the run has no answer for it.
+    // nginx misses the objective at its lowest rate with both limits, so the command has no result for it.
     assert_eq!(output.status.code(), Some(1));
     for (gateway, why) in [("nginx", "never-met"), ("envoy", "borderline")] {
         let offer = offer(&sizing, gateway, 1.0);
         assert_eq!((&offer["outcome"], &offer["why"]), (&"refused".into(), &why.into()), "{offer}");
         assert!(offer["remedy"].as_str().unwrap().contains("measure"), "{offer}");
     }
-    assert_eq!(offer(&sizing, "haproxy", 1.0)["rate_per_s"]["value"], 1_000.0, "overload misses");
-    assert_eq!(
-        offer(&sizing, "mine", 1.0)["basis"],
-        "at-least",
-        "what does not count stands in nobody's way"
-    );
+    assert_eq!(offer(&sizing, "haproxy", 1.0)["rate_per_s"]["value"], 1_000.0, "overload is no miss");
+    assert_eq!(offer(&sizing, "mine", 1.0)["basis"], "at-least", "invalid load points are not ignored");
 
-    // The same in words; every gateway with an answer is a good result.
+    // As text. The command succeeds if every gateway has a result.
     let output = size(folder.path(), &["--rate", "10000/s", "--objective", "p99<100ms", "--price", "0.17/h"]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
@@ -204,7 +200,7 @@ fn the_gorouters_example_is_four_instances() {
 }
 
 #[test]
-fn what_the_run_asks_is_asked_where_nothing_else_is() {
+fn the_objective_of_the_run_is_the_default() {
     let folder = filled();
     let own = json(&size(folder.path(), &["--rate", "10000/s", "--json"]));
     let given =
@@ -225,13 +221,13 @@ fn a_real_run_is_sized() {
          warmup: 100ms\nduration: 400ms\nrepeats: 3\nobjective: {{ p99: 1h, errors: 100% }}\n{ANYTHING_COUNTS}"
     );
     std::fs::write(folder.path().join("sized.yaml"), scenario).unwrap();
-    // A host that is busy makes a phase of this length implausible now and then, which no threshold allows.
+    // On a busy host such a short phase is sometimes implausible, and no threshold allows that.
     let is_whole = |attempt: u32| {
         let output = finish(weir(folder.path(), &["run", "sized.yaml", "--db", "weir.db", "--out", "out"]));
         println!("attempt {attempt}: {}{}", text(&output.stdout), text(&output.stderr));
         output.status.success()
     };
-    assert!((1..=3).any(is_whole), "the same in three attempts");
+    assert!((1..=3).any(is_whole), "no run without errors in three attempts");
     let output = size(folder.path(), &["--rate", "10000/s", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let sizing = json(&output);
@@ -248,7 +244,7 @@ fn a_real_run_is_sized() {
 }
 
 #[test]
-fn wrong_use_is_told() {
+fn invalid_arguments_are_rejected() {
     let folder = filled();
     let check = |arguments: &[&str], words: &[&str]| {
         let output = finish(weir(folder.path(), &[&["size"], arguments].concat()));
@@ -280,7 +276,7 @@ fn wrong_use_is_told() {
 }
 
 #[test]
-fn a_run_without_an_objective_needs_one() {
+fn a_run_without_an_objective_requires_the_flag() {
     let folder = tempfile::tempdir().unwrap();
     let import = finish(weir(folder.path(), &["import", FIXTURE, "--db", "weir.db"]));
     assert!(import.status.success(), "{}", text(&import.stderr));
@@ -300,7 +296,7 @@ fn a_run_without_an_objective_needs_one() {
 }
 
 #[test]
-fn the_page_about_it_is_true() {
+fn the_commands_of_the_docs_work() {
     let folder = filled();
     let pages = blocks("sizing.md");
     let commands = pages.iter().filter(|block| block.language.is_empty());

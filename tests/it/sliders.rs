@@ -1,5 +1,5 @@
-//! The sliders of a report's page give the same answers as `weir size`: a headless browser opens the page, and is put
-//! through a grid of what may be asked.
+//! The sliders of the HTML report give the same results as `weir size`. A headless browser opens the page and applies
+//! a grid of settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use weir_analysis::quantity::{count, money, percent, range, rate};
 use crate::program::{finish, json, text, weir};
 use crate::size::{filled, size};
 
-/// What is asked of both: flags, and the address of the page.
+/// One setting, as flags of `weir size` and as URL fragment of the page.
 struct Asked {
     flags: Vec<String>,
     address: String,
 }
 
-/// Rates x objectives x the rest: refusals of every kind are among the answers.
+/// Rates x objectives x other flags. Results include refusals of every kind.
 fn grid() -> Vec<Asked> {
     let objectives = [
         ("", ""),
@@ -55,8 +55,8 @@ fn grid() -> Vec<Asked> {
     all
 }
 
-/// A page that puts the report, in a frame, through each address and then moves its first slider, and writes what it
-/// showed. All of it happens before it has loaded itself, so that its document has it.
+/// A page with the report in a frame. It opens each fragment, then moves the first slider, and writes all results.
+/// This happens before the page's own load event, so the dumped document contains the results.
 const DRIVER: &str = r##"<!doctype html><meta charset="utf-8"><body>
 <iframe id="page" src="report.html#rate=1"></iframe><pre id="shown"></pre>
 <script>
@@ -95,7 +95,7 @@ fn browser() -> PathBuf {
     places.find(|path| path.exists()).expect("no chromium-headless-shell; `make peers` fetches it")
 }
 
-/// The document of the page at `url` once it has loaded.
+/// The document of the page at `url` after its load event.
 fn document(folder: &Path, url: &str) -> String {
     let mut command = Command::new(browser());
     command.args([
@@ -112,7 +112,7 @@ fn document(folder: &Path, url: &str) -> String {
     text(&output.stdout)
 }
 
-/// A row as the page shows it: what stands in a cell, and its second line behind a bar.
+/// A row of the page's table. A bar separates the two lines of a cell.
 fn row(offer: &Value, has_price: bool, has_growth: bool) -> Vec<String> {
     let words = |of: &Value| of.as_str().unwrap().to_owned();
     let number = |of: &Value| of.as_f64().unwrap();
@@ -152,7 +152,7 @@ fn row(offer: &Value, has_price: bool, has_growth: bool) -> Vec<String> {
     row
 }
 
-/// The sentences below the table.
+/// The notes below the table.
 fn notes(offer: &Value) -> Vec<String> {
     let words = |of: &Value| of.as_str().unwrap().to_owned();
     let name = format!("{} ({})", words(&offer["gateway"]), words(&offer["setting"]));
@@ -167,7 +167,7 @@ fn notes(offer: &Value) -> Vec<String> {
     }
 }
 
-/// The page shows what the command says.
+/// Checks that the page shows the results of the command.
 fn same(folder: &Path, flags: &[&str], shown: &Value, seen: &mut BTreeMap<String, u32>) {
     let sizing = json(&size(folder, &[flags, &["--json"]].concat()));
     let (has_price, has_growth) = (flags.contains(&"--price"), flags.contains(&"--growth"));
@@ -180,7 +180,7 @@ fn same(folder: &Path, flags: &[&str], shown: &Value, seen: &mut BTreeMap<String
     let first = printed.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let asked = shown["asked"].as_str().unwrap();
     assert!(first.starts_with(&format!("{asked} for ")), "{first} is not {asked}");
-    // The command that the page prints says the same once more.
+    // The command on the page gives the same results.
     let command = shown["command"].as_str().unwrap().replace('\'', "");
     let words: Vec<&str> = command.split_whitespace().collect();
     assert_eq!(words[..2], ["weir", "size"], "{command}");
@@ -193,7 +193,7 @@ fn same(folder: &Path, flags: &[&str], shown: &Value, seen: &mut BTreeMap<String
 }
 
 #[test]
-fn the_sliders_of_the_page_give_the_same_answers() {
+fn the_sliders_of_the_page_give_the_same_results_as_the_command() {
     let folder = filled();
     let path = folder.path();
     let report = finish(weir(path, &["report", "last", "--db", "weir.db", "--out", ".", "--format", "html"]));
@@ -221,9 +221,9 @@ fn the_sliders_of_the_page_give_the_same_answers() {
     let refusals = ["borderline", "cpu-above", "never-met", "nothing-measured", "unknown"];
     let mut every = [&["at-least", "extrapolated", "measured", "searched"][..], &refusals].concat();
     every.sort();
-    assert_eq!(kinds, every, "the grid has answers of every kind");
+    assert_eq!(kinds, every, "the grid lacks a kind of result");
 
-    // A slider that was moved: the address says where to, and the rest stayed as it was.
+    // After a slider moves, the address has its new value and all other values are unchanged.
     let moved = shown.last().unwrap();
     let address = moved["address"].as_str().unwrap();
     let rate = address.strip_prefix("#rate=").unwrap().split('&').next().unwrap();
@@ -232,7 +232,7 @@ fn the_sliders_of_the_page_give_the_same_answers() {
     let rate = format!("{rate}/s");
     same(path, &[&["--rate", rate.as_str()], &flags[2..]].concat(), moved, &mut seen);
 
-    // A link shares a sizing: the page alone, opened at an address.
+    // A link shares a sizing: open only the page, with a fragment.
     let shared = document(path, &url("report.html#rate=10000&objective=p99:20000000&price=0.17"));
     let (_, section) = shared.split_once("class=\"answer\"").unwrap();
     let (section, _) = section.split_once("</section>").unwrap();

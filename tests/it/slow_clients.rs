@@ -1,4 +1,4 @@
-//! Slow clients beside a load, measured: they come to an end by and by, and nobody else notices.
+//! Measures slow clients beside a load: their requests complete, and the load is not affected.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ retries: 0
 ";
 
 #[test]
-fn slow_clients_are_answered_and_the_load_beside_them_is_too() {
+fn slow_clients_and_the_concurrent_load_get_responses() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("slow.yaml"), SCENARIO).unwrap();
@@ -38,7 +38,7 @@ fn slow_clients_are_answered_and_the_load_beside_them_is_too() {
         assert_reconciled(alone, gateway);
         assert!(
             beside["counters"]["gateway_requests"].is_null(),
-            "who counts slow requests when is not known"
+            "gateways count slow requests at different times"
         );
         for (kind, connections) in [("heads", 5), ("bodies", 6), ("responses", 7)] {
             let counts = &beside["slow"][kind];
@@ -66,7 +66,7 @@ fn slow_clients_are_answered_and_the_load_beside_them_is_too() {
 }
 
 #[test]
-fn slow_clients_of_gateways_that_speak_tls_are_refused() {
+fn slow_clients_of_gateways_with_tls_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("slow.yaml"), format!("{SCENARIO}topology: {{ tls: true }}\n"))
         .unwrap();

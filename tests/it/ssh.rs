@@ -1,4 +1,4 @@
-//! Agents that `ssh` starts, on a real sshd in a network namespace and a mount namespace of its own.
+//! Agents that `ssh` starts, with a real sshd in a separate network namespace and mount namespace.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,10 +18,10 @@ use crate::prometheus::peer;
 use crate::run::measurements;
 use crate::yard::Yard;
 
-/// The port of the sshd, which is another one than that of ssh: only the user's configuration knows it.
+/// Port of the sshd. It is not the default port, so only the user's ssh configuration has it.
 const PORT: u16 = 2022;
 
-/// A host that only `ssh` reaches, beside one that has a run.
+/// Two hosts: a near host with the run, and a far host that is reachable only by `ssh`.
 struct Far {
     yard: Yard,
     /// The host of the run.
@@ -32,12 +32,12 @@ struct Far {
     origin: Child,
     origin_address: SocketAddr,
     rig: Option<Rig>,
-    /// The processes of the hosts themselves.
+    /// Process IDs of the hosts' own processes.
     own: Vec<i32>,
 }
 
 impl Far {
-    /// Starts it; `None` without the rights for namespaces.
+    /// Starts both hosts. `None` without the rights for namespaces.
     fn start() -> Option<Self> {
         if !geteuid().is_root() {
             return None;
@@ -66,7 +66,7 @@ impl Far {
         Some(Self { yard, near, home, sshd, origin, origin_address, rig: Some(rig), own })
     }
 
-    /// `weir` on the near host, with the `ssh` and the configuration of its user.
+    /// Starts `weir` on the near host, with the user's `ssh` and configuration.
     fn weir(&self, arguments: &[&str]) -> Child {
         let path = format!("{}:{}", self.yard.path().join("bin").display(), std::env::var("PATH").unwrap());
         let mut command = self.yard.weir(arguments);
@@ -93,21 +93,23 @@ impl Far {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Puts the program into the PATH of the far host.
+    /// Puts `weir` into the PATH of the far host.
     fn install_weir(&self) {
         symlink(env!("CARGO_BIN_EXE_weir"), self.home.join("bin/weir")).unwrap();
     }
 
-    /// Waits until no agent and no file of one is there.
+    /// Waits until no process and no file of an agent is left over.
     fn await_nothing_left(&self) {
         let temporary = self.home.join("tmp");
-        // Agents, load generators, guards, shells, `ssh` itself: all have a folder of the yard among their words.
-        until("that no process is left", || {
+        // Agents, load generators, guards, shells and `ssh` have a folder of the yard in their command line.
+        until("the end of all processes", || {
             self.yard.processes().iter().all(|(pid, _)| self.own.contains(pid))
         });
-        until("that the far host is as before", || fs::read_dir(&temporary).unwrap().next().is_none());
+        until("an empty temporary folder on the far host", || {
+            fs::read_dir(&temporary).unwrap().next().is_none()
+        });
         let folders = ["tmp", "state"].map(|name| self.yard.path().join(name));
-        until("that the near host is as before", || {
+        until("no leftover files on the near host", || {
             folders.iter().all(|folder| {
                 let mut left = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
                 left.all(|name| name == "host.lock")
@@ -132,7 +134,7 @@ fn spawn_in(namespace: &Namespace, mut command: Command) -> Child {
     namespace.within(|| command.spawn()).unwrap().unwrap()
 }
 
-/// An sshd that knows one user and one key, in `namespace`.
+/// Starts an sshd with one user and one key in `namespace`.
 fn sshd(home: &Path, address: Ipv4Addr, namespace: &Namespace) -> Child {
     for name in ["bin", "tmp", "etc"] {
         fs::create_dir_all(home.join(name)).unwrap();
@@ -153,7 +155,7 @@ fn sshd(home: &Path, address: Ipv4Addr, namespace: &Namespace) -> Child {
     let users = format!("root:x:0:0::{home}:/bin/sh\nsshd:x:65500:65534::/run/sshd:/usr/sbin/nologin\n");
     fs::write(format!("{etc}/passwd"), users).unwrap();
     fs::write(format!("{etc}/shadow"), "root:*:19000:0:99999:7:::\nsshd:*:19000:0:99999:7:::\n").unwrap();
-    // An sshd of root's insists on its own user and on /run/sshd.
+    // As root, sshd requires the user `sshd` and the folder /run/sshd.
     let script = format!(
         "mount --bind {etc}/passwd /etc/passwd && mount --bind {etc}/shadow /etc/shadow && mount -t tmpfs none /run && \
          mkdir -m 755 /run/sshd && exec {} -D -E {etc}/log -f {etc}/sshd_config",
@@ -173,7 +175,7 @@ fn sshd(home: &Path, address: Ipv4Addr, namespace: &Namespace) -> Child {
     child
 }
 
-/// What the user of the near host has: a configuration with names of hosts.
+/// Writes the ssh configuration of the near host's user, with host names.
 fn client(yard: &Yard, home: &Path, address: Ipv4Addr) {
     let (bin, etc) = (yard.path().join("bin"), home.join("etc").display().to_string());
     fs::create_dir(&bin).unwrap();
@@ -186,7 +188,7 @@ fn client(yard: &Yard, home: &Path, address: Ipv4Addr) {
     );
     fs::write(format!("{etc}/ssh_config"), config).unwrap();
     let ssh = bin.join("ssh");
-    // `ssh` takes the home of its user from the system and not from the environment.
+    // `ssh` ignores HOME, so a wrapper passes the configuration.
     fs::write(&ssh, format!("#!/bin/sh\nexec {} -F {etc}/ssh_config \"$@\"\n", peer("ssh").display()))
         .unwrap();
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
@@ -199,12 +201,12 @@ fn origin(namespace: &Namespace, address: Ipv4Addr) -> (Child, SocketAddr) {
     let mut child = spawn_in(namespace, command);
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("listening on"), "the origin said {line:?}");
+    assert!(line.contains("listening on"), "the origin printed {line:?}");
     (child, address)
 }
 
 #[test]
-fn hosts_of_ssh_get_weir_generate_one_load_and_keep_nothing() {
+fn ssh_hosts_receive_weir_generate_one_load_and_keep_no_files() {
     let Some(far) = Far::start() else { return };
     let _host = the_host();
     far.install("weir", "#!/bin/sh\necho weir 0.0.1\n");
@@ -212,15 +214,15 @@ fn hosts_of_ssh_get_weir_generate_one_load_and_keep_nothing() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let result = json(&output);
     let shards = result["shards"].as_array().unwrap();
-    let told: Vec<_> =
+    let by_agent: Vec<_> =
         shards.iter().map(|shard| (&shard["agent"], &shard["requests"]["completed"])).collect();
-    assert_eq!(told, [(&"first".into(), &251.into()), (&"second".into(), &250.into())]);
+    assert_eq!(by_agent, [(&"first".into(), &251.into()), (&"second".into(), &250.into())]);
     assert_eq!(far.requests(), 501);
     far.await_nothing_left();
 }
 
 #[test]
-fn a_host_that_has_weir_uses_it_and_a_killed_run_leaves_nothing_there() {
+fn an_installed_weir_is_used_and_a_killed_run_leaves_nothing_behind() {
     let Some(far) = Far::start() else { return };
     let _host = the_host();
     far.install_weir();
@@ -232,14 +234,14 @@ fn a_host_that_has_weir_uses_it_and_a_killed_run_leaves_nothing_there() {
     });
     assert_eq!(agents_of(&temporary).len(), 1);
     let folder = fs::read_dir(&temporary).unwrap().next().unwrap().unwrap().path();
-    assert!(folder.join("ticket").exists() && !folder.join("weir").exists(), "weir was not copied");
+    assert!(folder.join("ticket").exists() && !folder.join("weir").exists(), "weir was copied");
     load.kill().unwrap();
     load.wait().unwrap();
     far.await_nothing_left();
 }
 
 #[test]
-fn a_run_killed_while_weir_is_copied_leaves_nothing() {
+fn a_run_killed_while_weir_is_copied_leaves_nothing_behind() {
     let Some(far) = Far::start() else { return };
     let _host = the_host();
     let (url, temporary) = (format!("http://{}/x", far.origin_address), far.home.join("tmp"));
@@ -251,11 +253,11 @@ fn a_run_killed_while_weir_is_copied_leaves_nothing() {
 }
 
 #[test]
-fn load_and_samples_of_a_remote_gateway_come_from_hosts_of_ssh() {
+fn ssh_hosts_generate_load_for_and_sample_a_remote_gateway() {
     let Some(far) = Far::start() else { return };
     let _host = the_host();
     far.install_weir();
-    // All hosts here share their processes.
+    // Both hosts share the process IDs of this machine.
     let scenario = format!(
         "name: far\nquestion: What does it cost there?\ngateways:\n\
          - {{ name: shop, driver: remote, url: 'http://{}', sampler: {{ on: 'ssh:second', pid: {} }} }}\n\
@@ -274,12 +276,12 @@ fn load_and_samples_of_a_remote_gateway_come_from_hosts_of_ssh() {
     assert_eq!(names, ["first", "second"]);
     assert!(measurement["usage"]["shop"]["cpu_cores"].as_f64().unwrap() > 0.0, "{measurement}");
     let evidence = measurement["judgement"]["evidence"].to_string();
-    assert!(evidence.contains("sampled by the agent second beside it"), "{evidence}");
+    assert!(evidence.contains("sampled by the agent second"), "{evidence}");
     far.await_nothing_left();
 }
 
 #[test]
-fn a_host_that_cannot_be_used_is_named_with_the_way_out() {
+fn an_unusable_host_is_reported_with_a_remedy() {
     let Some(far) = Far::start() else { return };
     let _host = the_host();
     let refused = |hosts: &str, why: &[&str]| {

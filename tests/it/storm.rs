@@ -1,4 +1,4 @@
-//! New connections, measured: one for each request, plain and with TLS, and what the report makes of them.
+//! Measures new connections: one per request, with and without TLS, up to the section of the report.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn count(of: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn each_request_has_a_connection_of_its_own_plain_and_with_tls() {
+fn each_request_opens_its_own_connection_with_and_without_tls() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("storm.yaml"), scenario()).unwrap();
@@ -39,7 +39,7 @@ fn each_request_has_a_connection_of_its_own_plain_and_with_tls() {
             let opened = count(&measurement["record"]["generator"], "connections_opened");
             let sent = count(&measurement["counters"], "generator_sent");
             match measurement["load"].as_str().unwrap() {
-                // Those that were open for the next request when the load ended had none.
+                // Connections may be open without a request when the load ends.
                 "storm" => {
                     assert!((sent..=sent + CONNECTIONS).contains(&opened), "{gateway}: {opened} for {sent}");
                 }

@@ -1,5 +1,5 @@
-//! What `weir load` prints for people, against real servers: nothing that went wrong is passed over, nothing is claimed
-//! that was not measured, nothing is said twice, and errors come with a way out.
+//! The printed summary of `weir load` against real servers: it reports every error with a remedy, claims nothing that
+//! was not measured, and repeats no line.
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, TcpStream};
@@ -10,14 +10,14 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
 use crate::program::{Origin, finish, free_port, json, text, until, weir};
 
-/// Runs a load; gives its exit code and the summary.
+/// Runs a load. Returns (exit code, summary).
 fn load(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = finish(weir(folder, &[&["load"], arguments].concat()));
     let summary = text(&output.stdout);
     assert!(summary.contains("  throughput "), "{summary}{}", text(&output.stderr));
     let mut seen = HashSet::new();
     for line in summary.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        assert!(seen.insert(line), "{line:?} is said twice:\n{summary}");
+        assert!(seen.insert(line), "{line:?} is printed twice:\n{summary}");
     }
     for (word, plural) in summary.split_whitespace().zip(summary.split_whitespace().skip(1)) {
         let plural = plural.trim_end_matches([',', ';']);
@@ -33,7 +33,7 @@ fn row<'a>(summary: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn errors_none_never_stands_beside_failed_checks_statuses_and_time_outs() {
+fn failed_checks_statuses_and_timeouts_count_as_errors() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &["--errors", "10%"]);
     let url = format!("http://{}/", origin.address);
@@ -42,7 +42,7 @@ fn errors_none_never_stands_beside_failed_checks_statuses_and_time_outs() {
     let errors = row(&summary, "errors");
     assert!(errors.starts_with("100 of 1,000 scheduled requests (10.0 %"), "{summary}");
     assert!(summary.contains(" 100 unexpected: a status of 400 or more, or a failed check\n"), "{summary}");
-    // On a busy host the generator may be the limit, too.
+    // On a busy host the generator may be a second reason.
     let (_, latency) = row(&summary, "verdict").split_once("latency: ").unwrap();
     assert!(latency.split(';').next().unwrap().contains("errors"), "{summary}");
     assert!(row(&summary, "status").contains("500: 100"), "{summary}");
@@ -56,12 +56,12 @@ fn errors_none_never_stands_beside_failed_checks_statuses_and_time_outs() {
     let (code, summary) = load(folder.path(), &[&url, "-n", "3", "-c", "3", "-w", "1", "--timeout", "300ms"]);
     assert_eq!(code, Some(1));
     assert!(row(&summary, "errors").starts_with("3 of 3 scheduled requests (100 %"), "{summary}");
-    assert!(summary.contains(" 3 timed out: no whole response within 300 ms\n"), "{summary}");
-    assert!(summary.contains("help: the server took the requests"), "{summary}");
+    assert!(summary.contains(" 3 timed out: no complete response within 300 ms\n"), "{summary}");
+    assert!(summary.contains("help: the server received the requests"), "{summary}");
 }
 
 #[test]
-fn a_load_without_errors_says_none_and_claims_no_cpu_of_the_server() {
+fn a_load_without_errors_prints_none_and_no_server_cpu() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &[]);
     let url = format!("http://{}/", origin.address);
@@ -79,7 +79,7 @@ fn six_requests_have_no_p99() {
     let origin = Origin::start(folder.path(), free_port(), &[]);
     let url = format!("http://{}/", origin.address);
     let (_, summary) = load(folder.path(), &[&url, "-n", "6", "-c", "1"]);
-    // min, p50, p90, p95, p99, p99.9, max, mean, stddev: a value has a unit of its own.
+    // min, p50, p90, p95, p99, p99.9, max, mean, stddev. Each value is followed by its unit.
     let latency: Vec<&str> = row(&summary, "latency").split_whitespace().collect();
     assert_eq!(latency.iter().filter(|cell| **cell == "–").count(), 4, "{summary}");
     assert!(
@@ -90,11 +90,11 @@ fn six_requests_have_no_p99() {
     assert!(summary.contains("closed loop, 1 connection, 1 worker, "), "{summary}");
     let result = json(&finish(weir(folder.path(), &["load", &url, "-n", "300", "-c", "1", "--json"])));
     assert_eq!(result["unsupported_quantiles"], serde_json::json!(["p999", "p9999"]), "{result}");
-    assert!(result["latency_ns"]["p999"].is_u64(), "the value itself stays in the JSON");
+    assert!(result["latency_ns"]["p999"].is_u64(), "the JSON has no p999");
 }
 
 #[test]
-fn every_row_of_times_is_explained() {
+fn every_row_of_times_has_an_explanation() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), &[]);
     let url = format!("http://{}/", origin.address);
@@ -106,7 +106,7 @@ fn every_row_of_times_is_explained() {
 }
 
 #[test]
-fn a_refused_connection_comes_with_a_way_out() {
+fn a_refused_connection_is_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let address = format!("127.0.0.1:{}", free_port());
     let url = format!("http://{address}/");
@@ -117,7 +117,7 @@ fn a_refused_connection_comes_with_a_way_out() {
     assert!(summary.contains(&format!("help: nothing listens at {address};")), "{summary}");
 }
 
-/// A certificate for `name` that signs itself, as an authority's or as a server's, in `NAME.pem` and `NAME.key`.
+/// Writes a self-signed certificate for `name`, of an authority or a server, to `NAME.pem` and `NAME.key`.
 fn self_signed(folder: &Path, name: &str, is_ca: IsCa) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -126,7 +126,7 @@ fn self_signed(folder: &Path, name: &str, is_ca: IsCa) {
     std::fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
 }
 
-/// nginx with such a certificate; killed when dropped.
+/// nginx with such a certificate; killed on drop.
 struct Nginx(Child, SocketAddr);
 
 impl Nginx {
@@ -161,7 +161,7 @@ impl Drop for Nginx {
 }
 
 #[test]
-fn rejected_certificates_come_with_a_way_out() {
+fn rejected_certificates_are_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     self_signed(path, "localhost", IsCa::ExplicitNoCa);
@@ -177,7 +177,7 @@ fn rejected_certificates_come_with_a_way_out() {
         assert!(summary.contains(&format!("  help: {help}")) && summary.contains(" with -k"), "{summary}");
         assert_eq!(summary.matches("help: ").count(), 1, "{summary}");
     };
-    let trust = "trust the authority that signed it with --cacert FILE";
+    let trust = "trust the CA of the certificate with --cacert FILE";
     let nginx = Nginx::start(path, "localhost");
     let url = format!("https://localhost:{}/", nginx.1.port());
     check(&url, &[], None, "signed by an unknown authority", trust);
@@ -186,7 +186,7 @@ fn rejected_certificates_come_with_a_way_out() {
     drop(nginx);
     let nginx = Nginx::start(path, "other.example");
     let url = format!("https://localhost:{}/", nginx.1.port());
-    let name = "name a host that the certificate has, in the URL or with --sni NAME";
+    let name = "use a host name of the certificate in the URL or with --sni NAME";
     check(&url, &[], Some("other.example.pem"), "certificate is not for localhost", name);
     let named = ["-n", "20", "-c", "2", "--cacert", "other.example.pem", "--sni", "other.example"];
     let (code, summary) = load(path, &[&[url.as_str()][..], &named].concat());
@@ -196,7 +196,7 @@ fn rejected_certificates_come_with_a_way_out() {
     let url = format!("https://authority.example:{}/", nginx.1.port());
     let resolve = format!("authority.example:{}:127.0.0.1", nginx.1.port());
     let resolve = ["--resolve", &resolve];
-    let server = "give the server a certificate signed by it";
+    let server = "use a server certificate that the CA has signed";
     check(&url, &resolve, Some("authority.example.pem"), "is that of an authority (CA)", server);
     let expired = Origin::start(path, free_port(), &["--tls", "--expired", "--ca-out", "ca.pem"]);
     let url = format!("https://{}/", expired.address);

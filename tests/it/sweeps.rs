@@ -1,4 +1,4 @@
-//! Axes and cases, measured: each cell has the limits and connections of its point.
+//! Measures axes and cases: each cell uses the limits and connections of its point.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ vary: { limits.origin.cpus: [0.5, 1] }
 /// The limits of the parts of a role.
 fn limit<'a>(cell: &'a Value, role: &str) -> (&'a Value, &'a Value) {
     let part = cell["parts"].as_array().unwrap().iter().find(|part| part["role"] == role);
-    let part = part.unwrap_or_else(|| panic!("no part of the role {role}: {cell}"));
+    let part = part.unwrap_or_else(|| panic!("no part with role {role}: {cell}"));
     (&part["limit_cpus"], &part["limit_memory_bytes"])
 }
 

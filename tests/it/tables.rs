@@ -1,5 +1,5 @@
-//! The tables of a run that compares a configuration of the user's own and two versions of one gateway, over users and
-//! limits: every column is there, and says what the cells say.
+//! Tables of a run that compares a user's configuration and two versions of one gateway, over users and limits. Every
+//! column exists and agrees with the cells.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::run::{assert_reconciled, measurements};
 
 const GATEWAYS: [&str; 3] = ["now", "before", "mine"];
 
-/// weir-gateway under another version's number.
+/// A wrapper of weir-gateway that reports version 0.0.9.
 fn other_version(folder: &Path) -> PathBuf {
     let gateway = Path::new(env!("CARGO_BIN_EXE_weir")).with_file_name("weir-gateway");
     let path = folder.join("weir-gateway-0.0.9");
@@ -25,7 +25,7 @@ fn other_version(folder: &Path) -> PathBuf {
     path
 }
 
-/// The scenario: two numbers of users, an open load, two limits, one repeat.
+/// A scenario with two numbers of users, an open load, two limits and one repeat.
 fn compared(folder: &Path) -> PathBuf {
     let own = blocks("scenarios.md").into_iter().find(|block| block.language == "nginx").unwrap().text;
     std::fs::write(folder.join("my.conf"), own).unwrap();
@@ -44,7 +44,7 @@ fn compared(folder: &Path) -> PathBuf {
     path
 }
 
-/// Requests that ended, and those among them that failed, over the cells of a gateway at a load point.
+/// (Ended requests, failed requests) over the cells of a gateway at a load point.
 fn counted(result: &Value, gateway: &str, point: &Value) -> (u64, u64) {
     let (mut requests, mut fails) = (0, 0);
     for cell in result["cells"].as_array().unwrap() {
@@ -63,7 +63,7 @@ fn counted(result: &Value, gateway: &str, point: &Value) -> (u64, u64) {
 }
 
 #[test]
-fn a_configuration_of_ones_own_and_two_versions_are_compared_over_users_and_limits() {
+fn a_user_configuration_and_two_versions_are_compared_over_users_and_limits() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let path = compared(folder.path());
@@ -92,7 +92,7 @@ fn a_configuration_of_ones_own_and_two_versions_are_compared_over_users_and_limi
     assert_eq!(limits, [0.25, 0.5]);
     let saturations = experiments[0]["saturations"].as_array().unwrap();
     assert_eq!(saturations.len(), GATEWAYS.len() * limits.len());
-    // One repeat is no headline, so that nothing may be said.
+    // One repeat is too few for a headline, so the report draws no conclusion.
     for saturation in saturations {
         assert_eq!(
             (saturation["counted_at"].as_array().unwrap().len(), &saturation["maximum"]),

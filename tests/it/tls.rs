@@ -1,4 +1,4 @@
-//! Gateways with TLS, client certificates and bearer tokens: what a run of theirs counts.
+//! Gateways with TLS, client certificates and bearer tokens: handshakes, resumed sessions and rendered files.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::run::{assert_reconciled, measurements, run};
 const ALL: &str = "[weir, nginx, haproxy, envoy]";
 const SUITE: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
 
-/// Every measurement of `gateway`, reconciled and without a request that went wrong.
+/// All measurements of `gateway`, after a check that counters agree and no request failed.
 fn good<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
     let all = measurements(result, gateway);
     for measurement in &all {
@@ -24,14 +24,14 @@ fn good<'a>(result: &'a Value, gateway: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn every_gateway_speaks_the_same_tls_and_asks_for_the_same_tokens() {
+fn every_gateway_negotiates_the_same_tls_and_requires_the_same_tokens() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let set = ["topology.tls=true", "topology.client_certificate=required", "topology.bearer=3"];
     let set = set.iter().flat_map(|set| ["--set", set]).chain(["--repeats", "1"]);
     let output = run(folder.path(), ALL, "", &set.collect::<Vec<_>>());
     let result = json(&output);
-    // Where it is asked by clients, the upstream speaks the same.
+    // In direct measurements the upstream negotiates the same TLS.
     for gateway in ["weir", "nginx", "haproxy", "envoy", "direct"] {
         for measurement in good(&result, gateway) {
             let tls = &measurement["record"]["result"]["tls"];
@@ -42,7 +42,7 @@ fn every_gateway_speaks_the_same_tls_and_asks_for_the_same_tokens() {
         }
     }
     let kept = result["cells"].to_string();
-    assert!(!kept.contains("PRIVATE KEY"), "no key is kept with a run");
+    assert!(!kept.contains("PRIVATE KEY"), "a private key is stored with the run");
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
     let suite = SUITE.replace('_', "\\_");
     assert!(report.contains(&format!("**TLS**: {suite}\n")), "{report}");
@@ -67,7 +67,7 @@ fn sessions_are_resumed_at_every_gateway() {
             let count = |name: &str| tls[name].as_u64().unwrap();
             let is_off = !cell["key"]["axes"]["loads.full.tls.resumption"].is_null();
             assert_eq!(count("resumed") == 0, is_off, "{gateway}: {tls}");
-            // Each name's first session has nothing to resume, and tickets are used once.
+            // The first session of each server name cannot be resumed, and each ticket is used once.
             assert!(
                 count("handshakes") > 10 && (is_off || count("resumed") * 2 > count("handshakes")),
                 "{gateway}: {tls}"
@@ -77,7 +77,7 @@ fn sessions_are_resumed_at_every_gateway() {
 }
 
 #[test]
-fn what_would_run_is_rendered_with_its_certificates() {
+fn rendered_configurations_include_their_certificates() {
     let folder = tempfile::tempdir().unwrap();
     for (gateway, file, words) in [
         ("weir", "weir.yaml", "client_ca:"),

@@ -1,5 +1,5 @@
-//! `weir load` against real servers over every combination of TLS version, HTTP version and resumption, and at Unix
-//! sockets: every request is answered, and no connection is given up.
+//! `weir load` against real servers, over every combination of TLS version, HTTP version and resumption, and over Unix
+//! sockets. Every request gets a response, and no connection fails.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::program::{finish, free_port, json as read, text, until, weir};
 
-/// A server of the peers that answers by itself; killed when dropped.
+/// A peer program that responds without an upstream; killed on drop.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -41,7 +41,7 @@ impl Drop for Server {
     }
 }
 
-/// Certificate and key of `localhost` in `folder`, as the rig makes them.
+/// (Certificate, key) of `localhost` in `folder`, made by the rig.
 fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
     let arguments =
         ["render", "side-by-side", "--gateway", "weir", "--set", "topology.tls=true", "--out", "rendered"];
@@ -51,7 +51,7 @@ fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
     (made.join("server.pem"), made.join("server.pem.key"))
 }
 
-/// nginx over TLS at a port, and in plain text and over TLS at the Unix sockets `plain.sock` and `tls.sock`.
+/// nginx with TLS on a port and on the Unix socket `tls.sock`, and plain HTTP on the Unix socket `plain.sock`.
 fn nginx(folder: &Path) -> Server {
     let (certificate, key) = certificate(folder);
     let port = free_port();
@@ -133,7 +133,7 @@ fn envoy(folder: &Path) -> Server {
     Server::start(folder, "envoy", &arguments, port)
 }
 
-/// Runs a load that has to be answered whole, and gives its result.
+/// Runs a load, checks that every request got an expected response, and returns the result.
 fn load(folder: &Path, url: &str, arguments: &[&str]) -> Value {
     let all = [&["load", url, "--json", "-k"], arguments].concat();
     let all: Vec<&str> = all.into_iter().filter(|one| url.starts_with("https") || *one != "-k").collect();
@@ -173,28 +173,28 @@ fn check(start: fn(&Path) -> Server) {
 }
 
 #[test]
-fn nginx_answers_over_every_tls_and_http() {
+fn nginx_serves_every_tls_and_http_version() {
     check(nginx);
 }
 
 #[test]
-fn haproxy_answers_over_every_tls_and_http() {
+fn haproxy_serves_every_tls_and_http_version() {
     check(haproxy);
 }
 
 #[test]
-fn envoy_answers_over_every_tls_and_http() {
+fn envoy_serves_every_tls_and_http_version() {
     check(envoy);
 }
 
 #[test]
-fn unix_sockets_carry_a_load_as_ports_do() {
+fn a_load_over_unix_sockets_works_like_over_ports() {
     let folder = tempfile::tempdir().unwrap();
     let _server = nginx(folder.path());
     let at = folder.path().display();
     let plain = format!("unix:{at}/plain.sock");
     let secure = format!("https://unix:{at}/tls.sock:/x");
-    // `-t` as users of wrk type it.
+    // `-t1` and `-c100` are written as for wrk.
     load(folder.path(), &plain, &["-t1", "-c100", "-n2000", "--check", "body=localhost / "]);
     let path = format!("http://{plain}:/a/b?c=d");
     load(folder.path(), &path, &["-c", "4", "-n", "200", "--check", "body=localhost /a/b c=d"]);
@@ -207,7 +207,7 @@ fn unix_sockets_carry_a_load_as_ports_do() {
 }
 
 #[test]
-fn a_unix_socket_that_is_not_there_is_named_with_the_way_out() {
+fn errors_of_unix_sockets_name_the_socket_and_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
     for (name, code, said, help) in [

@@ -1,10 +1,11 @@
-//! Two runs on one host: the second is told who holds it; a killed one holds nothing; what measures nothing goes on.
+//! Two runs on one host. The second fails and names the first. A killed run releases the host. Commands that do not
+//! measure still work.
 
 use crate::program::{Origin, finish, free_port, json, scenario, text, the_host, until};
 use crate::yard::Yard;
 
 #[test]
-fn a_second_run_is_told_who_holds_the_host_and_everything_else_works() {
+fn a_second_run_fails_and_names_the_first_while_other_commands_work() {
     let _host = the_host();
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
@@ -40,10 +41,10 @@ fn a_second_run_is_told_who_holds_the_host_and_everything_else_works() {
     works(&["load", &format!("http://{}/", origin.address), "-n", "100", "-c", "2"]);
     drop(origin);
 
-    assert!(first.try_wait().unwrap().is_none(), "the first run goes on meanwhile");
+    assert!(first.try_wait().unwrap().is_none(), "the first run has ended");
     first.kill().unwrap();
     first.wait().unwrap();
-    // At once: the kernel has let go of the lock, and what is left of the first run is waited for.
+    // No pause: the kernel has released the lock, and weir waits for remaining processes of the first run.
     let output = yard.run(&second);
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
     assert_eq!(yard.left_over(), Vec::<String>::new());

@@ -1,11 +1,11 @@
-//! Verdicts that no machine can talk its way out of: counters that are apart, intervals that no run keeps, an
-//! upstream that fails.
+//! Verdicts that hold on every machine: counters that differ, a confidence interval that no run reaches, a generator
+//! that sends late, and a failing upstream.
 
 use crate::program::{finish, json, scenario, text, the_host, weir};
 use crate::run::measurements;
 
 #[test]
-fn a_gateway_that_answers_by_itself_is_implausible() {
+fn a_gateway_that_responds_without_its_upstream_is_implausible() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let drivers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers");
@@ -30,15 +30,15 @@ fn a_gateway_that_answers_by_itself_is_implausible() {
     }
     for measurement in measurements(&result, "direct") {
         let reasons = measurement["judgement"]["verdicts"]["throughput"].to_string();
-        assert!(!reasons.contains("implausible"), "nobody answers in the origin's place: {reasons}");
+        assert!(!reasons.contains("implausible"), "only the origin responds: {reasons}");
     }
 }
 
 #[test]
-fn repeats_that_differ_by_more_than_is_allowed_are_noisy() {
+fn repeats_that_differ_more_than_the_threshold_are_noisy() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    // Whatever else the host does to three repeats is let through; no three real ones agree to a millionth.
+    // Thresholds ignore host noise. Three real repeats never agree to a millionth.
     let thresholds = "thresholds: { interval_share: 0.000001, disturbed_share: 1, worker_busy_share: 1, error_share: 1 }\n";
     let path = scenario(folder.path(), "[weir]", thresholds);
     let arguments =
@@ -56,7 +56,7 @@ fn repeats_that_differ_by_more_than_is_allowed_are_noisy() {
 }
 
 #[test]
-fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_not() {
+fn an_open_load_with_late_sends_is_re_measured_and_a_closed_load_is_not() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let path = scenario(folder.path(), "[weir]", "thresholds: { disturbed_share: 1 }\n");
@@ -64,18 +64,18 @@ fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_
     let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--json"];
     arguments.extend(squeezed.iter().flat_map(|set| ["--set", set]));
     let output = finish(weir(folder.path(), &arguments));
-    let told = text(&output.stderr);
-    // Whether the closed load has a headline depends on how near its quota the generator came.
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{told}");
-    // Two cells of two loads: half of the planned time is that of two loads.
+    let error = text(&output.stderr);
+    // The closed load has a headline only if the generator stayed below its quota.
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{error}");
+    // Two cells with two loads each. weir re-measures for at most half of the planned time: two loads.
     assert!(
-        told.contains(", 2 re-measured after noise)") || told.contains("(2 re-measured after noise)"),
-        "{told}"
+        error.contains(", 2 re-measured after noise)") || error.contains("(2 re-measured after noise)"),
+        "{error}"
     );
     let result = json(&output);
     let attempts =
         result["cells"].as_array().unwrap().iter().map(|cell| cell["attempts"].as_u64().unwrap_or(1));
-    assert_eq!(attempts.sum::<u64>(), 4, "{told}");
+    assert_eq!(attempts.sum::<u64>(), 4, "{error}");
     for cell in result["cells"].as_array().unwrap() {
         let [_, tail] = cell["outcome"]["measurements"].as_array().unwrap().as_slice() else {
             panic!("two loads: {cell}")
@@ -86,13 +86,13 @@ fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_
 }
 
 #[test]
-fn errors_above_the_share_that_is_allowed_void_a_load_and_those_below_do_not() {
+fn only_an_error_share_above_the_limit_makes_a_load_invalid() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let path = scenario(folder.path(), "[weir]", "");
-    // Of 300 requests and more that fail by chance, one in ten each, neither less than 2 % nor more than 30 % do.
+    // Each of at least 300 requests fails with probability 10 %: the observed share is between 2 % and 30 %.
     let failing = ["--set", "origin.errors=10%", "--set", "duration=1s", "--set", "repeats=1"];
-    for (allowed, is_void) in [("2%", true), ("30%", false)] {
+    for (allowed, is_invalid) in [("2%", true), ("30%", false)] {
         let allowed = format!("objective.errors={allowed}");
         let mut arguments =
             vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--json", "--set", &allowed];
@@ -105,12 +105,12 @@ fn errors_above_the_share_that_is_allowed_void_a_load_and_those_below_do_not() {
                 let reasons = judgement["verdicts"][metric].as_array().unwrap();
                 assert_eq!(
                     reasons.contains(&"errors".into()),
-                    is_void,
+                    is_invalid,
                     "{allowed}, {metric}: {reasons:?}, {requests}"
                 );
             }
             let said = judgement["evidence"].to_string();
-            assert_eq!(said.contains("scheduled requests are errors"), is_void, "{said}");
+            assert_eq!(said.contains("scheduled requests are errors"), is_invalid, "{said}");
         }
     }
 }

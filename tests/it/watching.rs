@@ -1,5 +1,5 @@
-//! Metrics that are pushed while load runs: a real Prometheus gets them from a real run, every query of the dashboards
-//! and rules finds them there, and their counts are those of the run.
+//! Metrics that weir pushes while load runs. A real Prometheus receives them from a real run, every query of the
+//! dashboards and rules returns data, and counts agree with the run.
 
 mod boards;
 mod query;
@@ -17,8 +17,7 @@ use self::query::Answers;
 use crate::program::{Origin, finish, free_port, json, text, the_host, the_host_alone, until, wait, weir};
 use crate::prometheus::{receiver, receiver_3, receiver_with_password, weir_gateway_with_tls};
 
-/// Two gateways under a load whose values count, whatever else runs on the host, and under one whose responses are all
-/// errors.
+/// Two gateways under two loads: one is valid even on a busy host, the other has only error responses.
 const SCENARIO: &str = "\
 name: watched
 question: Do others see what weir sees?
@@ -48,7 +47,7 @@ fn scenario(folder: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The id of the run in `weir.db`, once it has one.
+/// The ID of the run in `weir.db`; `None` before the run starts.
 fn run_id(folder: &Path) -> Option<String> {
     let output = finish(weir(folder, &["runs", "--db", "weir.db", "--json"]));
     let runs: Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -56,7 +55,7 @@ fn run_id(folder: &Path) -> Option<String> {
 }
 
 #[test]
-fn every_query_of_every_dashboard_and_rule_finds_what_a_run_has_written() {
+fn every_query_of_dashboards_and_rules_returns_data_of_a_run() {
     let _host = the_host_alone();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -66,7 +65,7 @@ fn every_query_of_every_dashboard_and_rule_finds_what_a_run_has_written() {
         ["weir-load.yaml", "weir-gateway.yaml"].map(|name| root().join("dashboards/rules").join(name));
     let prometheus = receiver(folder, &[("weir-gateway", admin)], &files);
     let answers = Answers::of(prometheus.address);
-    // The gateway in production is under load while the run goes on.
+    // The gateway in production is under load during the run.
     let beside = format!("http://{}/ping", gateway.address);
     let load = weir(folder, &["load", &beside, "-r", "50/s", "-d", "20s", "--json"])
         .stdout(Stdio::null())
@@ -105,7 +104,7 @@ fn every_query_of_every_dashboard_and_rule_finds_what_a_run_has_written() {
     assert!(left.is_empty(), "series that have not ended: {left:?}");
 }
 
-/// Every rule is evaluated without an error, the series that it speaks of exist, and the broken load is alerted on.
+/// Checks that every rule is evaluated without error, that its series exist, and that the broken load causes alerts.
 fn check_rules(answers: &Answers, files: &[PathBuf]) {
     let evaluated = answers.rules();
     let mut names = 0;
@@ -116,11 +115,11 @@ fn check_rules(answers: &Answers, files: &[PathBuf]) {
             assert_eq!((health.as_str(), error.as_str()), ("ok", ""), "{name}");
             for metric in metrics_of(&expression) {
                 let ever = answers.vector(&format!("count_over_time({metric}[15m])"));
-                assert!(!ever.is_empty(), "{name}: nothing has written {metric}");
+                assert!(!ever.is_empty(), "{name}: no series {metric}");
             }
         }
     }
-    assert_eq!(names, evaluated.len(), "each rule has a name of its own");
+    assert_eq!(names, evaluated.len(), "two rules have the same name");
     for alert in ["WeirLoadInvalid", "WeirLoadErrors"] {
         let fired = format!(
             "count_over_time(ALERTS{{alertname=\"{alert}\",load=\"broken\",alertstate=\"firing\"}}[15m])"
@@ -128,10 +127,10 @@ fn check_rules(answers: &Answers, files: &[PathBuf]) {
         assert!(!answers.vector(&fired).is_empty(), "{alert} has not fired");
     }
     let quiet = "count_over_time(ALERTS{alertname=\"WeirLoadErrors\",load=\"tail\"}[15m])";
-    assert!(answers.vector(quiet).is_empty(), "a load without errors is alerted on");
+    assert!(answers.vector(quiet).is_empty(), "a load without errors causes an alert");
 }
 
-/// Counters and histograms hold what the records of the run hold, to the request.
+/// Checks that counters and histograms agree exactly with the records of the run.
 fn check_books(answers: &Answers, result: &Value, id: &str) {
     let mut loads = 0;
     for cell in result["cells"].as_array().unwrap() {
@@ -176,7 +175,7 @@ fn check_verdicts(answers: &Answers, labels: &BTreeMap<&str, String>, verdicts: 
     assert_eq!(errors, is_broken.then_some(0.0), "{labels:?}");
 }
 
-/// `weir load` with these flags: its JSON, and what it said.
+/// Runs `weir load` with these flags. Returns (JSON, standard error).
 fn load(folder: &Path, target: SocketAddr, flags: &[&str]) -> (Value, String) {
     let url = format!("http://{target}/ping");
     let arguments = [&["load", &url, "-r", "200/s", "-d", "2s", "--json"], flags].concat();
@@ -186,7 +185,7 @@ fn load(folder: &Path, target: SocketAddr, flags: &[&str]) -> (Value, String) {
 }
 
 #[test]
-fn a_load_alone_is_watched_too_and_a_receiver_that_cannot_take_it_is_told_once() {
+fn a_load_is_pushed_and_each_receiver_error_is_reported_once() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -203,7 +202,7 @@ fn a_load_alone_is_watched_too_and_a_receiver_that_cannot_take_it_is_told_once()
     let cores = answers.last(&format!("weir_part_cpu_cores{{{gateway},role=\"generator\"}}"));
     assert!(cores.is_some_and(|cores| cores >= 0.0), "{cores:?}");
 
-    // Each agent has series of its own, which hold what its shard holds; together they are the load.
+    // Each agent has its own series, which agree with its shard.
     let flags = ["--prometheus-write", &url, "--on", "local:2", "-c", "4"];
     let (result, said) = load(folder, origin.address, &flags);
     assert!(!said.contains("not written"), "{said}");
@@ -220,7 +219,7 @@ fn a_load_alone_is_watched_too_and_a_receiver_that_cannot_take_it_is_told_once()
     let left = answers.vector(&format!("{{{gateway}}}"));
     assert!(left.is_empty(), "series that have not ended: {left:?}");
 
-    // This Prometheus does not know 2.0, finds no series, and says that all is well.
+    // This Prometheus does not support 2.0. It finds no series in the body and still reports success.
     let second = ["--prometheus-write", &url, "--prometheus-write-version", "2"];
     let (_, said) = load(folder, origin.address, &second);
     assert!(said.contains("use `--prometheus-write-version 1`"), "{said}");
@@ -261,12 +260,12 @@ fn credentials_come_from_the_environment() {
     let (code, said) = pushed("Authorization=Basic%20d2Vpcjph");
     assert!(code == Some(0) && !said.contains("not written"), "{said}");
     let (code, said) = pushed("d2VpcjphCg");
-    assert!(code == Some(2) && said.contains("header 1 is not written like name=value"), "{said}");
+    assert!(code == Some(2) && said.contains("header 1 does not have the form name=value"), "{said}");
     assert!(!said.contains("d2Vp"), "{said}");
 }
 
 #[test]
-fn version_2_and_otlp_carry_the_same_counts() {
+fn remote_write_2_and_otlp_have_the_same_counts() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -297,12 +296,12 @@ fn version_2_and_otlp_carry_the_same_counts() {
     assert_eq!(
         answers.last_histogram(&port),
         Some(count("completed")),
-        "attributes by the conventions for HTTP"
+        "no attributes of the semantic conventions for HTTP"
     );
 }
 
 #[test]
-fn a_url_that_is_none_is_rejected_before_any_load() {
+fn an_invalid_url_is_rejected_before_any_load() {
     let folder = tempfile::tempdir().unwrap();
     let output =
         finish(weir(folder.path(), &["load", "http://127.0.0.1:9/", "--prometheus-write", "127.0.0.1:9090"]));

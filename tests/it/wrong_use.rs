@@ -1,11 +1,11 @@
-//! Wrong scenarios and command lines: one clear error each, with the place and a way out, and exit code 2.
+//! Invalid scenarios and command lines: one clear error with location and remedy, and exit code 2.
 
 use std::fs::File;
 use std::process::Stdio;
 
 use crate::program::{finish, text, weir};
 
-/// Runs `weir` with `arguments` beside a scenario file `bad.yaml` made of `scenario`; the error must hold `words`.
+/// Runs `weir` with `arguments` in a folder with the scenario file `bad.yaml`. The error must contain `words`.
 fn check(arguments: &[&str], scenario: &str, words: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.yaml"), scenario).unwrap();
@@ -33,14 +33,14 @@ duration: 2s
 repeats: 1
 ";
 
-/// A scenario that is good but for one replacement.
+/// Checks the valid scenario with one replacement.
 fn scenario(from: &str, to: &str, words: &[&str]) {
     assert!(GOOD.contains(from));
     check(&["run", "bad.yaml", "--plan"], &GOOD.replacen(from, to, 1), words);
 }
 
 #[test]
-fn the_good_scenario_is_good() {
+fn the_valid_scenario_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("good.yaml"), GOOD).unwrap();
     let output = finish(weir(folder.path(), &["run", "good.yaml", "--plan"]));
@@ -48,7 +48,7 @@ fn the_good_scenario_is_good() {
 }
 
 #[test]
-fn a_reader_that_went_is_no_error_and_a_full_disk_is_one() {
+fn a_closed_pipe_is_no_error_but_a_full_disk_is_one() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [&["schema", "results"][..], &["completions", "bash"]] {
         let mut command = weir(folder.path(), arguments);
@@ -66,7 +66,7 @@ fn a_reader_that_went_is_no_error_and_a_full_disk_is_one() {
 }
 
 #[test]
-fn negative_values_are_told_as_what_they_are() {
+fn negative_values_are_not_mistaken_for_flags() {
     for (flag, value) in
         [("--rate", "-5/s"), ("--max-cpu", "-5%"), ("--price", "-1/h"), ("--growth", "-300%/y")]
     {
@@ -82,14 +82,14 @@ fn negative_values_are_told_as_what_they_are() {
 }
 
 #[test]
-fn fields_that_do_not_exist() {
+fn unknown_fields_are_rejected() {
     scenario("duration:", "durations:", &["bad.yaml:10:", "durations", "duration"]);
     scenario("connections: 4", "conections: 4", &["bad.yaml:8:", "conections", "connections"]);
     scenario("cpus: 0.5", "cpu: 0.5", &["bad.yaml:4:", "cpu", "cpus"]);
 }
 
 #[test]
-fn values_without_sense() {
+fn invalid_values_are_rejected() {
     scenario("connections: 4", "connections: 0", &["bad.yaml", "connections"]);
     scenario("connections: 4", "connections: 4, shuffle: true", &["bad.yaml:8:", "shuffle", "file"]);
     scenario("duration: 2s", "duration: 2", &["bad.yaml:10:", "20ms"]);
@@ -110,7 +110,7 @@ fn values_without_sense() {
 }
 
 #[test]
-fn fields_that_no_code_serves_yet() {
+fn unsupported_fields_are_rejected() {
     scenario("paths: [/ping]", "paths: [/ping], routes: 9", &["routes", "not supported yet"]);
     scenario(
         "gateways: [weir]",
@@ -120,7 +120,7 @@ fn fields_that_no_code_serves_yet() {
 }
 
 #[test]
-fn a_scenario_with_two_errors_was_run_twice_to_see_both() {
+fn all_errors_of_a_scenario_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let text_of = GOOD.replace("repeats: 1", "repeats: 0").replace("[weir]", "[weir-gateway]");
     std::fs::write(folder.path().join("bad.yaml"), text_of).unwrap();
@@ -137,7 +137,7 @@ fn a_scenario_with_two_errors_was_run_twice_to_see_both() {
 }
 
 #[test]
-fn files_that_are_no_scenario() {
+fn files_without_a_scenario_are_rejected() {
     check(&["run", "bad.yaml"], "", &["bad.yaml"]);
     check(&["run", "bad.yaml"], "name: [", &["bad.yaml"]);
     check(&["run", "bad.yaml"], "{\"name\": \"x\",}", &["bad.yaml:1:"]);
@@ -146,7 +146,7 @@ fn files_that_are_no_scenario() {
 }
 
 #[test]
-fn command_lines() {
+fn invalid_command_lines_are_rejected() {
     check(&["run"], "", &["SCENARIO"]);
     check(&["run", "quickstart", "--set", "durations=3s", "--plan"], "", &["durations", "duration"]);
     check(&["run", "quickstart", "--set", "duration", "--plan"], "", &["--set", "limits.data.cpus=0.5"]);

@@ -1,4 +1,4 @@
-//! A folder of its own for everything that runs make and leave, and what is left of them there and on the host.
+//! A folder for all files of the runs of one test, and a search for their leftovers in it and on the host.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -11,19 +11,19 @@ use serde_json::Value;
 
 use crate::program::{finish, json, text, wait, weir};
 
-/// How often, and how many times, it is looked for what is left; only what stays is looked for so long.
+/// Interval and greatest number of searches for leftovers.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 1_200;
 
 /// A folder with its own folder for temporary files, its own lock, and its own database.
 pub struct Yard {
     folder: tempfile::TempDir,
-    /// The labs that were started, by which control groups are known as theirs.
+    /// Process IDs of the started labs. Names of control groups contain them.
     labs: RefCell<Vec<u32>>,
 }
 
 impl Yard {
-    /// An empty one.
+    /// An empty yard.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["tmp", "state"] {
@@ -42,7 +42,7 @@ impl Yard {
         self.path().join("tmp")
     }
 
-    /// `weir` in it.
+    /// A `weir` command in the yard.
     pub fn weir(&self, arguments: &[&str]) -> Command {
         self.at_home(weir(self.path(), arguments))
     }
@@ -61,12 +61,12 @@ impl Yard {
         child
     }
 
-    /// Runs `weir` to its end.
+    /// Runs `weir` until it exits.
     pub fn run(&self, arguments: &[&str]) -> Output {
         wait(self.start(self.weir(arguments)))
     }
 
-    /// The latest run of `weir.db`: its id, and how many of its cells are kept.
+    /// The latest run of `weir.db`: (ID, number of stored cells).
     pub fn latest(&self) -> Option<(String, u64)> {
         let output = finish(self.weir(&["runs", "--db", "weir.db", "--json"]));
         let runs: Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -74,7 +74,7 @@ impl Yard {
         Some((run["id"].as_str()?.to_owned(), run["cells_done"].as_u64()?))
     }
 
-    /// The cells of the latest run of `database`: key, and when it was started.
+    /// The cells of the latest run of `database`: (key, start time in Unix milliseconds).
     pub fn cells(&self, database: &str) -> Vec<(String, u64)> {
         let output = finish(self.weir(&["report", "last", "--db", database, "--out", "again", "--json"]));
         let result = json(&output);
@@ -82,8 +82,7 @@ impl Yard {
         result["cells"].as_array().unwrap().iter().map(one).collect()
     }
 
-    /// What is left of everything that was started: processes, control groups, temporary files, ledgers, a lock that
-    /// is held.
+    /// Leftovers of everything that was started: processes, control groups, temporary files, ledgers, a held lock.
     pub fn left_over(&self) -> Vec<String> {
         let processes = self.processes().into_iter();
         let mut left: Vec<String> =
@@ -102,7 +101,7 @@ impl Yard {
         left
     }
 
-    /// Waits until nothing is left; says what is where something stays.
+    /// Waits until nothing is left over. Panics with the leftovers after a minute.
     pub fn await_nothing_left(&self) {
         for _ in 0..LOOKS {
             if self.left_over().is_empty() {
@@ -113,7 +112,7 @@ impl Yard {
         panic!("left over: {:#?}", self.left_over());
     }
 
-    /// Processes with this folder in their command line or their environment; every descendant inherits that.
+    /// Processes with this folder in their command line or environment. Descendants inherit the environment.
     pub fn processes(&self) -> Vec<(i32, String)> {
         let folder = self.path().as_os_str().as_encoded_bytes();
         let speaks_of = |path: &Path| {
@@ -153,9 +152,9 @@ impl Yard {
 }
 
 impl Drop for Yard {
-    /// A test that failed has not ended what it started.
+    /// Kills the processes that a failed test leaves behind.
     fn drop(&mut self) {
-        // The guards clean up once their labs are gone.
+        // Guards clean up after their labs end.
         for (pid, _) in self.processes().into_iter().filter(|(_, command)| !command.contains(" guard ")) {
             if let Some(pid) = Pid::from_raw(pid) {
                 let _ = kill_process(pid, Signal::KILL);
@@ -164,7 +163,7 @@ impl Drop for Yard {
     }
 }
 
-/// What SQLite itself, another build of it, says of a database's integrity.
+/// Integrity check of a database by Python's build of SQLite; `ok` if it is intact.
 pub fn integrity(database: &Path) -> String {
     let script = "import sqlite3, sys\n\
                   connection = sqlite3.connect(sys.argv[1])\n\

@@ -1,4 +1,4 @@
-//! The agent's side: joins a run, prepares and starts its shard of each load, and reports the result.
+//! The agent: joins a run, prepares and starts its shard of each load, and reports the result.
 
 use std::fs;
 use std::net::IpAddr;
@@ -26,95 +26,95 @@ use crate::message::{
 };
 use crate::{AgentError, Ticket};
 
-/// How long the coordinator may take to be there: an agent can be started before the run.
+/// Time limit to reach the coordinator, because an agent may start before the run.
 const JOIN_MAX: Duration = Duration::from_secs(30);
 const JOIN_EVERY: Duration = Duration::from_millis(200);
 
-/// How long one try to connect, and the handshake, may take.
+/// Time limit for one attempt to connect, and for the handshake.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How often a load is looked at, and how often it is looked for a stop without one.
+/// Intervals of checks on a load, and of checks for a stop without a load.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const IDLE_EVERY: Duration = Duration::from_millis(100);
 
-/// How an agent takes part.
+/// Options of an agent.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `HOST:PORT` of the coordinator.
     pub join: String,
-    /// What lets it join.
+    /// The ticket that lets it join.
     pub ticket: Ticket,
-    /// Who it is.
+    /// Its identity.
     pub hello: Hello,
-    /// A folder of its own, for the files of loads.
+    /// A separate folder for the files of loads.
     pub dir: PathBuf,
 }
 
-/// How a load gets on.
+/// State of a load.
 #[derive(Debug)]
 pub enum Progress {
     /// Connections are being opened.
     Preparing,
-    /// It waits for its start.
+    /// The load waits for its start.
     Prepared,
-    /// It runs; these seconds have ended since the last look.
+    /// The load runs; these seconds completed since the last call.
     Running(Vec<LiveSecond>),
-    /// It has ended, with its last seconds.
+    /// The load has finished, with its last seconds.
     Done(Vec<LiveSecond>, Box<ShardReport>),
 }
 
-/// What an agent does with a load. No call blocks for more than some milliseconds.
+/// Executes loads for an agent. No call blocks for more than some milliseconds.
 pub trait Work {
-    /// Begins to prepare a load.
+    /// Starts to prepare a load.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why it cannot be prepared.
     fn prepare(&mut self, spec: &LoadSpec) -> Result<(), AgentFailure>;
 
     /// Starts the prepared load at `at_ns` of this machine's monotonic clock.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why it cannot start.
     fn start(&mut self, at_ns: u64) -> Result<(), AgentFailure>;
 
-    /// How the load gets on.
+    /// The state of the load.
     ///
     /// # Errors
-    /// Why it failed; it is over then.
+    /// Why it failed; it has ended then.
     fn look(&mut self) -> Result<Progress, AgentFailure>;
 
-    /// Lets the load end early; [`Work::look`] reports what there is.
+    /// Ends the load early; [`Work::look`] returns the results so far.
     fn end_early(&mut self);
 
-    /// Ends the load, if there is one.
+    /// Aborts the load, if there is one.
     fn abort(&mut self);
 
-    /// Begins to sample processes of this host, in place of those of before.
+    /// Starts to sample processes of this host. Replaces earlier ones.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why they cannot be sampled.
     fn sample(&mut self, sampling: &Sampling) -> Result<(), AgentFailure>;
 
-    /// Ends it; returns what was sampled in `span`.
+    /// Stops sampling, and returns the samples in `span`.
     ///
     /// # Errors
-    /// That nothing was sampled.
+    /// If nothing was sampled.
     fn sampled(&mut self, span: SampleSpan) -> Result<SampleReport, AgentFailure>;
 
     /// Starts an upstream that listens on the address `at` of this host.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why it cannot start.
     fn serve(&mut self, at: IpAddr, serving: &Serving) -> Result<Served, AgentFailure>;
 
-    /// Ends all upstreams.
+    /// Stops all upstreams.
     fn stop_serving(&mut self);
 }
 
-/// Takes part in a run until the coordinator lets it go, or `stop` is set. The load has ended when it returns.
+/// Takes part in a run until the coordinator ends it, or `stop` is set. The load has ended when this returns.
 ///
 /// # Errors
-/// [`AgentError`] if it cannot join, is refused, or loses the coordinator.
+/// [`AgentError`] if the agent cannot join, is rejected, or loses the coordinator.
 pub fn run(options: &Options, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), AgentError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let taken_part = runtime.map_err(AgentError::Start)?.block_on(take_part(options, work, stop));
@@ -129,10 +129,10 @@ async fn take_part(options: &Options, work: &mut dyn Work, stop: &AtomicBool) ->
     link::write(&mut stream, &hello).await.map_err(|error| lost(&error))?;
     let silence = Silence::now();
     let answer = timeout(CONNECT_MAX, link::read(&mut stream, &silence)).await;
-    match answer.map_err(|_| lost(&"it does not answer"))?.map_err(|error| lost(&error))? {
+    match answer.map_err(|_| lost(&"no response"))?.map_err(|error| lost(&error))? {
         Some(ToAgent::Welcome { .. }) => {}
         Some(ToAgent::Refuse { why, remedy }) => return Err(AgentError::Refused { why, remedy }),
-        _ => return Err(lost(&"it closed the connection")),
+        _ => return Err(lost(&"the connection was closed")),
     }
     let own = stream.get_ref().0.local_addr().map_err(|error| lost(&error))?.ip().to_canonical();
     let (reader, writer) = tokio::io::split(stream);
@@ -153,7 +153,7 @@ async fn take_part(options: &Options, work: &mut dyn Work, stop: &AtomicBool) ->
     ended
 }
 
-/// Connects until the coordinator is there.
+/// Connects, with retries until the coordinator listens.
 async fn connect(options: &Options, stop: &AtomicBool) -> Result<TlsStream<TcpStream>, AgentError> {
     let (tls, name) = options.ticket.client()?;
     let connector = TlsConnector::from(tls);
@@ -162,9 +162,9 @@ async fn connect(options: &Options, stop: &AtomicBool) -> Result<TlsStream<TcpSt
         let error = match timeout(CONNECT_MAX, try_connect(&options.join, &connector, &name)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => error,
-            Err(_) => std::io::Error::other("it does not answer"),
+            Err(_) => std::io::Error::other("no response"),
         };
-        // A certificate that is wrong now stays wrong.
+        // A retry cannot fix a wrong certificate.
         if Instant::now() >= deadline || error.kind() == std::io::ErrorKind::InvalidData {
             return Err(AgentError::Join { address: options.join.clone(), source: error });
         }
@@ -189,14 +189,14 @@ struct Session<'a> {
     dir: &'a Path,
     work: &'a mut dyn Work,
     writer: WriteHalf<TlsStream<TcpStream>>,
-    /// A load some of whose files are not here yet.
+    /// A load of which some files have not arrived yet.
     waiting: Option<Box<Assignment>>,
-    /// Number of the present load.
+    /// Number of the current load.
     active: Option<u64>,
     is_prepared: bool,
     /// The address of this host towards the coordinator.
     own: IpAddr,
-    /// What is sampled, by number, or why it is not.
+    /// Number of the current sampling, and why it failed, if it did.
     sampling: Option<(u64, Result<(), AgentFailure>)>,
 }
 
@@ -214,7 +214,7 @@ impl Session<'_> {
         let lost = |why: String| AgentError::Lost { why };
         loop {
             if silence.left().is_none() {
-                return Err(lost(format!("no data came from it for {} s", SILENCE_MAX.as_secs())));
+                return Err(lost(format!("no data received for {} s", SILENCE_MAX.as_secs())));
             }
             let pause = if self.active.is_some() { LOOK_EVERY } else { IDLE_EVERY };
             tokio::select! {
@@ -274,7 +274,7 @@ impl Session<'_> {
             ToAgent::StopServing => self.work.stop_serving(),
             ToAgent::End { load } if self.active == Some(load) => self.work.end_early(),
             ToAgent::Abort { load } if self.active == Some(load) => self.end(),
-            // An error is reported when the samples are asked for.
+            // A failure is reported with the request for the samples.
             ToAgent::Sample { number, sampling } => {
                 self.sampling = Some((number, self.work.sample(&sampling)));
             }
@@ -290,18 +290,18 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The files of the load that waits and that are not here.
+    /// Files of the waiting load that have not arrived.
     fn missing(&self) -> Vec<String> {
         let names = self.waiting.iter().flat_map(|assignment| assignment.files.keys());
         names.filter(|name| !self.dir.join(name).exists()).cloned().collect()
     }
 
     fn keep(&self, name: &str, content: &str) -> Result<(), AgentFailure> {
-        let remedy = format!("check the free space and the rights of {}", self.dir.display());
+        let remedy = format!("check the free space and the permissions of {}", self.dir.display());
         let failed = |message: String| AgentFailure::new("files", message, &remedy);
         let content = STANDARD.decode(content).map_err(|error| failed(error.to_string()))?;
         if !is_name_of(name, &content) {
-            return Err(failed(format!("the file {name} came with another content")));
+            return Err(failed(format!("the content of file {name} does not match its hash")));
         }
         let (path, beside) = (self.dir.join(name), self.dir.join(format!("{name}.part")));
         let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, &path));
@@ -320,7 +320,7 @@ impl Session<'_> {
         }
     }
 
-    /// Looks at the load, and says what is new.
+    /// Checks the load, and sends what is new.
     async fn look(&mut self) -> Result<(), AgentError> {
         let Some(load) = self.active.filter(|_| self.waiting.is_none()) else { return Ok(()) };
         match self.work.look() {

@@ -1,12 +1,12 @@
-//! How far the clock of an agent is from the coordinator's (`docs/method.md#many-machines`).
+//! The offset between the clocks of an agent and the coordinator (`docs/method.md#many-machines`).
 //!
-//! Each exchange has four timestamps, as in NTP (RFC 5905, section 8): sent, received, answered, back. The offset lies within
-//! half of the round trip, whatever the two directions take.
+//! Each exchange has four timestamps, as in NTP (RFC 5905, section 8): sent, received, answered, back. The error of the
+//! offset is at most half of the round trip, however long each direction takes.
 
-/// Exchanges that are kept.
+/// Number of exchanges that are kept.
 const KEPT: usize = 64;
 
-/// How fast two clocks may drift apart, as share: ten times what quartz does, and above what NTP slews.
+/// Maximum drift between two clocks, as share: ten times that of quartz, and above the slew rate of NTP.
 const DRIFT: f64 = 100e-6;
 
 /// One exchange of timestamps, nanoseconds of the monotonic clock of each side.
@@ -16,9 +16,9 @@ pub struct Exchange {
     pub sent_ns: u64,
     /// When the agent received it.
     pub received_ns: u64,
-    /// When the agent answered.
+    /// When the agent responded.
     pub answered_ns: u64,
-    /// When the answer was back.
+    /// When the coordinator received the response.
     pub back_ns: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Exchange {
 pub struct ClockOffset {
     /// Time of the agent minus time of the coordinator, nanoseconds.
     pub offset_ns: i64,
-    /// How far the true offset can be from it, nanoseconds.
+    /// Maximum error of the offset, nanoseconds.
     pub bound_ns: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Clocks {
 }
 
 impl Exchange {
-    /// Time on the way, both directions together.
+    /// Network time of both directions.
     fn round_trip_ns(&self) -> u64 {
         let away_ns = self.back_ns.saturating_sub(self.sent_ns);
         away_ns.saturating_sub(self.answered_ns.saturating_sub(self.received_ns))
@@ -47,11 +47,11 @@ impl Exchange {
     fn offset_ns(&self) -> i64 {
         let there = self.received_ns as i64 - self.sent_ns as i64;
         let back = self.answered_ns as i64 - self.back_ns as i64;
-        // Each can be near the greatest number if the clocks are far apart; their sum must not overflow.
+        // Each term can be near the maximum if the clocks are far apart, so the sum of both could overflow.
         there / 2 + back / 2
     }
 
-    /// How far the true offset can be from this one at `now_ns`: half of the round trip, and drift since.
+    /// Maximum error of this offset at `now_ns`: half of the round trip, plus the drift since.
     fn bound_ns(&self, now_ns: u64) -> u64 {
         let age_ns = now_ns.saturating_sub(self.back_ns);
         self.round_trip_ns().div_ceil(2) + 1 + (age_ns as f64 * DRIFT).ceil() as u64
@@ -67,7 +67,7 @@ impl Clocks {
         self.kept.push_back(exchange);
     }
 
-    /// The offset with the least bound at `now_ns` of the coordinator; `None` before the first exchange.
+    /// The offset with the smallest error at `now_ns` of the coordinator; `None` before the first exchange.
     pub fn offset(&self, now_ns: u64) -> Option<ClockOffset> {
         let best = self.kept.iter().min_by_key(|exchange| exchange.bound_ns(now_ns))?;
         Some(ClockOffset { offset_ns: best.offset_ns(), bound_ns: best.bound_ns(now_ns) })
@@ -85,7 +85,7 @@ impl ClockOffset {
 mod tests {
     use super::*;
 
-    /// An exchange that begins at `sent_ns` with a clock that is `offset_ns` ahead.
+    /// An exchange that starts at `sent_ns`, with an agent's clock that is `offset_ns` ahead.
     fn exchange(sent_ns: u64, offset_ns: i64, there_ns: u64, back_ns: u64) -> Exchange {
         let received = sent_ns + there_ns;
         let answered = received + 500;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_true_offset_lies_within_the_bound_whatever_each_direction_takes() {
+    fn the_true_offset_is_within_the_bound_for_any_delays() {
         for offset_ns in [-7_000_000_000_i64, -1, 0, 1, 20_000_000, 9_000_000_000_000] {
             for (there_ns, back_ns) in [(100, 100), (1, 900_000), (900_000, 1), (0, 0), (3, 4)] {
                 let mut clocks = Clocks::default();
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn the_least_round_trip_is_taken_until_drift_makes_a_later_one_better() {
+    fn the_shortest_round_trip_is_used_until_drift_exceeds_a_later_one() {
         let mut clocks = Clocks::default();
         assert_eq!(clocks.offset(0), None);
         clocks.add(exchange(1_000_000_000, 40, 10_000, 10_000));
         clocks.add(exchange(1_010_000_000, 40, 90_000, 10_000));
         let soon = clocks.offset(1_020_000_000).unwrap();
         assert_eq!(soon.offset_ns, 40);
-        // A minute later the first has drifted by up to 6 ms.
+        // After a minute, the first exchange may be off by 6 ms.
         clocks.add(exchange(61_000_000_000, 5_000, 90_000, 90_000));
         assert_eq!(clocks.offset(61_001_000_000).unwrap().offset_ns, 5_000);
     }

@@ -1,6 +1,6 @@
-//! The coordinator's side: agents join it, are asked for their clocks, and get their shards.
+//! The coordinator: agents join it, report their clocks, and get their shards.
 //!
-//! A thread of its own has the connections, so a slow caller delays no answer about a clock.
+//! A separate thread handles the connections, so a slow caller delays no clock measurement.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -25,25 +25,25 @@ use crate::{AgentError, ClockOffset, Clocks, RoundFailure};
 
 mod connection;
 
-/// How often a caller's stop is looked at.
+/// Interval of checks whether the caller wants to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long an agent may take to answer a question.
+/// Time limit for an agent's response.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// How long agents get to hear that there is nothing more to do.
+/// Time limit for agents to receive the message that the run is over.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
-/// An agent that takes part.
+/// An agent of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentInfo {
     /// Its name, unique in the run.
     pub name: String,
-    /// Where its connection is from.
+    /// Remote address of its connection.
     pub address: SocketAddr,
-    /// The address of this host that it has connected to.
+    /// The address of this host that it connected to.
     pub reached_at: IpAddr,
-    /// What it says of itself.
+    /// Its hello message.
     pub hello: Hello,
     /// Its clock; `None` before the first exchange.
     pub clock: Option<ClockOffset>,
@@ -54,39 +54,39 @@ pub struct AgentInfo {
 pub struct Order {
     /// The agents by name, each with its specification.
     pub specs: Vec<(String, LoadSpec)>,
-    /// The files that they name.
+    /// The files that the specifications reference.
     pub files: FileMap,
-    /// How long the load takes at most, from its start.
+    /// Maximum duration of the load, from its start.
     pub longest: Duration,
-    /// Ends a load that has started early on all agents, with what there is.
+    /// Set by the caller to end a started load early on all agents, with the results so far.
     pub end_early: Arc<AtomicBool>,
 }
 
-/// What an agent measured.
+/// The result of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Its name.
     pub agent: String,
-    /// What it reported.
+    /// Its report.
     pub report: ShardReport,
-    /// Its clock when the load was started.
+    /// Its clock at the start of the load.
     pub clock: ClockOffset,
-    /// When its load was to start, nanoseconds of the coordinator's clock.
+    /// Planned start of its load, nanoseconds of the coordinator's clock.
     pub planned_start_ns: u64,
 }
 
-/// What a caller of [`Coordinator::run`] gets to see meanwhile.
+/// Events that a caller of [`Coordinator::run`] sees.
 #[derive(Clone, Copy, Debug)]
 pub enum Look<'a> {
     /// The load starts at this time of the coordinator's clock, nanoseconds.
     Starts(u64),
-    /// A second of the agent with this number has ended.
+    /// The agent with this number completed a second.
     Second(usize, &'a LiveSecond),
-    /// Nothing new; at least every 50 ms.
+    /// No event; sent at least every 50 ms.
     Nothing,
 }
 
-/// A member of the run, as its connection and the caller share it.
+/// An agent of the run, shared by its connection and the caller.
 #[derive(Debug)]
 struct Member {
     name: String,
@@ -94,18 +94,18 @@ struct Member {
     reached_at: IpAddr,
     hello: Hello,
     clocks: Clocks,
-    /// Its clock when the last load was started.
+    /// Its clock at the start of the last load.
     clock_at_start: Option<ClockOffset>,
     to: mpsc::UnboundedSender<ToAgent>,
-    /// Why it is no longer there.
+    /// Why its connection ended; `None` while it is connected.
     gone: Option<String>,
 }
 
-/// What a connection tells the caller.
+/// An event of a connection.
 #[derive(Debug)]
 enum Event {
     Joined,
-    /// A stranger, or an agent that was refused, with the reason.
+    /// A stranger or an agent was rejected, with the reason.
     Refused(String),
     Of {
         agent: usize,
@@ -121,14 +121,14 @@ enum Heard {
     Answer(Answer),
 }
 
-/// The answer to a question, whose number is one of a load's.
+/// The response to a request, which has a number like a load.
 #[derive(Debug)]
 enum Answer {
     Sampled(Result<Box<SampleReport>, AgentFailure>),
     Served(Result<Box<Served>, AgentFailure>),
 }
 
-/// A load while it is followed.
+/// A running load.
 #[derive(Clone, Copy)]
 struct Course<'a> {
     load: u64,
@@ -137,21 +137,21 @@ struct Course<'a> {
     end_early: &'a AtomicBool,
 }
 
-/// What agents reported, in the order of their shards.
+/// The reports of agents, in the order of their shards.
 type Reports = Vec<Report>;
 type Report = Box<ShardReport>;
 
-/// What connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 struct Shared {
     version: String,
     members: Mutex<Vec<Member>>,
-    /// Files of the present load.
+    /// Files of the current load.
     files: Mutex<Arc<FileMap>>,
     events: Sender<Event>,
 }
 
-/// Holds the agents of a run.
+/// Coordinates the agents of a run.
 #[derive(Debug)]
 pub struct Coordinator {
     address: SocketAddr,
@@ -163,8 +163,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Takes agents of the version `version` on `listener`, those that have the ticket of `authority`. The listener may be of
-    /// another network namespace.
+    /// Accepts agents on `listener` that have the weir version `version` and the ticket of `authority`. The listener
+    /// may be in another network namespace.
     ///
     /// # Errors
     /// [`AgentError::Certificates`], or [`AgentError::Start`].
@@ -195,12 +195,12 @@ impl Coordinator {
         Ok(Self { address, shared, events, loads: 0, end: Some(end), thread: Some(thread) })
     }
 
-    /// Where agents join.
+    /// The address for agents.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The agents that are there, in the order in which they joined.
+    /// The connected agents, in the order in which they joined.
     pub fn agents(&self) -> Vec<AgentInfo> {
         let now_ns = mono_ns();
         let members = self.shared.members();
@@ -208,8 +208,8 @@ impl Coordinator {
         present.map(|member| member.info(now_ns)).collect()
     }
 
-    /// Waits until `count` agents are there and their clocks are known. `look` is called meanwhile, and ends it with an error of
-    /// its own: an agent's process that has ended, for example.
+    /// Waits until `count` agents have joined and their clocks are known. Calls `look` meanwhile; its error ends the
+    /// wait, for example if the process of an agent exited.
     ///
     /// # Errors
     /// [`AgentError::Missing`] after `within`, [`AgentError::Stopped`], and those of `look`.
@@ -226,7 +226,7 @@ impl Coordinator {
             let mut there: Vec<AgentInfo> =
                 self.agents().into_iter().filter(|agent| agent.clock.is_some()).collect();
             if there.len() >= count {
-                // Another may have joined meanwhile: it takes no part.
+                // More may have joined; they do not take part.
                 there.truncate(count);
                 return Ok(there);
             }
@@ -235,7 +235,7 @@ impl Coordinator {
                 return Err(AgentError::Stopped.into());
             }
             if Instant::now() >= deadline {
-                let detail = refused.last().map(|why| format!("; refused: {why}")).unwrap_or_default();
+                let detail = refused.last().map(|why| format!("; rejected: {why}")).unwrap_or_default();
                 let (joined, needed, seconds) = (there.len(), count, within.as_secs());
                 return Err(AgentError::Missing { joined, needed, seconds, detail }.into());
             }
@@ -245,10 +245,10 @@ impl Coordinator {
         }
     }
 
-    /// Runs a load on all agents. `look` sees what happens meanwhile, and ends the load by an error of its own.
+    /// Runs a load on all agents. Calls `look` with events; its error ends the load.
     ///
     /// # Errors
-    /// [`RoundFailure`] of the first agent that cannot go on, and those of `look`. The load is over on all agents then.
+    /// [`RoundFailure`] of the first agent that fails, and errors of `look`. The load has then ended on all agents.
     pub fn run<E: From<RoundFailure>>(
         &mut self,
         order: Order,
@@ -274,7 +274,7 @@ impl Coordinator {
         Ok(present.iter().zip(reports).map(measured).collect())
     }
 
-    /// Lets the agent `name` sample processes of its host, until [`Coordinator::sampled`].
+    /// Makes the agent `name` sample processes of its host, until [`Coordinator::sampled`].
     pub fn sample(&mut self, name: &str, sampling: &Sampling) {
         self.loads += 1;
         let message = ToAgent::Sample { number: self.loads, sampling: sampling.clone() };
@@ -282,10 +282,10 @@ impl Coordinator {
         self.tell(number.as_slice(), &message);
     }
 
-    /// What the agent `name` has sampled, over a span of this host's clock.
+    /// The samples of the agent `name` over a span of this host's clock.
     ///
     /// # Errors
-    /// What the agent says, or that it is gone.
+    /// The agent's error, or that it is lost.
     pub fn sampled(&self, name: &str, span: SampleSpan) -> Result<SampleReport, AgentFailure> {
         let agent = self.present(name)?;
         let clock = self.shared.members()[agent].clocks.offset(span.to_ns);
@@ -299,10 +299,10 @@ impl Coordinator {
         }
     }
 
-    /// Lets the agent `name` start an upstream.
+    /// Makes the agent `name` start an upstream.
     ///
     /// # Errors
-    /// What the agent says, or that it is gone.
+    /// The agent's error, or that it is lost.
     pub fn serve(&mut self, name: &str, serving: Serving) -> Result<Served, AgentFailure> {
         self.loads += 1;
         let agent = self.present(name)?;
@@ -312,14 +312,14 @@ impl Coordinator {
         }
     }
 
-    /// Ends all upstreams of the agent `name`.
+    /// Stops all upstreams of the agent `name`.
     pub fn stop_serving(&self, name: &str) {
         if let Ok(agent) = self.present(name) {
             self.tell(&[agent], &ToAgent::StopServing);
         }
     }
 
-    /// The number of an agent that is there.
+    /// The number of a connected agent.
     fn present(&self, name: &str) -> Result<usize, AgentFailure> {
         let members = self.shared.members();
         let agent = members.iter().position(|member| member.name == name);
@@ -327,7 +327,7 @@ impl Coordinator {
         members[agent].gone.as_deref().map_or(Ok(agent), |why| Err(lost(why)))
     }
 
-    /// Asks an agent the question with the present number.
+    /// Sends an agent the request with the current number, and waits for its response.
     fn ask(&self, agent: usize, question: &ToAgent) -> Result<Answer, AgentFailure> {
         self.tell(&[agent], question);
         let deadline = Instant::now() + ANSWER_MAX;
@@ -345,7 +345,7 @@ impl Coordinator {
         Err(lost("no response within 5 s"))
     }
 
-    /// Follows a load to its end; returns when it was to start, and what the agents reported.
+    /// Follows a load to its end. Returns its planned start, and the agents' reports.
     fn follow<E: From<RoundFailure>>(
         &self,
         course: &Course<'_>,
@@ -382,7 +382,7 @@ impl Coordinator {
                 }
                 continue;
             };
-            // Not of an earlier load, nor of an agent that takes no part in this one.
+            // Ignores events of an earlier load, and of agents that do not take part.
             let place = present.iter().position(|known| *known == agent);
             let Some(place) = place.filter(|_| of.is_none_or(|of| of == load)) else { continue };
             match said {
@@ -393,7 +393,7 @@ impl Coordinator {
         }
     }
 
-    /// Gives each agent its shard; returns their numbers.
+    /// Sends each agent its shard. Returns their numbers.
     fn assign(
         &self,
         load: u64,
@@ -448,7 +448,7 @@ impl Coordinator {
 }
 
 fn lost(why: &str) -> AgentFailure {
-    AgentFailure::new("lost", format!("it is lost: {why}"), "see the log of the agent")
+    AgentFailure::new("lost", format!("lost: {why}"), "see the log of the agent")
 }
 
 impl Drop for Coordinator {
@@ -467,7 +467,7 @@ impl Shared {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an agent under a name of its own; returns its number and its name.
+    /// Adds an agent under a unique name. Returns its number and name.
     fn join(
         &self,
         [address, own]: [SocketAddr; 2],

@@ -1,4 +1,4 @@
-//! What goes wrong between a coordinator and its agents.
+//! Errors of coordinators and agents.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use crate::message::AgentFailure;
 
-/// Why a coordinator or an agent cannot go on.
+/// An error of a coordinator or an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The address of the coordinator cannot be listened on.
+    /// The coordinator cannot listen on its address.
     #[error("cannot listen for agents on {address}: {source}")]
     Listen {
         /// The address.
@@ -25,30 +25,30 @@ pub enum AgentError {
         /// Why.
         source: io::Error,
     },
-    /// The coordinator does not take this agent.
-    #[error("the coordinator refuses this agent: {why}")]
+    /// The coordinator rejected this agent.
+    #[error("the coordinator rejected this agent: {why}")]
     Refused {
         /// Why.
         why: String,
         /// What to do about it.
         remedy: String,
     },
-    /// The coordinator is gone.
-    #[error("the coordinator is gone: {why}")]
+    /// The connection to the coordinator is lost.
+    #[error("lost the coordinator: {why}")]
     Lost {
         /// What happened.
         why: String,
     },
-    /// Fewer agents have joined than the run needs.
+    /// Fewer agents joined than the run needs.
     #[error("{joined} of {needed} agents joined within {seconds} s{detail}")]
     Missing {
-        /// How many have joined.
+        /// Number of agents that joined.
         joined: usize,
-        /// How many are needed.
+        /// Number of agents that the run needs.
         needed: usize,
-        /// How long they had.
+        /// Time limit, seconds.
         seconds: u64,
-        /// What is known of the others, with what leads to it.
+        /// The last rejected agent, with leading punctuation; empty if none.
         detail: String,
     },
     /// A file of the load cannot be read.
@@ -67,10 +67,10 @@ pub enum AgentError {
         /// Why.
         why: String,
     },
-    /// Certificates cannot be made or used.
+    /// Certificates cannot be created or used.
     #[error("certificates of the agents: {0}")]
     Certificates(String),
-    /// Threads or sockets cannot be made.
+    /// Threads or sockets cannot be created.
     #[error("cannot start the coordinator: {0}")]
     Start(io::Error),
     /// The run was stopped.
@@ -79,7 +79,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// What to do about it; empty if nothing is known.
+    /// The remedy; empty if unknown.
     pub fn remedy(&self) -> &str {
         match self {
             Self::Listen { .. } => "choose an address of this machine with a free port, like 0.0.0.0:7400",
@@ -96,12 +96,12 @@ impl AgentError {
     }
 }
 
-/// Why a load over several agents failed: the first agent that could not go on.
+/// Why a load on several agents failed: the first failure of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("agent {agent}: {}", failure.message)]
 pub struct RoundFailure {
     /// The agent's name.
     pub agent: String,
-    /// What it said, or what is known of it.
+    /// Its failure.
     pub failure: AgentFailure,
 }

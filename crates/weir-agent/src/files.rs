@@ -1,4 +1,4 @@
-//! The files of a load: read where the run is, written where an agent is, named by their SHA-256.
+//! Files of a load: read at the coordinator, written at agents, and named by their SHA-256.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,15 @@ use weir_engine::LoadSpec;
 
 use crate::AgentError;
 
-/// Contents of files, by their names on agents: the SHA-256, and the extension, which says what a request file is.
+/// Contents of files by their names on agents: the SHA-256, and the extension, which selects the format of a request
+/// file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileMap(pub(crate) BTreeMap<String, Vec<u8>>);
 
-/// Reads every file of `spec`, and puts its name on agents in the place of its path.
+/// Reads every file of `spec`, and replaces its path by its name on agents.
 ///
 /// # Errors
-/// [`AgentError::File`] for the first that cannot be read.
+/// [`AgentError::File`] for the first one that cannot be read.
 pub fn read_files(spec: &mut LoadSpec) -> Result<FileMap, AgentError> {
     let mut files = FileMap::default();
     spec.map_files(|path| {
@@ -28,11 +29,11 @@ pub fn read_files(spec: &mut LoadSpec) -> Result<FileMap, AgentError> {
     Ok(files)
 }
 
-/// Puts the paths of files in the folder `dir` in the place of their names, which must be among `sent`: an agent reads no
+/// Replaces names of files by their paths in `dir`. A name that is not in `sent` is an error, so an agent reads no
 /// other file.
 ///
 /// # Errors
-/// The first name that is not.
+/// The first name that is not in `sent`.
 pub(crate) fn place_files(
     spec: &mut LoadSpec,
     dir: &Path,
@@ -44,7 +45,7 @@ pub(crate) fn place_files(
     })
 }
 
-/// Whether `name` is that of a file with this content. A name that leaves its folder never is.
+/// Whether `name` matches this content. A name that leaves its folder never does.
 pub(crate) fn is_name_of(name: &str, content: &[u8]) -> bool {
     is_plain(name) && name.split('.').next().is_some_and(|hash| hash == sha256(content))
 }
@@ -72,7 +73,7 @@ mod tests {
     use weir_engine::RequestSpec;
 
     #[test]
-    fn a_file_keeps_its_content_and_its_extension_and_gets_a_name_that_can_be_checked() {
+    fn files_are_named_by_hash_and_extension() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ids.txt");
         fs::write(&path, "a\nb\n").unwrap();

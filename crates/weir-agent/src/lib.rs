@@ -1,8 +1,8 @@
-//! Load from many machines as if from one (`docs/method.md#many-machines`).
+//! Generates load from many machines as if from one (`docs/method.md#many-machines`).
 //!
-//! An [`agent`] connects to a [`Coordinator`] over mutual TLS, with a [`Ticket`] that the run made. The coordinator
-//! assigns each agent its shard of a load, compares their clocks, starts all of them at one moment, and gets what each
-//! measured. [`Round`] decides what happens to one load; it is pure, so it is tested without sockets and clocks.
+//! An [`agent`] connects to a [`Coordinator`] over mutual TLS, with a [`Ticket`] of the run. The coordinator assigns
+//! each agent its shard of a load, compares clocks, starts all agents at the same time, and collects their results.
+//! [`Round`] has the decisions for one load, without I/O, so it is tested without sockets and clocks.
 
 pub mod agent;
 mod clock;

@@ -1,4 +1,4 @@
-//! Messages over a stream: the length as four bytes, most significant first, and then JSON.
+//! Messages over a stream: a big-endian length of four bytes, then JSON.
 
 use std::io;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 use weir_io::mono_ns;
 
-/// A side of which nothing comes for this long is lost.
+/// A peer that sends nothing for this long is lost.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(3);
 
-/// The greatest message, bytes: a record with a histogram for each second of an hour has some 20 MiB.
+/// Maximum size of a message, bytes. A record with a histogram per second for an hour needs about 20 MiB.
 const MESSAGE_MAX: usize = 256 << 20;
 
-/// Bytes that are sent or received at a time: each piece shows that the other side is there.
+/// Bytes per read or write: each piece shows that the peer is alive.
 const PIECE: usize = 64 << 10;
 
-/// When something came last. A long message on a slow network is no silence.
+/// Time of the last received piece. A long message on a slow network is not silence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silence(Arc<AtomicU64>);
 
@@ -34,14 +34,14 @@ impl Silence {
         self.0.store(mono_ns(), Ordering::Relaxed);
     }
 
-    /// Time left until it counts as silence; `None` if it does.
+    /// Time until the peer counts as silent; `None` if it already does.
     pub(crate) fn left(&self) -> Option<Duration> {
         let silent = Duration::from_nanos(mono_ns().saturating_sub(self.0.load(Ordering::Relaxed)));
         SILENCE_MAX.checked_sub(silent).filter(|left| !left.is_zero())
     }
 }
 
-/// Reads a message; `None` where the other side has closed the connection between two messages.
+/// Reads a message; `None` if the peer closed the connection between two messages.
 pub(crate) async fn read<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
     silence: &Silence,
@@ -54,27 +54,27 @@ pub(crate) async fn read<T: DeserializeOwned>(
     silence.touch();
     let length = u32::from_be_bytes(length) as usize;
     if length > MESSAGE_MAX {
-        return Err(invalid(format!("a message of {length} bytes, at most {MESSAGE_MAX} are allowed")));
+        return Err(invalid(format!("a message of {length} bytes exceeds the limit of {MESSAGE_MAX}")));
     }
-    // Only what has come takes memory, whatever the length says.
+    // Allocates only for received bytes, whatever the length claims.
     let mut text = Vec::new();
     while text.len() < length {
         let piece = (length - text.len()).min(PIECE) as u64;
         if (&mut *stream).take(piece).read_to_end(&mut text).await? == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the connection ended within a message",
+                "the connection was closed within a message",
             ));
         }
         silence.touch();
     }
-    serde_json::from_slice(&text).map(Some).map_err(|error| invalid(format!("an unknown message: {error}")))
+    serde_json::from_slice(&text).map(Some).map_err(|error| invalid(format!("unknown message: {error}")))
 }
 
-/// What a reader hands on: a message with the time when it was there, or why no more can come.
+/// A message with its time of arrival, or why no more can arrive.
 pub(crate) type Incoming<T> = Result<(T, u64), String>;
 
-/// Hands on the messages of `reader` until one side ends the connection.
+/// Passes on the messages of `reader` until one side closes the connection.
 pub(crate) async fn listen<T: DeserializeOwned>(
     mut reader: impl AsyncRead + Unpin,
     heard: UnboundedSender<Incoming<T>>,
@@ -93,7 +93,7 @@ pub(crate) async fn listen<T: DeserializeOwned>(
     }
 }
 
-/// Writes a message. The other side must take something at least every [`SILENCE_MAX`].
+/// Writes a message. The peer must accept a piece at least every [`SILENCE_MAX`].
 pub(crate) async fn write(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &impl Serialize,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_as_they_were_sent() {
+    fn messages_are_read_as_written() {
         let sent =
             [ToAgent::Ping { sent_ns: u64::MAX }, ToAgent::Leave, ToAgent::Start { load: 3, at_ns: 1 }];
         block_on(async {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_an_error_that_says_why() {
+    fn malformed_messages_are_errors_with_the_reason() {
         let check = |bytes: &[u8], expected: &str| {
             let error = block_on(async {
                 read::<ToAgent>(&mut &*bytes, &Silence::default()).await.unwrap_err().to_string()
@@ -154,6 +154,6 @@ mod tests {
         };
         check(b"HTTP/1.1 400 Bad Request\r\n\r\n", "a message of 1213486160 bytes");
         check(b"\0\0\0\x09{\"a", "within a message");
-        check(b"\0\0\0\x02{}", "an unknown message");
+        check(b"\0\0\0\x02{}", "unknown message");
     }
 }

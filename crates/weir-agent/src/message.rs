@@ -1,4 +1,4 @@
-//! What coordinator and agents say to each other: JSON, each message behind its length.
+//! Messages between coordinator and agents: JSON, prefixed with its length.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use weir_engine::{LiveSecond, LoadSpec};
 use weir_results::{HostShare, HostUsage, LoadRecord, Part, Usage, UsageSecond};
 
-/// Version of the messages. Both sides are the same version of weir, so it only tells a stranger from an agent.
+/// Version of the messages. Both sides have the same version of weir, so it only identifies other programs.
 pub const PROTOCOL: u32 = 1;
 
-/// From the coordinator.
+/// Messages of the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(crate) enum ToAgent {
@@ -23,68 +23,68 @@ pub(crate) enum ToAgent {
     Assign(Box<Assignment>),
     /// The content of a file, in base64.
     File { sha256: String, content: String },
-    /// A question about the clock, sent at this time of the coordinator.
+    /// A clock measurement, sent at this time of the coordinator.
     Ping { sent_ns: u64 },
-    /// The load starts at this time of the agent's own monotonic clock.
+    /// The load starts at this time of the agent's monotonic clock.
     Start { load: u64, at_ns: u64 },
-    /// The load ends now, with what there is.
+    /// The load ends now, with the results so far.
     End { load: u64 },
-    /// The load is over for all.
+    /// The load has failed; end it.
     Abort { load: u64 },
-    /// Processes to sample from now on.
+    /// Sample these processes from now on.
     Sample { number: u64, sampling: Sampling },
-    /// The samples are wanted over this span of the agent's own clock.
+    /// Report the samples over this span of the agent's clock.
     Sampled { number: u64, span: SampleSpan },
-    /// An upstream to start, beside those that run.
+    /// Start another upstream.
     Serve { number: u64, serving: Box<Serving> },
-    /// All upstreams end.
+    /// Stop all upstreams.
     StopServing,
-    /// There is nothing more to do.
+    /// The run is over.
     Leave,
 }
 
-/// From an agent.
+/// Messages of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(crate) enum FromAgent {
-    /// Who it is.
+    /// Identifies the agent.
     Hello(Hello),
-    /// Files that it does not have.
+    /// Files that the agent does not have.
     Need { sha256: Vec<String> },
-    /// Its connections are open, and it waits for the start.
+    /// The connections are open, and the agent waits for the start.
     Prepared { load: u64 },
-    /// The answer to a ping, received and sent at these times of the agent.
+    /// The response to a ping, with times of the agent.
     Pong { ping_ns: u64, received_ns: u64, sent_ns: u64 },
     /// A second of the load.
     Second { load: u64, second: Box<LiveSecond> },
-    /// The load has ended.
+    /// The load has finished.
     Done { load: u64, report: Box<ShardReport> },
     /// The load failed.
     Failed { load: u64, failure: AgentFailure },
-    /// What was sampled, or why nothing was.
+    /// The samples, or why there are none.
     Sampled { number: u64, report: Result<Box<SampleReport>, AgentFailure> },
-    /// The upstream was started, or why it was not.
+    /// The started upstream, or why it did not start.
     Served { number: u64, served: Result<Box<Served>, AgentFailure> },
 }
 
-/// Who an agent is.
+/// Identity of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// Version of the messages.
     pub protocol: u32,
     /// Version of weir.
     pub version: String,
-    /// The name that it wants: its host's.
+    /// Its requested name: the host name.
     pub name: String,
-    /// CPUs that it may run on.
+    /// CPUs in its affinity mask.
     pub cpus: u32,
-    /// Cores that its control groups let it use; `None` without a quota.
+    /// CPU quota of its control groups, in cores; `None` without a quota.
     #[serde(default)]
     pub quota_cpus: Option<f64>,
-    /// The kernel's id of the boot of its machine; empty if unknown.
+    /// Boot id of its machine's kernel; empty if unknown.
     #[serde(default)]
     pub boot_id: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
 }
 
@@ -93,46 +93,46 @@ pub struct Hello {
 pub struct Assignment {
     /// Number of the load, unique in the run.
     pub load: u64,
-    /// The load with its shard. Paths of files are their hashes.
+    /// The load of this shard. Paths of files are replaced by their names on agents.
     pub spec: LoadSpec,
-    /// Length of each file, bytes, by SHA-256.
+    /// Length of each file, bytes, by name (SHA-256 and extension).
     pub files: BTreeMap<String, u64>,
 }
 
-/// What an agent measured.
+/// Result of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShardReport {
-    /// The record of its generator. Its times are those of the agent's clock.
+    /// The record of its generator, in times of the agent's clock.
     pub record: LoadRecord,
     /// The generator's process.
     pub part: Part,
-    /// What the generator used in the sustained phase; `None` where nothing could be sampled.
+    /// Resources of the generator in the sustained phase; `None` if nothing was sampled.
     pub usage: Option<Usage>,
-    /// What the agent's host used in the sustained phase.
+    /// Resources of the agent's host in the sustained phase.
     pub host: Option<HostUsage>,
-    /// What went to others there.
+    /// CPU time that others took from that host.
     pub others: Option<HostShare>,
 }
 
-/// Processes beside an agent that it has not started. One of the ways to find them is given.
+/// Processes on an agent's host that the agent did not start. Exactly one way to find them is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Name of the part in the report.
     pub part: String,
-    /// The name of their program.
+    /// Name of their program.
     pub program: Option<String>,
-    /// The first of them, which has started the others.
+    /// Their parent process.
     pub pid: Option<i32>,
     /// Their control group.
     pub group: Option<PathBuf>,
-    /// The ids of their containers; empty if they are found otherwise.
+    /// Ids of their containers; empty if they are found in another way.
     #[serde(default)]
     pub containers: Vec<String>,
-    /// The CPUs that they are limited to; `None` if that is unknown.
+    /// Their CPU limit in cores; `None` if it is unknown.
     pub limit_cpus: Option<f64>,
 }
 
-/// An upstream that an agent starts: weir's own origin.
+/// An upstream that an agent starts: `weir origin`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Serving {
     /// Name of the part in the report.
@@ -141,53 +141,53 @@ pub struct Serving {
     pub arguments: Vec<String>,
     /// Certificate and key for TLS, PEM.
     pub certificate: Option<[String; 2]>,
-    /// The CPUs that it is limited to.
+    /// CPU limit in cores.
     pub limit_cpus: Option<f64>,
-    /// The memory that it is limited to.
+    /// Memory limit in bytes.
     pub limit_memory_bytes: Option<u64>,
 }
 
-/// An upstream that an agent has started; it may not listen yet.
+/// An upstream that an agent started. It may not listen yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Served {
-    /// Where it listens: the agent's address towards the run.
+    /// Its address, with the IP address that the agent uses towards the coordinator.
     pub address: SocketAddr,
-    /// Its process, for the manifest.
+    /// Its process, for the results.
     pub part: Part,
-    /// The same, to be sampled.
+    /// Its process id, for sampling.
     pub pid: i32,
 }
 
-/// The times of a load, nanoseconds of one monotonic clock.
+/// Times of a load, nanoseconds of one monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleSpan {
     /// Start of the load.
     pub start_ns: u64,
-    /// The sustained phase.
+    /// Start of the sustained phase.
     pub from_ns: u64,
-    /// Its end.
+    /// End of the sustained phase.
     pub to_ns: u64,
 }
 
-/// What processes beside an agent used.
+/// Resources of processes that an agent did not start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleReport {
     /// In the sustained phase; `None` if the samples do not cover it.
     pub usage: Option<Usage>,
-    /// In each second of the load.
+    /// Per second of the load.
     pub seconds: Vec<UsageSecond>,
-    /// What the agent's host used in the sustained phase.
+    /// Resources of the agent's host in the sustained phase.
     pub host: Option<HostUsage>,
 }
 
 /// Why a load failed on an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentFailure {
-    /// What failed, in one word: `generator`, `lost`, `late`, `disk-full`.
+    /// The cause in one word: `generator`, `lost`, `late`, `disk-full`.
     pub cause: String,
     /// What happened.
     pub message: String,
-    /// What to do about it; empty if nothing is known.
+    /// The remedy; empty if unknown.
     pub remedy: String,
     /// The end of the generator's log.
     pub log_tail: String,

@@ -1,50 +1,50 @@
-//! One load over several agents: who is prepared, when all start, and how it ends. Time is an argument.
+//! One load on several agents: preparation, common start and end. Time is an argument.
 //!
-//! All agents must prepare, start and end. As soon as one cannot, the load is over for all: load is never redistributed.
+//! All agents must prepare, start and finish. If one fails, the load ends on all agents: load is never redistributed.
 
 use weir_results::words::counted;
 
 use crate::RoundFailure;
 use crate::message::AgentFailure;
 
-/// How long agents may take to open their connections.
+/// Time limit for agents to open their connections.
 const PREPARE_MAX_NS: u64 = 60_000_000_000;
 
-/// From the decision to start to the start: the message must be there before, on the slowest agent.
+/// Time between the decision and the start. The message must reach the slowest agent before.
 const LEAD_NS: u64 = 300_000_000;
 
-/// Time beyond the load's own, after which an agent that has not ended counts as stuck.
+/// Time after the end of the load after which an unfinished agent counts as stuck.
 const STUCK_AFTER_NS: u64 = 30_000_000_000;
 
-/// What became known of an agent.
+/// An event of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said<R> {
     /// Its connections are open.
     Prepared,
-    /// It measured its shard.
+    /// It finished its shard.
     Done(R),
-    /// It cannot.
+    /// It failed.
     Failed(AgentFailure),
-    /// Nothing is heard of it any more, or its connection has ended.
+    /// No data comes from it, or its connection was closed.
     Lost(String),
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action<R> {
-    /// Listen to the agents, at most until then.
+    /// Wait for events of agents, at most until `until_ns`.
     Listen {
         /// The time, nanoseconds.
         until_ns: u64,
     },
-    /// Start all agents at this time; asked for once.
+    /// Start all agents at this time; returned once.
     Start {
         /// The time, nanoseconds.
         at_ns: u64,
     },
-    /// All agents are done.
+    /// All agents have finished.
     Finish(Vec<R>),
-    /// The load has failed; tell all agents to stop.
+    /// The load failed; end it on all agents.
     Fail(RoundFailure),
 }
 
@@ -55,20 +55,20 @@ enum State<R> {
     Done(R),
 }
 
-/// One load over several agents, of which each measures an `R`.
+/// One load on several agents, each with a result `R`.
 #[derive(Debug)]
 pub struct Round<R> {
     agents: Vec<(String, State<R>)>,
-    /// When the present phase must be over.
+    /// Time limit of the current phase.
     deadline_ns: u64,
-    /// How long the load takes at most.
+    /// Maximum duration of the load.
     longest_ns: u64,
     has_started: bool,
     failure: Option<RoundFailure>,
 }
 
 impl<R> Round<R> {
-    /// Begins at `now_ns` with agents of these names. `longest_ns` is how long their load takes at most, from its start.
+    /// Starts at `now_ns` with agents of these names. `longest_ns` is the maximum duration of the load.
     pub fn new(agents: impl IntoIterator<Item = String>, now_ns: u64, longest_ns: u64) -> Self {
         Self {
             agents: agents.into_iter().map(|name| (name, State::Preparing)).collect(),
@@ -79,7 +79,7 @@ impl<R> Round<R> {
         }
     }
 
-    /// Takes what agent number `agent` said. The first failure stands.
+    /// Handles an event of agent number `agent`. Only the first failure is kept.
     pub fn hear(&mut self, agent: usize, said: Said<R>) {
         let Some((name, state)) = self.agents.get_mut(agent) else { return };
         let failure = match (said, &state) {
@@ -91,7 +91,7 @@ impl<R> Round<R> {
                 *state = State::Done(report);
                 return;
             }
-            // What it measured is there.
+            // Its result has arrived already.
             (Said::Lost(_), State::Done(_)) => return,
             (Said::Lost(why), _) => lost(&why),
             (Said::Failed(failure), _) => failure,
@@ -100,17 +100,17 @@ impl<R> Round<R> {
         self.failure.get_or_insert(RoundFailure { agent: name.clone(), failure });
     }
 
-    /// Whether the agents have got their start.
+    /// Whether the agents got their start time.
     pub fn has_started(&self) -> bool {
         self.has_started
     }
 
-    /// The load was ended early at `now_ns`: all agents have to be done soon.
+    /// Ends the load early at `now_ns`: all agents must finish soon.
     pub fn end_early(&mut self, now_ns: u64) {
         self.deadline_ns = self.deadline_ns.min(now_ns + STUCK_AFTER_NS);
     }
 
-    /// What to do at `now_ns`.
+    /// The action at `now_ns`.
     pub fn next(&mut self, now_ns: u64) -> Action<R> {
         if let Some(failure) = self.failure.clone().or_else(|| self.overdue(now_ns)) {
             return Action::Fail(failure);
@@ -131,7 +131,7 @@ impl<R> Round<R> {
         Action::Listen { until_ns: self.deadline_ns }
     }
 
-    /// The first agent that has not got as far as all must have by now.
+    /// The first agent that missed the current time limit.
     fn overdue(&self, now_ns: u64) -> Option<RoundFailure> {
         if now_ns < self.deadline_ns {
             return None;
@@ -145,10 +145,10 @@ impl<R> Round<R> {
         let first = behind.first()?;
         let more = match behind.len() {
             1 => String::new(),
-            several => format!(" ({} are behind)", counted(several as u64, "agent")),
+            several => format!(" ({} are late)", counted(several as u64, "agent")),
         };
         let message = match self.has_started {
-            true => format!("it did not end its load in time{more}"),
+            true => format!("it did not finish its load in time{more}"),
             false => {
                 format!("it did not open its connections within {} s{more}", PREPARE_MAX_NS / 1_000_000_000)
             }
@@ -161,8 +161,8 @@ impl<R> Round<R> {
 }
 
 fn lost(why: &str) -> AgentFailure {
-    let remedy = "check that the machine runs and is reachable, and look at the agent's own messages";
-    AgentFailure::new("lost", format!("it is lost: {why}"), remedy)
+    let remedy = "check that the machine runs and is reachable, and see the log of the agent";
+    AgentFailure::new("lost", format!("lost: {why}"), remedy)
 }
 
 fn unexpected() -> AgentFailure {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn all_start_at_one_moment_once_all_are_prepared() {
+    fn all_agents_start_at_the_same_time_once_all_are_prepared() {
         let mut round = round();
         assert_eq!(round.next(0), Action::Listen { until_ns: PREPARE_MAX_NS });
         round.hear(1, Said::Prepared);
@@ -191,14 +191,14 @@ mod tests {
         assert_eq!(round.next(3 * S), Action::Listen { until_ns });
         round.hear(0, Said::Done(7));
         assert_eq!(round.next(13 * S), Action::Listen { until_ns });
-        // An agent may leave when it has said what it measured.
+        // An agent may disconnect after its report.
         round.hear(0, Said::Lost("closed".into()));
         round.hear(1, Said::Done(7));
         assert_eq!(round.next(13 * S), Action::Finish(vec![7, 7]));
     }
 
     #[test]
-    fn a_load_that_is_ended_early_is_not_waited_for_longer_than_a_stuck_one() {
+    fn a_load_that_ends_early_has_the_time_limit_of_a_stuck_one() {
         let mut round = round();
         round.hear(0, Said::Prepared);
         round.hear(1, Said::Prepared);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_go_on_ends_it_for_all_and_the_first_reason_stands() {
+    fn a_failed_agent_ends_the_load_for_all_with_the_first_reason() {
         let check = |prepare: bool, said: Vec<(usize, Said<u32>)>, at_ns: u64, expected: &str| {
             let mut round = round();
             if prepare {
@@ -231,9 +231,9 @@ mod tests {
             true,
             vec![(1, closed()), (0, Said::Failed(full()))],
             S,
-            "agent b: it is lost: the connection was closed",
+            "agent b: lost: the connection was closed",
         );
-        check(false, vec![(0, closed())], S, "agent a: it is lost: the connection was closed");
+        check(false, vec![(0, closed())], S, "agent a: lost: the connection was closed");
         check(false, vec![(0, Said::Done(7))], S, "agent a: it sent an unexpected message");
         check(
             false,
@@ -245,9 +245,9 @@ mod tests {
             false,
             vec![],
             PREPARE_MAX_NS,
-            "agent a: it did not open its connections within 60 s (2 agents are behind)",
+            "agent a: it did not open its connections within 60 s (2 agents are late)",
         );
         let end_ns = LEAD_NS + 10 * S + STUCK_AFTER_NS;
-        check(true, vec![(0, Said::Done(7))], end_ns, "agent b: it did not end its load in time");
+        check(true, vec![(0, Said::Done(7))], end_ns, "agent b: it did not finish its load in time");
     }
 }

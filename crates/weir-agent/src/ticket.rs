@@ -1,4 +1,4 @@
-//! Certificates of a run: its own authority, one certificate for the coordinator, one for all agents.
+//! Certificates of a run: an authority, a certificate for the coordinator, and one for all agents.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::AgentError;
 
-/// The name in the coordinator's certificate. Agents check it instead of an address, which a tunnel may change.
+/// The name in the coordinator's certificate. Agents verify it instead of an address, which a tunnel may change.
 const COORDINATOR: &str = "coordinator.weir.internal";
 const AGENT: &str = "agent.weir.internal";
 
-/// What lets an agent join a run. Whoever has it can join, so its file is readable for its owner only.
+/// Lets an agent join a run. Its file is readable only by its owner, because whoever has it can join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ticket {
@@ -36,7 +36,7 @@ pub struct Ticket {
     pub key: String,
 }
 
-/// The authority of a run; its key never leaves this process.
+/// The authority of a run. Its key never leaves this process.
 #[derive(Debug)]
 pub struct Authority {
     ticket: Ticket,
@@ -45,7 +45,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes the certificates of the run `run`.
+    /// Creates the certificates of the run `run`.
     ///
     /// # Errors
     /// [`AgentError::Certificates`].
@@ -75,12 +75,12 @@ impl Authority {
         Ok(Self { ticket, certificate, key })
     }
 
-    /// What lets agents join.
+    /// The ticket for agents.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
     }
 
-    /// TLS of the coordinator: only agents with the ticket get through.
+    /// TLS configuration of the coordinator. It accepts only agents with the ticket.
     pub(crate) fn server(&self) -> Result<Arc<ServerConfig>, AgentError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let roots = Arc::new(self.ticket.roots()?);
@@ -107,7 +107,7 @@ impl Ticket {
         let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
         let ticket: Self =
             serde_json::from_str(&text).map_err(|error| failed(format!("not a ticket: {error}")))?;
-        // It names folders.
+        // The run id becomes the name of a folder.
         if !ticket.run.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(failed(format!("`{}` is not the name of a run", ticket.run)));
         }
@@ -117,13 +117,13 @@ impl Ticket {
         }
     }
 
-    /// Writes the file `path`, readable for its owner only.
+    /// Writes the file `path`, readable only by its owner.
     ///
     /// # Errors
     /// [`AgentError::File`].
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         let text = serde_json::to_string_pretty(self).expect("a ticket is a tree of plain values");
-        // A new file, so that the key never stands in one that others can read.
+        // Written to a new file, so that the key is never in a file that others can read.
         let mut beside = path.as_os_str().to_owned();
         beside.push(".part");
         let _ = fs::remove_file(&beside);
@@ -133,7 +133,7 @@ impl Ticket {
         placed.map_err(|source| AgentError::File { path: path.to_owned(), source })
     }
 
-    /// TLS of an agent, and the name that the coordinator must prove.
+    /// TLS configuration of an agent, and the server name of the coordinator.
     pub(crate) fn client(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), AgentError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let roots = self.roots()?;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_is_read_as_it_was_written_and_only_by_its_owner() {
+    fn a_ticket_is_read_as_written_and_only_by_its_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ticket");

@@ -1,7 +1,7 @@
-//! What gateways add to the latency of their upstream at fixed rates, and what authentication costs.
+//! Added latency of gateways at fixed rates, and the cost of authentication.
 //!
-//! A run that measures two direct cells in each block knows how far two cells are apart that differ in nothing. That is
-//! the rig's bias: nothing smaller is claimed of a gateway (`docs/method.md#comparison`).
+//! A run with two direct cells in each block shows the difference between two identical cells: the rig's bias. Smaller
+//! differences of gateways are not significant (`docs/method.md#comparison`).
 
 mod authentication;
 mod bias;
@@ -28,20 +28,20 @@ pub(crate) use bias::claims;
 pub(crate) use curves::common_name;
 pub(crate) use void::for_want_of_direct;
 
-/// What gateways add, over all open loads of a run whose direct cells have a twin.
+/// Added latency over all open loads of a run whose direct cells have a twin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AddedLatency {
-    /// Open loads that differ in their rate alone.
+    /// Groups of open loads that differ only in their rate.
     pub curves: Vec<AddedCurve>,
-    /// What each way of authentication costs; empty where there is only one.
+    /// Cost of each authentication method; empty if there is only one.
     pub costs: Vec<AuthenticationCost>,
     /// Every repeat of every open load, in the order of loads, gateways and repeats.
     pub repeats: Vec<RepeatRow>,
-    /// Sentences that the figures imply.
+    /// Conclusions, one sentence each.
     pub conclusions: Vec<String>,
 }
 
-/// Collects them; `None` where no direct cell has a twin.
+/// Finds added latency; `None` if no direct cell has a twin.
 pub(crate) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Option<AddedLatency> {
     if points.iter().all(|point| point.bias.is_none()) {
         return None;

@@ -1,9 +1,10 @@
-//! Capacity at an objective (`docs/method.md#capacity`): a search with repeated trials that no single noisy trial decides.
+//! Capacity at an objective (`docs/method.md#capacity`): a search with repeated trials, robust against single noisy
+//! trials.
 //!
-//! A trial is a short open load at one rate. [`Search`] says which rate to try next and when to stop: a pure state
-//! machine over what the trials gave, without clock or chance. It brackets first, by factors, where a miss has to be
-//! seen twice; then it places trials about the border and weighs all of them together ([`posterior`]).
-//! [`capacities`] turns what the searches of a run's repeats found into figures with intervals over repeats.
+//! A trial is a short open load at one rate. [`Search`] returns the next rate or stops: a pure state machine over the
+//! results of trials, without clock or randomness. First it brackets the capacity by factors; a miss must be confirmed
+//! by a second trial. Then it places trials near the capacity and evaluates all of them together ([`posterior`]).
+//! [`capacities`] combines the searches of a run's repeats into values with intervals.
 
 mod answer;
 mod bounds;

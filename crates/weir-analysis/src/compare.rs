@@ -1,6 +1,7 @@
-//! Two datasets, cell by cell: ratios with intervals, and whether one is better, worse, the same, or undecided (`docs/method.md#comparison`).
+//! Compares two datasets cell by cell: ratios with intervals, and a verdict better, worse, the same, or undecided
+//! (`docs/method.md#comparison`).
 //!
-//! `docs/compare.md` says how each figure is made and where it comes from.
+//! `docs/compare.md` describes how each value is computed, with sources.
 
 mod apart;
 mod beyond;
@@ -32,11 +33,11 @@ use crate::figures::quantity;
 use crate::points::axes::{Axes, axes_words};
 use figures::Pair;
 
-/// Confidence of all intervals of a comparison together.
+/// Joint confidence of all intervals of a comparison.
 pub const CONFIDENCE_TOGETHER: f64 = 0.99;
-/// Valid repeats of each side that *better* and *worse* need (`docs/method.md#repeats`).
+/// Minimum valid repeats of each side for *better* and *worse* (`docs/method.md#repeats`).
 pub const CLAIM_REPEATS: usize = 6;
-/// Blocks up to which it is forecast how many decide a verdict: beyond, a quieter host is the better answer.
+/// Maximum blocks of a forecast. Beyond it, a quieter host helps more than further blocks.
 pub(crate) const BLOCKS_FORECAST: usize = 100;
 
 /// What is compared, and how.
@@ -46,23 +47,23 @@ pub struct Question {
     pub measures: Vec<Measure>,
     /// Margins other than those of the scenario and the method.
     pub margins: Margins,
-    /// Only this load.
+    /// Compare only this load.
     pub load: Option<String>,
-    /// Measures that have to be there: those that were asked for by name.
+    /// Required measures: those requested by name.
     pub must_have: Vec<Measure>,
     /// Compare although the conditions differ.
     pub force: bool,
-    /// Loads at which the rig's own work is known to differ, so that it says nothing of the speed of the host.
+    /// Loads in which the rig's own work is known to differ, so it does not show the speed of the host.
     pub other_rig_at: Option<ArrivalModel>,
-    /// Whether more looks may follow this one, so that intervals have to hold at all of them.
+    /// Whether further evaluations may follow, so intervals must hold at all of them.
     pub is_sequential: bool,
 }
 
-/// Metrics that a comparison of two gateways judges in two loads: throughput, CPU twice, p50 and p99.
+/// Verdicts of a comparison of two gateways in two loads: throughput, CPU twice, p50 and p99.
 const JUDGED: f64 = 5.0;
 
-/// The smallest difference, as share, that a comparison of two gateways calls different in four cases of five: over so many
-/// blocks, of a value whose logarithm has this standard deviation from repeat to repeat.
+/// Minimum detectable difference of a comparison of two gateways, as share, with 80 % power. The logarithm of the value
+/// has this standard deviation between repeats.
 pub fn smallest_difference(standard_deviation: f64, blocks: usize) -> f64 {
     let n = blocks.max(2) as f64;
     let standard_error = standard_deviation * (2.0 / n).sqrt();
@@ -85,48 +86,48 @@ impl Default for Question {
     }
 }
 
-/// Two datasets compared. A is the one to compare with, B the one that is better or worse than it.
+/// A comparison of two datasets. A is the baseline; verdicts are about B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// A.
     pub a: Side,
     /// B.
     pub b: Side,
-    /// Whether repeats were compared block by block of one run, or as independent samples.
+    /// Whether repeats were paired by block of one run, or compared as independent samples.
     pub is_paired: bool,
-    /// Confidence of all intervals with a verdict together.
+    /// Joint confidence of all intervals with a verdict.
     pub confidence: f64,
-    /// How many figures got a verdict by an interval: the family over which Holm's correction goes. Figures with repeats
-    /// beyond what was measured are a family of their own.
+    /// Number of metrics with a verdict by interval: the family of Holm's correction. Metrics with repeats beyond the
+    /// measured range are a separate family.
     pub family: usize,
-    /// Conditions that differ and were compared all the same, because that was forced.
+    /// Conditions that differ, if the comparison was forced.
     pub forced: Vec<Difference>,
-    /// What differs of the gateways: what the comparison is about.
+    /// Differences between the gateways: the subject of the comparison.
     pub gateways: Vec<Difference>,
-    /// What differs of the hosts and of the rig's own programs.
+    /// Differences between the hosts and between the rig's own programs.
     pub environment: Vec<Difference>,
-    /// What has to be known before any figure is read: that requests of a side failed.
+    /// Warnings about the data, such as failed requests of one side.
     pub warnings: Vec<String>,
-    /// What has to be known to read it.
+    /// Notes about the comparison.
     pub notes: Vec<String>,
-    /// Gateways at load points where B failed and A did not, in words; no verdict says so, as none of B's figures counts.
+    /// Load points where B failed and A did not, in words. They have no verdict, because B has no valid value.
     pub failed: Vec<String>,
-    /// Values of findings that A has and no repeat of B reaches, in words: a gateway that never recovers.
+    /// Values of findings that A has and B never reaches, in words: for example, a gateway that never recovers.
     pub not_reached: Vec<String>,
-    /// Gateways at load points that only one side has, in words.
+    /// Load points that only one side has, in words.
     pub unmatched: Vec<String>,
-    /// What both have.
+    /// Load points that both sides have.
     pub points: Vec<PointComparison>,
 }
 
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// What it is called.
+    /// Its name.
     pub label: String,
-    /// Where it comes from, in words.
+    /// Its source in words.
     pub source: String,
-    /// The id of its run; `None` for foreign data, of unknown provenance.
+    /// The id of its run; `None` for foreign data.
     pub run: Option<String>,
 }
 
@@ -139,7 +140,7 @@ pub struct PointComparison {
     pub axes: Axes,
     /// The load.
     pub load: String,
-    /// Its figures.
+    /// Its metrics.
     pub figures: Vec<FigureComparison>,
     /// Latency by quantile in A and in B.
     pub curves: [Vec<CurvePoint>; 2],
@@ -154,42 +155,42 @@ pub enum CompareError {
     /// They were measured under different conditions.
     #[error("A and B were measured under different conditions:\n{}", listed(.0))]
     Conditions(Vec<Difference>),
-    /// No gateway at a load point is in both.
-    #[error("A and B have no gateway at a load point in common:\n{}", listed(.differ))]
+    /// No load point exists in both.
+    #[error("A and B have no load point in common:\n{}", listed(.differ))]
     NothingInCommon {
-        /// What keeps them apart, and what each has of it.
+        /// What differs, with the values of each side.
         differ: Vec<Difference>,
-        /// What to do about it.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// Foreign data, which does not say what it is of, and several series that it could be compared with.
+    /// Foreign data without names, and several series that could match it.
     #[error("{label} has several series, and the other side does not name one of them: {names}")]
     Several {
-        /// Whose they are.
+        /// The side with several series.
         label: String,
         /// Their names.
         names: String,
     },
-    /// A figure that was asked for was not measured.
+    /// A requested metric was not measured.
     #[error("A and B have no metric `{}` in common", .measure.name())]
     NoFigure {
-        /// What was asked for.
+        /// The requested metric.
         measure: Measure,
-        /// The figures that both have, by name.
+        /// Names of the metrics that both have.
         names: String,
     },
-    /// No load of that name.
+    /// No load with this name.
     #[error("neither side has a load `{load}`; the loads are {names}")]
     NoLoad {
-        /// What was asked for.
+        /// The requested load.
         load: String,
-        /// The loads that there are.
+        /// Names of the existing loads.
         names: String,
     },
 }
 
 impl CompareError {
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         let remedy = match self {
             Self::Same(_) => "name two runs, or two gateways of one: RUN:old RUN:new",
@@ -207,10 +208,10 @@ impl CompareError {
     }
 }
 
-/// Sees that A and B were measured under the same conditions, and are not the same.
+/// Checks that A and B were measured under the same conditions, and are not the same.
 ///
 /// # Errors
-/// Where they were not, or are.
+/// If conditions differ, or A and B are the same.
 pub fn check(a: &Dataset, b: &Dataset) -> Result<(), CompareError> {
     match matching::conditions(a, b)? {
         differences if differences.is_empty() => Ok(()),
@@ -221,7 +222,7 @@ pub fn check(a: &Dataset, b: &Dataset) -> Result<(), CompareError> {
 /// Compares B with A.
 ///
 /// # Errors
-/// When they are the same, were measured under different conditions (unless that is forced), or have nothing in common.
+/// If they are the same, have different conditions (unless forced), or have nothing in common.
 pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparison, CompareError> {
     let conditions = matching::conditions(a, b)?;
     if !conditions.is_empty() && !question.force {
@@ -274,7 +275,7 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
     })
 }
 
-/// Two series of one run, and the measures in which B gets a verdict against A.
+/// Two series of one run, and the measures that get a verdict.
 pub(crate) struct SeriesPair {
     pub(crate) a: Series,
     pub(crate) b: Series,
@@ -293,17 +294,17 @@ pub(crate) fn compare_series(run: &Run, pairs: &[SeriesPair]) -> Vec<Vec<FigureC
 }
 
 impl Comparison {
-    /// Whether a figure was compared at equal speed of the host.
+    /// Whether a metric was corrected for the speed of the host.
     pub fn knows_host_speed(&self) -> bool {
         self.points.iter().flat_map(|point| &point.figures).any(|figure| figure.host_speed.is_some())
     }
 
-    /// Whether B is worse in a figure, or failed or did not reach what A did.
+    /// Whether B is worse in a metric, failed, or did not reach a value that A reached.
     pub fn is_worse(&self) -> bool {
         self.count(Verdict::Worse) > 0 || !self.failed.is_empty() || !self.not_reached.is_empty()
     }
 
-    /// Why B could not have been found worse in any figure, which a gate must not take for good; `None` where it could.
+    /// Why no metric is decidable, so that a gate must not pass; `None` if one is.
     pub fn nothing_decidable(&self) -> Option<String> {
         let figures = || self.points.iter().flat_map(|point| &point.figures);
         if figures().any(|figure| figure.is_decidable) {
@@ -323,13 +324,13 @@ impl Comparison {
         })
     }
 
-    /// How many figures got this verdict.
+    /// Number of metrics with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let figures = self.points.iter().flat_map(|point| &point.figures);
         figures.filter(|figure| figure.verdict == Some(verdict)).count()
     }
 
-    /// What the figures imply, a sentence each: what is worse, what is better, and how much of the rest is decided.
+    /// Conclusions, one sentence each: worse and better metrics, and bias of the rig.
     pub fn conclusions(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for verdict in [Verdict::Worse, Verdict::Better] {

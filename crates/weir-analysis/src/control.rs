@@ -1,4 +1,4 @@
-//! The positive control: whether the run finds a gateway that is slower by a known amount (`docs/method.md#control`).
+//! The positive control: checks that the run detects a known slowdown (`docs/method.md#control`).
 
 use std::borrow::Cow;
 
@@ -16,11 +16,11 @@ use crate::summary::{self, Summary};
 const KEY: &str = "control";
 
 const INTRO: &str = "\
-The positive control is a second measurement of one gateway with a known slowdown. A process in the gateway's cgroup uses \
-extra CPU time, a given share of the gateway's. In open loads the upstream also delays each response. weir measures both \
-amounts, and compares the control with the gateway by the rules of `weir compare`, without a margin. *Detected*: the \
-99 % interval of the ratio (joint for all metrics) excludes 1, on the expected side. *Minimum detectable*: the smallest \
-change that a comparison with as many repeats and as much noise detects with 80 % power.";
+The positive control is a second measurement of one gateway with a known slowdown. A process in the gateway's cgroup \
+uses extra CPU time, a fixed share of the gateway's. In open loads the upstream also delays each response. weir \
+measures both amounts and compares the control with the gateway by the rules of `weir compare`, without a margin. \
+*Detected*: the 99 % interval of the ratio (joint for all metrics) excludes 1, on the expected side. *Minimum \
+detectable*: the smallest change that a comparison with the same repeats and noise detects with 80 % power.";
 
 static COLUMNS: [Column; 7] = [
     Column::of("load", "Load", Unit::Load, KEEP),
@@ -32,7 +32,7 @@ static COLUMNS: [Column; 7] = [
     Column::of("why", "Reason", Unit::Text, 5),
 ];
 
-/// Summarizes the cells of a run. Its positive control is a finding, and none of its gateways.
+/// Summarizes the cells of a run. Its positive control becomes a finding, not a gateway.
 pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let Some(control) = Control::of(run) else { return summary::summarize(run, cells) };
     let (gateways, own) = without_control(run, cells);
@@ -44,7 +44,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
 /// The run and its cells without those of a positive control.
 pub(crate) fn without_control<'a>(run: &'a Run, cells: &'a [Cell]) -> (Cow<'a, Run>, Cow<'a, [Cell]>) {
     let (mut run, mut cells) = (Cow::Borrowed(run), Cow::Borrowed(cells));
-    // Without a positive control its name is one like any other.
+    // Without a positive control, a gateway may have its name.
     if run.scenario.get(KEY).is_some() {
         run.to_mut().plan.retain(|key| key.gateway != CONTROL);
         cells = cells.iter().filter(|cell| cell.key.gateway != CONTROL).cloned().collect();
@@ -52,12 +52,12 @@ pub(crate) fn without_control<'a>(run: &'a Run, cells: &'a [Cell]) -> (Cow<'a, R
     (run, cells)
 }
 
-/// What a run says of its positive control.
+/// The positive control of a run.
 struct Control {
     gateway: String,
 }
 
-/// What is known to have changed.
+/// The known change.
 struct Known {
     /// As share.
     change: f64,
@@ -65,7 +65,7 @@ struct Known {
 }
 
 impl Known {
-    /// Whether an interval of changes lies wholly between none and this one.
+    /// Whether an interval of changes excludes this one on the side of no change.
     fn is_below(&self, low: f64, high: f64) -> bool {
         if self.change < 0.0 { low > self.change } else { high < self.change }
     }
@@ -113,7 +113,7 @@ impl Control {
         compare(&of(&self.gateway)?, &of(CONTROL)?, &question).ok()
     }
 
-    /// A row and a sentence for each metric of which the change is known.
+    /// A row and a sentence for each metric with a known change.
     fn rows(&self, point: &PointComparison, cells: &[Cell]) -> Vec<(Row, String)> {
         let here = |gateway: &str| -> Vec<&Measurement> {
             let cells =
@@ -128,7 +128,7 @@ impl Control {
         point.figures.iter().filter_map(row).collect()
     }
 
-    /// By how much a metric changed; `None` if that is unknown.
+    /// The known change of a metric; `None` if unknown.
     fn known(
         &self,
         figure: &FigureComparison,
@@ -139,7 +139,7 @@ impl Control {
         let is_closed = own.first()?.record.result.model == ArrivalModel::Closed;
         match figure.measure {
             Measure::CpuPerRequest => Some(Known { change: burned, words: signed(burned) }),
-            // At its CPU limit a gateway carries what the limit is worth.
+            // The throughput of a saturated gateway is the CPU limit over the CPU time per request.
             Measure::Throughput
                 if is_closed && own.iter().all(|of| of.judgement.bound_by == BoundBy::Gateway) =>
             {
@@ -170,12 +170,12 @@ impl Control {
         };
         let is_found = figure.verdict == Some(Verdict::Worse);
         let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), smallest_effect_words);
-        // What delays responses also costs time, so that more is no contradiction.
+        // Delaying responses also takes CPU time, so a larger change is no contradiction.
         let is_less = figure.interval.is_some_and(|[low, high]| known.is_below(low - 1.0, high - 1.0));
         let distrust = "do not trust differences of this size in this run";
         let why = match figure.verdict {
-            Some(Verdict::Better) => format!("the opposite of what was added: {distrust}"),
-            Some(Verdict::Worse) if is_less => format!("less than was added: {distrust}"),
+            Some(Verdict::Better) => format!("the opposite of the added change: {distrust}"),
+            Some(Verdict::Worse) if is_less => format!("less than the added change: {distrust}"),
             Some(Verdict::Worse) => String::new(),
             _ if !figure.is_decidable => figure.why.clone(),
             _ if is_less => format!("the interval excludes the added change: {distrust}"),
@@ -199,7 +199,7 @@ impl Control {
     }
 }
 
-/// The CPU time that the burner used, as share of the gateway's own; `None` if that is unknown.
+/// CPU time of the burner over the gateway's own; `None` if unknown.
 fn burned(control: &[&Measurement]) -> Option<f64> {
     let events = control.iter().flat_map(|of| &of.events).filter(|event| event.kind == Burned::KIND);
     let all: Vec<Burned> =
@@ -214,7 +214,7 @@ fn measured<'a>(cell: &'a Cell, load: &str) -> Option<&'a Measurement> {
     measurements.iter().find(|measurement| measurement.load == load)
 }
 
-/// An end of an interval of ratios, as change; an unknown one is no number.
+/// An end of an interval of ratios, as change in words.
 fn end(ratio: f64) -> String {
     if (1.0 / RATIO_MAX..RATIO_MAX).contains(&ratio) { signed(ratio - 1.0) } else { "unknown".to_owned() }
 }

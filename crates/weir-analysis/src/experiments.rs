@@ -1,8 +1,8 @@
-//! What load points say together: what more users get at a limit, what more cores get, and which share of
-//! direct that is.
+//! Results over several load points: throughput with more users at a CPU limit, with more cores, and as share of
+//! direct.
 //!
-//! Closed loads that differ in nothing but their connections are users of one kind; the limits of the data plane are
-//! laid out beside each other. The cells are those of the tables above: nothing is measured twice.
+//! Closed loads that differ only in their connections are one kind of users. Each limit of the data plane is one level.
+//! The cells are the same as in the other tables; nothing is measured twice.
 
 mod of_direct;
 mod per_core;
@@ -22,24 +22,23 @@ use crate::points::{Point, Row};
 pub use per_core::PerCore;
 pub use saturation::{Maximum, Saturation};
 
-/// Axes that say what the data plane is limited to.
+/// Axes that limit the data plane.
 pub(crate) const LIMIT_PATHS: [&str; 2] = ["limits.data.cpus", "limits.data.memory"];
 
-/// Closed loads of one kind over their connections and the limits of the data plane.
+/// Closed loads of one kind, over connections and limits of the data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
-    /// Values of the other axes, which all its points share.
+    /// Values of the other axes, the same for all its points.
     pub axes: Axes,
-    /// Names of its closed loads, by their connections.
+    /// Names of its closed loads, by ascending connections.
     pub loads: Vec<String>,
-    /// The limits of the data plane, from the least.
+    /// The limits of the data plane, ascending.
     pub limits: Vec<DataLimit>,
-    /// What each gateway does with more connections at each limit: gateways in the scenario's order, and the limits of
-    /// each from the least.
+    /// Throughput over connections for each gateway and limit: gateways in the scenario's order, limits ascending.
     pub saturations: Vec<Saturation>,
-    /// Throughput per core at full load; empty where there is one limit only.
+    /// Throughput per core at full load; empty with a single limit.
     pub per_core: Vec<PerCore>,
-    /// Sentences about the users at the greatest limit.
+    /// Sentences about users at the highest limit.
     pub users_conclusions: Vec<String>,
     /// Sentences about the share of direct.
     pub direct_conclusions: Vec<String>,
@@ -52,21 +51,21 @@ pub struct DataLimit {
     pub cpus: Option<f64>,
     /// Memory limit, bytes; `None` without one.
     pub memory_bytes: Option<u64>,
-    /// Places of the closed loads among the summary's points, by their connections.
+    /// Indices of the closed loads in the summary's points, by ascending connections.
     pub closed: Vec<usize>,
-    /// Places of the open loads.
+    /// Indices of the open loads.
     pub open: Vec<usize>,
 }
 
-/// An experiment while its points are gathered.
+/// An experiment under construction.
 struct Draft {
-    /// The load without its connections and its length.
+    /// The load without its connections and duration.
     kind: Value,
     axes: Axes,
     limits: Vec<(Axes, DataLimit)>,
 }
 
-/// The experiments of a run: those with more than one number of connections at a limit, or more than one limit.
+/// The experiments of a run: with several numbers of connections at a limit, or several limits.
 pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
     let mut drafts: Vec<Draft> = Vec::new();
     for (place, point) in of_model(points, ArrivalModel::Closed) {
@@ -88,7 +87,7 @@ pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
 }
 
 impl Experiment {
-    /// The caption of a table about it: with its loads and the values of its axes, if the run has several experiments.
+    /// The caption of its table, with loads and axes if the run has several experiments.
     pub(crate) fn caption(&self, what: &str, all: &[Self]) -> String {
         match all {
             [_] => what.to_owned(),
@@ -107,7 +106,7 @@ impl Experiment {
         names
     }
 
-    /// What `gateway` does at the limit in that place.
+    /// The saturation of `gateway` at the limit with this index.
     pub fn saturation(&self, gateway: &str, limit: usize) -> Option<&Saturation> {
         self.saturations.iter().find(|found| found.gateway == gateway && found.limit == limit)
     }
@@ -129,7 +128,7 @@ impl DataLimit {
 }
 
 impl Draft {
-    /// The place for the points of `axes`.
+    /// The limit for the points at `axes`.
     fn limit_at(&mut self, axes: Axes, point: &Point) -> &mut DataLimit {
         let known = self.limits.iter().position(|(known, _)| *known == axes);
         let at = known.unwrap_or_else(|| {
@@ -139,7 +138,7 @@ impl Draft {
         &mut self.limits[at].1
     }
 
-    /// Limits from the least; at each of them loads by their connections, one of each number.
+    /// Sorts limits ascending, and the loads of each by connections, without duplicates.
     fn order(&mut self, points: &[Point]) {
         self.limits.sort_by(|(_, a), (_, b)| {
             let cpus = |limit: &DataLimit| limit.cpus.unwrap_or(f64::INFINITY);
@@ -161,7 +160,7 @@ impl Draft {
         }
     }
 
-    /// An open load that was measured beside several numbers of connections has no one figure at a limit.
+    /// Drops open loads that have several values at one limit, because connections vary too.
     fn drop_ambiguous(&mut self, points: &[Point]) {
         for (_, limit) in &mut self.limits {
             let all = limit.open.clone();
@@ -182,7 +181,7 @@ impl Draft {
                 loads.push(point.load.clone());
             }
         }
-        // Rows stand in the scenario's order, but a gateway may have none at some point.
+        // Rows are in the scenario's order, but a gateway may have no row at some point.
         for row in points.iter().flat_map(Point::gateways) {
             if !gateways.contains(&row.gateway.as_str()) {
                 gateways.push(&row.gateway);
@@ -237,7 +236,7 @@ fn gather(drafts: &mut Vec<Draft>, kind: Value, place: usize, point: &Point) {
     drafts[at].limit_at(limited, point).closed.push(place);
 }
 
-/// What a closed load is apart from its connections and its length; `None` where those change within the load.
+/// The fields of a closed load without connections and duration; `None` if connections change within the load.
 fn kind(run: &Run, point: &Point) -> Option<Value> {
     let Some(Value::Object(written)) = run.scenario.get("loads").and_then(|loads| loads.get(&point.load))
     else {
@@ -250,7 +249,7 @@ fn kind(run: &Run, point: &Point) -> Option<Value> {
     is_constant.then_some(Value::Object(kind))
 }
 
-/// The axes without limits and connections, and the limits.
+/// Splits the axes into others and limits; axes of connections are dropped.
 fn split(axes: &Axes) -> (Axes, Axes) {
     let is_connections = |path: &str| path.starts_with("loads.") && path.ends_with(".connections");
     let kept = axes.iter().filter(|(path, _)| !is_connections(path));
@@ -260,7 +259,7 @@ fn split(axes: &Axes) -> (Axes, Axes) {
     (others.into_iter().collect(), limited.into_iter().collect())
 }
 
-/// The limit that the data plane had at `point`: of its axis, else that with which it was started.
+/// The limit of the data plane at `point`: from its axis, else from its parts.
 fn data_limit(point: &Point) -> DataLimit {
     let data =
         |row: &'_ Row| row.parts.iter().filter(|part| part.role == Role::Data).cloned().collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Findings: what a run says beyond its load points. Each finder fills one model, which every output consumes.
+//! Findings: results beyond load points. Each finder fills one model, which every output consumes.
 //!
 //! To add one, write a file below `findings/` and list it in [`FINDERS`].
 
@@ -42,17 +42,17 @@ pub use new_connections::{NewConnections, NewConnectionsRow};
 pub use objective::FindingObjective;
 pub use slow_clients::{Alone, Carried, SlowCost};
 
-/// Where findings come from.
+/// A source of findings.
 pub(crate) struct Finder {
     /// The key of its findings.
     pub(crate) key: &'static str,
     /// Columns of its tables.
     pub(crate) columns: &'static [&'static [Column]],
-    /// Finds; nothing where the run does not ask for it.
+    /// The function that finds; `None` if the run does not measure it.
     pub(crate) find: fn(&Measured<'_>, &mut Former) -> Option<Finding>,
 }
 
-/// What finders look at.
+/// Input of finders.
 pub(crate) struct Measured<'a> {
     pub(crate) run: &'a Run,
     pub(crate) cells: &'a [Cell],
@@ -87,8 +87,7 @@ const FINDERS: &[Finder] = &[
     of_direct::FINDER,
 ];
 
-/// Findings under the names and in the form that the JSON of a summary had before there were findings. Nothing else
-/// reads them.
+/// Findings in the former JSON form of a summary. Only readers of the JSON use them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Former {
     /// See [`ManyDomains`].
@@ -122,8 +121,7 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     (findings, former)
 }
 
-/// Whether one of the loads was disturbed by something that is there to cause errors: a fault, or a burst of silent
-/// connections.
+/// Whether one of the loads had an event that may cause errors on purpose: a fault, or a burst of silent connections.
 pub(crate) fn expects_errors(group: &Group<'_>) -> bool {
     let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
     repeats.any(|repeat| {
@@ -149,7 +147,7 @@ fn metric(finding: &str, column: &Column) -> String {
     format!("{finding}.{}", column.key)
 }
 
-/// Every column of a finding that `weir compare` knows.
+/// All columns of findings that `weir compare` compares.
 pub(crate) fn compared() -> impl Iterator<Item = &'static Column> {
     columns().map(|(_, column)| column).filter(|column| column.compared.is_some())
 }

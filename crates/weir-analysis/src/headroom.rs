@@ -1,9 +1,8 @@
-//! How much load a gateway carries before its latency breaks: curves of latency over throughput, what more
-//! connections get, what routes cost, and what changes of routes under load cost.
+//! Headroom: curves of latency over throughput, scalability over connections and cores, the cost of routes, and the
+//! cost of route changes under load.
 //!
-//! Curves are of open loads that differ in nothing but their rate; those of closed loads that climb in steps stand
-//! beside them, since the original's did. The knee is drawn and sizes nothing; a fit says how far points lie off it, or why
-//! there is none.
+//! Curves come from open loads that differ only in their rate, and from closed loads with steps. The knee is drawn, but
+//! not used for sizing. A fit reports its deviation from the points, or why there is none.
 
 mod change_cost;
 mod conclusions;
@@ -33,33 +32,33 @@ pub use knee::knee;
 pub use route_cost::RouteCost;
 pub use scalability::{Over, Parameter, Scalability, USL_CORES_MIN, USL_POINTS_MIN, Usl, usl};
 
-/// Everything about headroom that a run says; empty where it asks nothing of it.
+/// Headroom of the gateways of a run; empty if the scenario has no such loads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Headroom {
     /// Latency over throughput: gateways in the scenario's order at each point of the axes, direct last.
     pub curves: Vec<Curve>,
     /// The Universal Scalability Law over connections and cores.
     pub scalability: Vec<Scalability>,
-    /// What more routes cost.
+    /// Cost of more routes.
     pub route_costs: Vec<RouteCost>,
-    /// What changes under load cost.
+    /// Cost of changes under load.
     pub change_costs: Vec<ChangeCost>,
-    /// Sentences that all of this implies.
+    /// Conclusions, one sentence each.
     pub conclusions: Vec<String>,
 }
 
-/// Something fitted, or why nothing is.
+/// A fit, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fitted<T> {
-    /// What fits.
+    /// The fit.
     Fit(T),
-    /// Why nothing does, in words.
+    /// Why there is none, in words.
     Refused(String),
 }
 
 impl<T> Fitted<T> {
-    /// What fits.
+    /// The fit.
     pub fn fit(&self) -> Option<&T> {
         match self {
             Self::Fit(fit) => Some(fit),
@@ -67,7 +66,7 @@ impl<T> Fitted<T> {
         }
     }
 
-    /// Why nothing does.
+    /// Why there is none.
     pub fn refused(&self) -> Option<&str> {
         match self {
             Self::Fit(_) => None,
@@ -76,13 +75,13 @@ impl<T> Fitted<T> {
     }
 }
 
-/// Whether `load` is one of several rates of a load of the scenario. An objective is not asked of each of them: the
-/// greatest are beyond what any gateway carries.
+/// Whether `load` is one of several rates of a load of the scenario. Objectives do not apply to each rate, because the
+/// highest ones are beyond any gateway's capacity.
 pub(crate) fn is_one_of_several_rates(run: &Run, load: &str) -> bool {
     curves::family(run, load).is_some()
 }
 
-/// What the run says of headroom.
+/// Computes the headroom of a run.
 pub(crate) fn find(
     run: &Run,
     groups: &[Group<'_>],

@@ -1,8 +1,8 @@
 //! Pure statistics over results: verdicts, intervals over repeats, comparison, conclusions.
 //!
-//! Nothing here measures, reads a clock, or draws. [`judge`] says what bounds one load of one cell and
-//! whether its figures count; [`summarize`] turns the cells of a run into figures with intervals,
-//! objective results and conclusions, each computed from the numbers.
+//! Nothing here measures, reads a clock, or draws. [`judge`] reports what limits one load of one cell and which of its
+//! values are valid. [`summarize`] turns the cells of a run into values with intervals, objective results and
+//! conclusions.
 
 mod added;
 pub mod capacity;

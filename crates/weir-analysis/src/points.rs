@@ -28,7 +28,7 @@ use crate::points::baseline::{Added, RatioToDirect};
 use crate::points::objective::ObjectiveResult;
 use crate::points::tails::ShortTail;
 
-/// One load at one point of the axes, with every gateway that was put through it.
+/// One load at one point of the axes, with a row for each gateway.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Values of the axes.
@@ -39,14 +39,14 @@ pub struct Point {
     pub model: ArrivalModel,
     /// Connections of the generator.
     pub connections: u32,
-    /// Asked rate (open loop).
+    /// Offered rate (open loop).
     pub rate_per_s: Option<f64>,
     /// One row per gateway, in the scenario's order, the direct baseline last.
     pub rows: Vec<Row>,
-    /// How far the direct baseline and its twin are apart; `None` without a twin, and in closed loop.
+    /// Difference between the direct baseline and its twin; `None` without a twin, and in closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bias: Option<RigBias>,
-    /// Sentences that the figures imply.
+    /// Conclusions, one sentence each.
     pub conclusions: Vec<String>,
 }
 
@@ -55,48 +55,47 @@ pub struct Point {
 pub struct Row {
     /// The gateway's name, or [`DIRECT`].
     pub gateway: String,
-    /// Repeats that the plan holds.
+    /// Planned repeats.
     pub planned: usize,
-    /// Whole responses per second.
+    /// Complete responses per second.
     pub throughput_per_s: Figure,
     /// Latency in nanoseconds by name, in the order of [`crate::LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
-    /// Quantiles that are no headline, because they rest on too few seconds.
+    /// Quantiles that are no headline, because too few seconds have slower requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub short_tails: Vec<ShortTail>,
-    /// Latency by quantile over the valid repeats together; over all of them where none is valid.
+    /// Latency by quantile over the valid repeats together, or over all repeats if none is valid.
     pub latency_curve: Vec<CurvePoint>,
-    /// Share of errors of the scheduled.
+    /// Errors over scheduled requests, 0 to 1.
     pub error_share: Figure,
-    /// The same of each repeat, with how much of it is the gateway's fault whatever else is wrong with the repeat.
+    /// Error share of each repeat, with bounds on the gateway's part of it.
     pub errors: Vec<ErrorShare>,
     /// Cores used by the data plane.
     pub cpu_cores: Figure,
     /// Cores used over the limit.
     pub cpu_share_of_limit: Figure,
-    /// The least and greatest of these shares in a second.
+    /// Minimum and maximum of this share over single seconds.
     pub cpu_share_range: Option<CpuRange>,
-    /// Requests and fails of all measured repeats.
+    /// Requests and failures of all measured repeats.
     pub requests: RequestCounts,
     /// CPU time of the data plane per completed request, microseconds.
     pub cpu_us_per_request: Figure,
-    /// CPU time of upstream and load generator together per completed request, microseconds: what is the same work with
-    /// every gateway tells how fast the host was.
+    /// CPU time of upstream and load generator per completed request, microseconds. Their work is the same with every
+    /// gateway, so it shows how fast the host was.
     pub rig_cpu_us_per_request: Figure,
     /// Memory of the data plane without page cache, mean over the phase, bytes.
     pub memory_bytes_mean: Figure,
-    /// The greatest such, bytes.
+    /// Peak of the same memory, bytes.
     pub memory_bytes_peak: Figure,
-    /// Added over direct in the same repeat.
+    /// Latency minus direct in the same repeat.
     pub added_latency_ns: Vec<(String, Added)>,
     /// Throughput over direct in the same repeat; closed loop only.
     pub ratio_to_direct: Option<RatioToDirect>,
-    /// Headlines that conclusions would be drawn from, were their intervals not wider than the scenario allows; each
-    /// with its figures in words.
+    /// Headlines excluded from conclusions because their interval is wider than the scenario allows, each in words.
     pub noisy: Vec<String>,
-    /// What bounds each measured repeat.
+    /// What limits each measured repeat.
     pub bound_by: Vec<(u32, BoundBy)>,
-    /// The objective, where the scenario has one.
+    /// Results of the objective; empty without one.
     pub objective: Vec<ObjectiveResult>,
     /// Use of every part of the rig, over the measured repeats.
     pub parts: Vec<PartUse>,
@@ -146,17 +145,17 @@ impl Row {
         self.gateway == DIRECT
     }
 
-    /// The latency figure of that name.
+    /// The latency with this name.
     pub fn latency(&self, name: &str) -> Option<&Figure> {
         self.latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
-    /// What it adds to the latency of that name, beside the direct baseline.
+    /// The added latency with this name.
     pub fn added_latency(&self, name: &str) -> Option<&Figure> {
         self.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
-    /// Gives every value an interval that holds however often it was looked at.
+    /// Gives every value an interval that holds for any number of looks.
     pub(crate) fn allow_any_look(&mut self) {
         let latencies =
             self.latency_ns.iter_mut().chain(&mut self.added_latency_ns).map(|(_, figure)| figure);
@@ -173,7 +172,7 @@ impl Row {
         latencies.chain(others).chain(ratio).for_each(|figure| *figure = figure.at_any_look());
     }
 
-    /// Every reason that voids something, with the number of repeats.
+    /// Every reason that makes a value invalid, with the number of repeats.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
         let mut all = self.throughput_per_s.reasons();
         for (reason, n) in self.latency("p50").map(Figure::reasons).unwrap_or_default() {
@@ -185,7 +184,7 @@ impl Row {
         all
     }
 
-    /// What bounds the repeats, with the number of repeats each, the most frequent first.
+    /// What limits the repeats, with the number of repeats each, the most frequent first.
     pub fn bounds(&self) -> Vec<(BoundBy, usize)> {
         let mut counted: Vec<(BoundBy, usize)> = Vec::new();
         for (_, bound) in &self.bound_by {
@@ -199,7 +198,7 @@ impl Row {
     }
 }
 
-/// The bound's name in reports, as in the JSON.
+/// The limit's name in reports and in the JSON.
 pub fn bound_name(bound: BoundBy) -> &'static str {
     match bound {
         BoundBy::Gateway => "gateway",

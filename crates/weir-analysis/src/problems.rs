@@ -1,4 +1,4 @@
-//! Why a run's result is not good: what `weir run` exits with 1 or 4 for.
+//! Problems of a run: the reasons for exit codes 1 and 4 of `weir run`.
 
 use serde::{Serialize, Serializer};
 use weir_results::words::counted;
@@ -14,15 +14,15 @@ use crate::points::{Point, Row};
 use crate::summary::Summary;
 use crate::verdicts::reasons::{in_repeats, reason_name};
 
-/// What a run comes to.
+/// Overall result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Every objective is met, and every headline counts.
+    /// Every objective is met, and every headline is valid.
     Good,
     /// An objective is missed, or a cell failed.
     Missed,
-    /// None of these, and an objective or a headline could not be decided.
+    /// No objective is missed and no cell failed, but an objective or a headline is undecided.
     Undecided,
 }
 
@@ -37,19 +37,19 @@ impl Outcome {
     }
 }
 
-/// What a problem says of the run.
+/// Kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
     /// A gateway misses an objective.
     Missed,
     /// A cell could not be measured.
     Failed,
-    /// The run does not decide something that it is for.
+    /// The run does not decide one of its questions.
     Undecided,
 }
 
 impl ProblemKind {
-    /// What stands before the problem where it is printed.
+    /// The word printed before the problem.
     pub fn word(self) -> &'static str {
         match self {
             Self::Missed => "missed",
@@ -63,9 +63,9 @@ impl ProblemKind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) kind: ProblemKind,
-    /// What it is of, in a few words: reasons by name, or a kind of its own.
+    /// The cause in a few words: names of reasons, or another cause.
     pub(crate) cause: String,
-    /// Where, who, and why.
+    /// Load point, gateway and reason.
     pub(crate) words: String,
 }
 
@@ -84,13 +84,13 @@ pub(crate) fn in_words<S: Serializer>(problems: &[Problem], to: S) -> Result<S::
     to.collect_seq(problems.iter().map(|problem| &problem.words))
 }
 
-/// Finds them; empty is good.
+/// Finds the problems of a run; empty if there are none.
 pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
     let mut problems: Vec<Problem> = summary.failed.iter().map(failed).collect();
     if !summary.not_run.is_empty() {
         let planned = counted(summary.cells_planned as u64, "cell");
-        let words = format!("{} of {planned} have not run", summary.not_run.len());
-        problems.push(Problem::undecided("cells that have not run", words));
+        let words = format!("{} of {planned} did not run", summary.not_run.len());
+        problems.push(Problem::undecided("cells that did not run", words));
     }
     let searched = summary.capacities.iter().any(|capacity| capacity.gateways().next().is_some());
     if !searched && summary.points.iter().all(|point| point.gateways().next().is_none()) {
@@ -115,10 +115,10 @@ pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
     problems
 }
 
-/// Objectives that are missed, and those that are undecided where no other problem says why.
+/// Missed objectives, and undecided ones unless another problem already gives the reason.
 fn objectives(summary: &Summary, point: &Point, row: &Row) -> Vec<Problem> {
-    let is_told = headlines(point, row).is_some();
-    let is_expected = is_told || (summary.is_meant_to_break(point) && is_past_the_limit(row));
+    let is_reported = headlines(point, row).is_some();
+    let is_expected = is_reported || (summary.is_meant_to_break(point) && is_past_the_limit(row));
     let who = format!("{}: {}", point.words(), row.gateway);
     let results = row.objective.iter().filter(|result| !(is_expected && result.met == Met::Unknown));
     results.filter_map(|result| of_objective(&who, result)).collect()
@@ -142,10 +142,10 @@ fn failed(failed: &FailedCell) -> Problem {
     let at = if axes.is_empty() { String::new() } else { format!(" ({axes})") };
     let repeat = failed.key.repeat.saturating_add(1);
     let words = format!("{}{at}, repeat {repeat}: {}: {}", failed.key.gateway, failed.cause, failed.message);
-    Problem::new(ProblemKind::Failed, "cells that failed", words)
+    Problem::new(ProblemKind::Failed, "failed cells", words)
 }
 
-/// Gateways without the headlines that a load is for, those of which the same is said together.
+/// Gateways without their main headlines, grouped by identical reasons.
 fn without_headlines(summary: &Summary) -> Vec<Problem> {
     let mut short: Vec<((String, String), String)> = Vec::new();
     for point in &summary.points {
@@ -164,7 +164,7 @@ fn without_headlines(summary: &Summary) -> Vec<Problem> {
     by_reason(short).into_iter().map(problem).collect()
 }
 
-/// Load points by name: all of a few, else how many more there are.
+/// Names of load points: all of up to three, else two and the number of the rest.
 fn some_of(points: &[String]) -> String {
     match points {
         [first, second, _, _, ..] => format!("{first}, {second} and {} more load points", points.len() - 2),
@@ -172,8 +172,8 @@ fn some_of(points: &[String]) -> String {
     }
 }
 
-/// The headlines that a load is for: throughput of a closed loop, latency of an open one, CPU time per
-/// request of both. One that rests on too few valid repeats is a problem; its cause, and what it is.
+/// Checks the main headlines of a load: throughput in a closed loop, latency in an open loop, CPU time per request in
+/// both. Returns cause and words if one has too few valid repeats.
 fn headlines(point: &Point, row: &Row) -> Option<(String, String)> {
     let main = match point.model {
         ArrivalModel::Closed => ("throughput", Some(&row.throughput_per_s)),
@@ -188,14 +188,14 @@ fn headlines(point: &Point, row: &Row) -> Option<(String, String)> {
     Some((cause.clone(), format!("no headline on {}: {why}", names.join(" and "))))
 }
 
-/// Whether nothing but too high a rate voids its figures, or an upstream that does not carry it.
+/// Whether all invalid values have reasons that a too high rate explains.
 fn is_past_the_limit(row: &Row) -> bool {
     let too_high = [Reason::Overloaded, Reason::Throttled, Reason::Errors, Reason::GeneratorLimited];
     row.reasons().iter().all(|(reason, _)| too_high.contains(reason))
 }
 
-/// Why too few repeats are valid, by the reasons' names and with their numbers; `None` if enough are, or if the value is
-/// bounded.
+/// Why too few repeats are valid: the names of the reasons, and the names with counts. `None` if enough repeats are
+/// valid, or if the value is bounded.
 fn voided(figure: &Figure) -> Option<(String, String)> {
     let measured = figure.repeats.len();
     let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty()).count();

@@ -1,9 +1,9 @@
-//! How many instances carry a rate (`docs/method.md#sizing`): from load points that were measured, with their intervals carried
-//! through. Nothing is extrapolated unless that is asked for, and then it is marked.
+//! Computes the number of instances for a rate (`docs/method.md#sizing`), from measured load points and their
+//! intervals. Nothing is extrapolated unless requested, and extrapolated results are marked.
 //!
-//! An *instance type* is a gateway at one point of the axes: its limits and what else varies, but for the rate. Each is
-//! sized by itself. Where a capacity was searched for at what is asked, that is the answer ([`SearchedFor`]). The page of a report has the same in `assets/sizing.js`, computed from the same [`InstanceType`]s;
-//! an end-to-end test compares the two.
+//! An *instance type* is a gateway at one point of the axes, without the rate. Each type is sized on its own. If a
+//! capacity search has the requested objective, its result is the answer ([`SearchedFor`]). The report page computes
+//! the same in `assets/sizing.js`, from the same [`InstanceType`]s; an end-to-end test compares both.
 
 mod answer;
 mod extrapolation;
@@ -21,146 +21,146 @@ use crate::summary::Summary;
 pub use instance_type::{InstanceType, RatePoint, Shown, instance_types};
 pub use searched::SearchedFor;
 
-/// Hours of a month in costs: a twelfth of 365 days.
+/// Hours per month in costs: a twelfth of 365 days.
 pub const HOURS_PER_MONTH: f64 = 730.0;
 
-/// Months ahead for which a growing rate is sized.
+/// Months ahead for sizing a growing rate.
 pub const MONTHS_AHEAD: [u32; 2] = [12, 24];
 
-/// What is asked.
+/// The question of a sizing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
-    /// Requests per second that all instances together carry.
+    /// Requests per second over all instances.
     pub rate_per_s: f64,
-    /// What has to be kept; `None` is what each instance type has to keep in its run.
+    /// The bounds to meet; `None` uses the objective of each instance type in its run.
     pub bounds: Option<Vec<Bound>>,
-    /// Greatest share of its CPU limit that an instance may use, 0..=1.
+    /// Maximum share of its CPU limit that an instance may use, 0 to 1.
     pub cpu_share_max: Option<f64>,
-    /// Instances beyond those that carry the rate.
+    /// Spare instances.
     pub spare: u32,
-    /// What an instance costs.
+    /// The price.
     pub price: Option<Price>,
-    /// Growth of the rate in a year, as share of it.
+    /// Growth of the rate per year, as share.
     pub growth_per_year: Option<f64>,
-    /// Whether the rate at `cpu_share_max` may be taken from the CPU time per request where it was not measured.
+    /// Whether an unmeasured rate at `cpu_share_max` may be extrapolated from the CPU time per request.
     pub extrapolate: bool,
 }
 
-/// The greatest allowed value of a figure.
+/// The maximum allowed value of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
     /// A name of [`crate::LATENCIES`], or `errors`.
     pub name: String,
-    /// Nanoseconds, or a share.
+    /// The limit: nanoseconds, or a share.
     pub limit: f64,
 }
 
-/// What an hour costs, in whichever currency.
+/// A price per hour, in any currency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Price {
     /// The price of an hour.
     pub per_hour: f64,
-    /// Of what.
+    /// The unit that the price is for.
     pub of: PriceOf,
 }
 
-/// What a price is for.
+/// The unit of a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriceOf {
-    /// An instance, whatever its limits are.
+    /// An instance with any limits.
     Instance,
     /// A core of its CPU limit.
     Core,
 }
 
-/// The answer: every instance type, the cheapest first, and those without an answer last.
+/// The answer: all instance types, cheapest first, those without an answer last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
-    /// What was asked.
+    /// The question.
     pub demand: Demand,
-    /// Instance types; with a price by their cost, else by their number.
+    /// Instance types, sorted by cost if there is a price, else by number of instances.
     pub offers: Vec<Offer>,
 }
 
-/// What an instance type comes to.
+/// The result for an instance type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Offer {
     /// The gateway.
     pub gateway: String,
-    /// Its axes in words, and its load where a run has several kinds; empty where there is nothing to tell apart.
+    /// Its axes in words, and its load if the run has several kinds; empty if there is nothing to distinguish.
     pub setting: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// What had to be kept.
+    /// The bounds to meet.
     pub bounds: Vec<Bound>,
-    /// How many, or why there is no answer.
+    /// The number of instances, or why there is no answer.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// How many instances, or why that cannot be said.
+/// The number of instances, or why there is no answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// So many.
+    /// A number of instances.
     Sized(Box<Sized>),
     /// No answer.
     Refused(Refused),
 }
 
-/// How many instances, and what that rests on.
+/// The number of instances, and its basis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sized {
-    /// Requests per second that one instance carries.
+    /// Requests per second per instance.
     pub rate_per_s: Span,
-    /// Where that comes from.
+    /// The basis of that rate.
     pub basis: Basis,
-    /// Share of its CPU limit that an instance uses there; `None` where it has none, or that does not count.
+    /// Share of its CPU limit that an instance uses at that rate; `None` without a limit, or if invalid.
     pub cpu_share: Option<f64>,
-    /// Instances, with the spare ones.
+    /// Instances, including spare ones.
     pub instances: Count,
-    /// The same for the grown rate.
+    /// Instances for the grown rate.
     pub later: Vec<Later>,
-    /// What they cost.
+    /// Their cost.
     pub cost: Option<Cost>,
-    /// What has to be known about it, in sentences.
+    /// Notes, in sentences.
     pub notes: Vec<String>,
 }
 
-/// What a rate per instance rests on.
+/// The basis of a rate per instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// The highest measured rate that keeps what is asked, with one above it that does not.
+    /// The highest measured rate that meets the bounds, with a higher rate that does not.
     Measured,
-    /// The highest measured rate of all, or a capacity that was searched for with more asked: more may be carried.
+    /// The highest of all measured rates, or a capacity for a stricter objective: the true rate may be higher.
     AtLeast,
-    /// A capacity that was searched for at just what is asked.
+    /// A capacity search with exactly these bounds.
     Searched,
-    /// CPU time per request at a measured rate, taken to stay the same up to the CPU share that is allowed.
+    /// Extrapolation: CPU time per request at a measured rate, assumed constant up to the allowed CPU share.
     Extrapolated,
 }
 
-/// A figure with its interval.
+/// A value with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// The figure.
+    /// The value.
     pub value: f64,
-    /// The low end of its 95 % interval.
+    /// The lower end of its 95 % interval.
     pub low: f64,
-    /// The high end.
+    /// The upper end.
     pub high: f64,
 }
 
-/// A number of instances with its interval: what the ends of the rate's interval give.
+/// A number of instances with its interval, from the ends of the rate's interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// The number.
     pub value: u64,
-    /// With the high end of the rate per instance.
+    /// The number for the upper end of the rate per instance.
     pub low: u64,
-    /// With its low end.
+    /// The number for its lower end.
     pub high: u64,
 }
 
@@ -171,27 +171,27 @@ pub struct Later {
     pub months: u32,
     /// The rate then.
     pub rate_per_s: f64,
-    /// Instances, with the spare ones.
+    /// Instances, including spare ones.
     pub instances: Count,
 }
 
-/// What instances cost, in the currency of the price.
+/// Cost of the instances, in the currency of the price.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// In a month of [`HOURS_PER_MONTH`].
+    /// Per month of [`HOURS_PER_MONTH`].
     pub per_month: Span,
-    /// For a million requests, at the asked rate all month.
+    /// Per million requests, at the target rate all month.
     pub per_million: Span,
 }
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
-    /// Of which kind.
+    /// The kind of reason.
     pub why: RefusedFor,
-    /// With its figures.
+    /// The reason in words, with values.
     pub words: String,
-    /// What to measure instead.
+    /// What to measure.
     pub remedy: String,
 }
 
@@ -199,15 +199,15 @@ pub struct Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusedFor {
-    /// No open load at a steady rate was measured, nor was a capacity searched for at what is asked.
+    /// No open load at a constant rate was measured, and no capacity search covers the bounds.
     NothingMeasured,
-    /// What is asked is missed at the least rate already.
+    /// The lowest rate already misses the bounds.
     NeverMet,
-    /// The interval at the least rate holds the limit.
+    /// The interval at the lowest rate includes the limit.
     Borderline,
-    /// The figure at the least rate does not count, or is not known.
+    /// The value at the lowest rate is invalid or unknown.
     Unknown,
-    /// More CPU than is allowed is used at the least rate already.
+    /// The lowest rate already uses more CPU than allowed.
     CpuAbove,
 }
 
@@ -215,7 +215,7 @@ pub enum RefusedFor {
 pub fn size(run: &Run, summary: &Summary, demand: Demand) -> Sizing {
     let types = instance_types(run, summary);
     let mut offers: Vec<Offer> = types.iter().map(|of| offer(of, &demand)).collect();
-    // The sort is stable: equals keep the order of the scenario.
+    // The sort is stable: equal ones keep the order of the scenario.
     offers.sort_by(|a, b| a.outcome.rank().total_cmp(&b.outcome.rank()));
     Sizing { demand, offers }
 }
@@ -232,7 +232,7 @@ fn offer(of: &InstanceType, demand: &Demand) -> Offer {
 }
 
 impl Outcome {
-    /// What offers are sorted by: cost, else instances; what has no answer comes last.
+    /// The sort key of offers: cost, else instances; without an answer last.
     fn rank(&self) -> f64 {
         match self {
             Self::Sized(sized) => match &sized.cost {
@@ -245,7 +245,7 @@ impl Outcome {
 }
 
 impl Sizing {
-    /// Gateways of which no instance type has an answer.
+    /// Gateways without an answer for any instance type.
     pub fn unanswered(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for offer in &self.offers {

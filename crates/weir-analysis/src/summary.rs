@@ -1,4 +1,4 @@
-//! A run in values: load points, findings, what is missing, and what the run comes to.
+//! Summary of a run: load points, findings, missing cells, and the overall result.
 
 use serde::Serialize;
 use weir_results::{ArrivalModel, Cell, CellKey, CellOutcome, DIRECT, DIRECT_TWIN, Run};
@@ -20,41 +20,41 @@ use crate::points::objective::evaluate;
 use crate::points::rows::{Context, row};
 use crate::problems::{self, Outcome, Problem, ProblemKind};
 
-/// Everything that a run says, computed from its cells.
+/// All results of a run, computed from its cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Cells of the plan.
     pub cells_planned: usize,
     /// Cells that were measured.
     pub cells_measured: usize,
-    /// Of these, cells with a load that was measured more than once, because the host disturbed it or its generator sent late.
+    /// Of these, cells in which a load was measured again, because of host noise or a late generator.
     pub cells_measured_again: usize,
     /// Load points, in the order of axes and then of the scenario's loads.
     pub points: Vec<Point>,
-    /// What searches for the capacity at an objective found, in the order of axes and then of the scenario's loads.
+    /// Results of capacity searches, in the order of axes and then of the scenario's loads.
     pub capacities: Vec<Capacity>,
-    /// What points say together: more users, more cores, and the share of direct.
+    /// Results over several points: more users, more cores, and the share of direct.
     pub experiments: Vec<Experiment>,
-    /// What gateways add at each rate, where direct cells have a twin.
+    /// Added latency at each rate, if direct cells have a twin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<AddedLatency>,
-    /// Curves of latency over throughput, and what connections, routes and changes of routes cost.
+    /// Curves of latency over throughput, and the cost of connections, routes and route changes.
     pub headroom: Headroom,
-    /// What it says beyond its load points, each by itself.
+    /// Findings beyond the load points.
     pub findings: Vec<Finding>,
-    /// Objectives of values of findings; empty if the objective limits none.
+    /// Results of objectives on findings; empty if the objective has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finding_objectives: Vec<FindingObjective>,
-    /// The same as it was before there were findings; only JSON reads it.
+    /// Findings in their former JSON form, for existing readers of the JSON.
     #[serde(flatten)]
     pub former: Former,
     /// The systems under test, in the scenario's order, the direct baseline last.
     pub gateways: Vec<Gateway>,
     /// Cells that could not be measured.
     pub failed: Vec<FailedCell>,
-    /// Cells of the plan that have not run.
+    /// Cells of the plan that did not run.
     pub not_run: Vec<CellKey>,
-    /// What the run comes to.
+    /// The overall result.
     pub outcome: Outcome,
     #[serde(serialize_with = "problems::in_words")]
     problems: Vec<Problem>,
@@ -73,7 +73,7 @@ pub(crate) fn summarize(run: &Run, cells: &[Cell]) -> Summary {
                 row.allow_any_look();
             }
             if let Some(allowed) = run.thresholds.interval_share {
-                noise::void(row, allowed);
+                noise::mark(row, allowed);
             }
             let objective = run.objective.as_ref().filter(|_| !is_one_of_several);
             let objective = objective.map(|all| all.of(&row.gateway, &point.axes, &point.load));
@@ -127,32 +127,32 @@ pub(crate) fn summarize(run: &Run, cells: &[Cell]) -> Summary {
 }
 
 impl Summary {
-    /// Whether errors and overload are expected at that point: a curve is measured beyond where it breaks, and faults are
-    /// there to break something.
+    /// Whether errors and overload are expected at this point: curves go beyond the limit, and faults cause errors on
+    /// purpose.
     pub fn is_meant_to_break(&self, point: &Point) -> bool {
         let mut breaks = self.findings.iter().flat_map(|finding| &finding.breaks);
         self.headroom.has_point(point)
             || breaks.any(|place| place.axes == point.axes && place.load == point.load)
     }
 
-    /// Why [`Summary::outcome`] is not good; empty is good.
+    /// The problems behind [`Summary::outcome`]; empty if it is good.
     pub fn problems(&self) -> Vec<&str> {
         self.problems.iter().map(|problem| problem.words.as_str()).collect()
     }
 
-    /// The same, each with its kind.
+    /// The problems with their kind.
     pub fn problems_by_kind(&self) -> impl Iterator<Item = (ProblemKind, &str)> {
         self.problems.iter().map(|problem| (problem.kind, problem.words.as_str()))
     }
 
-    /// Words of the problems by cause, in the order in which each cause is first met.
+    /// Words of the problems by cause, in the order of first appearance.
     pub fn problems_by_cause(&self) -> Vec<(String, Vec<String>)> {
         by_reason(
             self.problems.iter().map(|problem| (problem.cause.clone(), problem.words.clone())).collect(),
         )
     }
 
-    /// Where added latency is missing although the gateways' own repeats count, in a sentence; no problem of the run.
+    /// A sentence about added latency that is missing only because of direct cells. This is no problem of the run.
     pub fn missing_added_latency(&self) -> Option<String> {
         added::for_want_of_direct(&self.points)
     }

@@ -1,4 +1,4 @@
-//! Which values of a load are valid, bounded or invalid, and why.
+//! Verdicts: which values of a load are valid, bounded or invalid, and why.
 
 pub(crate) mod effects;
 pub(crate) mod estimate;

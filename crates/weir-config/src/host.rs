@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_loses_case_port_and_closing_dot() {
+    fn authority_loses_case_port_and_trailing_dot() {
         assert_eq!(lower("Example.COM:8080"), "example.com");
         assert_eq!(lower("example.com."), "example.com");
         assert_eq!(lower("[::1]:80"), "[::1]");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_checked() {
+    fn rejects_invalid_host_patterns() {
         assert_eq!(HostPattern::parse("*.A.b"), Ok(HostPattern::Suffix(".a.b".into())));
         for wrong in ["", "*.", "a.*.b", "*", "a:80", "a..b", "a b", "[::1", "ä.de"] {
             assert!(HostPattern::parse(wrong).is_err(), "{wrong}");

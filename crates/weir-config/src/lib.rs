@@ -6,8 +6,8 @@
 //!                                            credentials/ tls/
 //! ```
 //!
-//! - A **source** (a file; later Kubernetes, NATS, xDS) sends [`Batch`]es of [`Change`]s. Each change is about one
-//!   resource with a [`Key`], and has an outcome of its own.
+//! - A **source** (a file; later Kubernetes, NATS, xDS) sends [`Batch`]es of [`Change`]s. Each change concerns one
+//!   resource with a [`Key`], and has its own outcome.
 //! - [`State`] is the active configuration. It refuses an invalid batch whole, or only its invalid resources
 //!   ([`Policy`]).
 //! - The source reads the files that listeners and routes name (certificates, keys, tokens) and sends them as

@@ -1,7 +1,7 @@
-//! The form of a configuration file, and the parts that it is assembled from.
+//! The structure of a configuration file, and its parts.
 //!
-//! Each part states its fields, their defaults and the limits that apply to it alone. Rules that involve several parts
-//! are in [`crate::check`].
+//! Each part defines its fields, their defaults and the limits that concern only this part. Rules that concern several
+//! parts are in [`crate::check`].
 
 use std::collections::{BTreeMap, BTreeSet};
 

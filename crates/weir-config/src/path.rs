@@ -25,10 +25,11 @@
 //! | `/ADMIN` | – | – | – | – | `/admin` |
 //!
 //! Path parameters are legitimate: servlet containers put sessions into them (`/cart;jsessionid=..`), APIs use them as
-//! matrix parameters. So the default neither rejects nor drops them: routes match what a servlet container looks up,
-//! and the upstream gets every parameter. Parameters of a dot segment, or of an empty segment within the path, serve
-//! nobody and are read differently, so they are rejected. An empty last segment stays allowed: sessions produce it
-//! (`/shop/;jsessionid=1`). For upstreams that treat `;` as any character a rule gets wider, and so do open routes.
+//! matrix parameters. So the default neither rejects nor drops them: routes match the path that a servlet container
+//! looks up, and the upstream gets every parameter. Parameters of a dot segment, or of an empty segment within the
+//! path, are rejected: they have no use, and upstreams read them differently. An empty last segment stays allowed:
+//! sessions produce it (`/shop/;jsessionid=1`). If an upstream treats `;` as an ordinary character, each route matches
+//! more of its paths, whether the route forwards or rejects.
 
 use std::borrow::Cow;
 

@@ -114,7 +114,7 @@ impl State {
     /// The valid part of a batch.
     fn apply_valid(&mut self, pending: Pending, mut refused: Refused) -> Applied {
         let mut tried: Option<Credentials> = None;
-        // Each turn puts at least one resource back, and the resources before the batch were consistent.
+        // Each pass restores at least one resource, and the resources before the batch were consistent.
         loop {
             let trial = pending.trial(&refused, Policy::EachAlone);
             let mut found = self.resources.contradictions(trial);

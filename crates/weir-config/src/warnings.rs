@@ -1,5 +1,5 @@
-//! What is valid, but probably not intended: routes that never match, unused backends, expired certificates, variables
-//! of other gateways.
+//! Warnings for valid configurations that are probably mistakes: routes that never match, unused backends, expired
+//! certificates, variables of other gateways.
 //!
 //! Warnings do not keep a configuration from taking effect.
 
@@ -23,13 +23,13 @@ mod unread_fields;
 
 use certified_hosts::CertifiedHosts;
 
-/// How many days before it expires a certificate is reported.
+/// Certificates that expire within this number of days are reported.
 const DAYS_LEFT_MIN: i64 = 14;
 
 const GIVE_WEIGHT: &str = "set at least one `weight` to 1 or more";
 
 impl State {
-    /// What is probably not intended, at `now_s` in seconds since 1970. `table` must be compiled from this state.
+    /// The probable mistakes at `now_s`, in seconds since 1970. `table` must be compiled from this state.
     pub fn warnings(&self, table: &Table, now_s: u64) -> Vec<Problem> {
         let mut found = unreached::routes(table);
         found.extend(

@@ -1,4 +1,4 @@
-//! One configuration from all files of it: manifests, and the compact form in several files.
+//! Combines all files of a configuration: manifests, and several files in the compact form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,38 +13,38 @@ use crate::file::{FileSource, NamedFiles};
 use crate::places::Places;
 use crate::problem::SourceError;
 
-/// What all files say together.
+/// The combined content of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     pub(crate) resources: BTreeMap<Key, Resource>,
-    /// Every file that is named, with the place that names it first.
+    /// Every named file, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
-    /// Those of them that TLS is made of.
+    /// The TLS files among them.
     pub(crate) tls_files: BTreeSet<String>,
     pub(crate) places: Places,
 }
 
 impl FileSource {
-    /// How many files of the configuration's directory there were when it was read last.
+    /// The number of configuration files in the directory at the last read.
     pub fn files(&self) -> usize {
         self.documents.files()
     }
 
-    /// How many files of manifests, and of directories, were parsed so far. Of a directory only those are whose content
-    /// is another than it was.
+    /// The number of manifest and directory files that were parsed so far. In a directory, only files with changed
+    /// content are parsed again.
     pub fn files_parsed(&self) -> u64 {
         self.documents.parsed_count()
     }
 
-    /// The same as [`FileSource::load`] for a directory, or for a file of manifests.
+    /// Like [`FileSource::load`], for a directory or a file of manifests.
     pub(crate) fn load_documents(&mut self) -> Result<Arc<Table>, SourceError> {
         self.documents.read(&self.path)?;
         let Assembly { resources, files, tls_files, places } = Assembly::of(&self.path, &self.documents)?;
         let outcome = self
-            .put_in_force(resources, NamedFiles { files, tls_files }, BTreeSet::new())
-            .map_err(|problems| SourceError::Problems(places.tell(&self.documents, problems)));
+            .activate(resources, NamedFiles { files, tls_files }, BTreeSet::new())
+            .map_err(|problems| SourceError::Problems(places.located(&self.documents, problems)));
         if let Ok(table) = &outcome {
-            self.look(table, |documents, warnings| places.tell(documents, warnings));
+            self.look(table, |documents, warnings| places.located(documents, warnings));
         }
         self.documents.release();
         outcome
@@ -52,10 +52,10 @@ impl FileSource {
 }
 
 impl Assembly {
-    /// That of the documents at `path`.
+    /// Combines the documents at `path`.
     ///
     /// # Errors
-    /// When two files say the same thing, or manifests do not fit each other.
+    /// If two files define the same resource, or manifests conflict.
     pub(crate) fn of(path: &Path, documents: &Documents) -> Result<Assembly, SourceError> {
         let mut assembly = Assembly { places: Places::of(path), ..Assembly::default() };
         let mut problems = Vec::new();
@@ -68,7 +68,7 @@ impl Assembly {
         let all: Vec<_> = manifests.iter().map(|of| &of.read.manifest).collect();
         let mut translation = match translate(&all) {
             Ok(translation) => translation,
-            Err(misfits) => return Err(assembly.places.tell_misfits(documents, &manifests, misfits)),
+            Err(misfits) => return Err(assembly.places.located_misfits(documents, &manifests, misfits)),
         };
         assembly.files.append(&mut translation.files);
         assembly.tls_files.append(&mut translation.tls_files);
@@ -84,11 +84,11 @@ impl Assembly {
         assembly.places.translation = translation;
         match problems.is_empty() {
             true => Ok(assembly),
-            false => Err(SourceError::Problems(assembly.places.tell(documents, problems))),
+            false => Err(SourceError::Problems(assembly.places.located(documents, problems))),
         }
     }
 
-    /// Adds what a file says. Of several files each says by its name whose listeners and routes they are.
+    /// Adds the content of a file. With several files, the file name distinguishes their listeners and routes.
     fn add(&mut self, file: &Path, compact: &Compact, is_one_of_many: bool, problems: &mut Vec<Problem>) {
         let prefix = if is_one_of_many { Places::prefix(file) } else { String::new() };
         let prefixed = |name: &str| format!("{prefix}{name}");
@@ -117,7 +117,7 @@ impl Assembly {
         self.tls_files.extend(compact.tls_files.iter().cloned());
     }
 
-    /// One file alone may say what holds for the whole gateway.
+    /// Adds gateway-wide settings. Only one file may contain them.
     fn add_settings(&mut self, file: &Path, resource: &Resource, problems: &mut Vec<Problem>) {
         if *resource == Resource::Settings(Box::default()) {
             return;

@@ -1,4 +1,4 @@
-//! The authorities that the system trusts, as a file that a configuration could name.
+//! The CA certificates that the system trusts, in the form of a file that a configuration names.
 
 use std::io;
 
@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use weir_config::Content;
 
-/// Their certificates, PEM: from `SSL_CERT_FILE` and `SSL_CERT_DIR` where they are set, else from where the system has
-/// them.
+/// The certificates in PEM: from `SSL_CERT_FILE` and `SSL_CERT_DIR` if they are set, otherwise from the default
+/// location of the system.
 ///
 /// # Errors
-/// When there is none; what cannot be read beside others is left out.
+/// If there is no certificate. Certificates that cannot be read are skipped.
 pub(crate) fn system_authorities() -> io::Result<Content> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {

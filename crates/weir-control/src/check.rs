@@ -1,4 +1,4 @@
-//! A look at a configuration that nothing is started with.
+//! Checks a configuration without starting a gateway.
 
 use std::io;
 use std::path::Path;
@@ -13,20 +13,20 @@ use crate::documents::Documents;
 use crate::file::FileSource;
 use crate::problem::{PlacedProblem, Severity};
 
-/// What a look at a configuration has found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The file's name as it was given.
+    /// The file name as given.
     pub path: String,
-    /// Whether a gateway would take it: nothing is wrong.
+    /// Whether a gateway would accept the configuration.
     pub is_good: bool,
-    /// What is wrong, or only most likely not meant, in the order of the file.
+    /// Errors and warnings, in the order of the file.
     pub problems: Vec<PlacedProblem>,
-    /// What it amounts to; `None` where something is wrong.
+    /// A summary of the configuration; `None` if there are errors.
     pub summary: Option<Summary>,
 }
 
-/// What is looked for beside mistakes.
+/// Collects warnings and errors beyond those of a load.
 #[derive(Debug)]
 pub(crate) struct Look {
     /// Now, in seconds since 1970.
@@ -34,8 +34,8 @@ pub(crate) struct Look {
     found: Vec<PlacedProblem>,
 }
 
-/// Reads the configuration at `path` with all files that it names, and compiles it as a gateway would that starts at
-/// `now`. Nothing listens.
+/// Reads the configuration at `path` and all files that it names. Compiles it as a gateway that starts at `now` would.
+/// Does not open listeners.
 pub fn check(path: &Path, now: SystemTime) -> Report {
     let now_s = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut source = FileSource::new(path);
@@ -51,20 +51,20 @@ pub fn check(path: &Path, now: SystemTime) -> Report {
 }
 
 impl Report {
-    /// How many of the problems are only most likely not meant.
+    /// The number of warnings.
     pub fn warnings(&self) -> usize {
         self.problems.iter().filter(|problem| problem.severity == Severity::Warning).count()
     }
 
-    /// All of it as JSON.
+    /// The report as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report is a tree of plain values")
     }
 }
 
 impl FileSource {
-    /// Looks for what a gateway could not do of what came into force as `table`, and for what is most likely not meant,
-    /// if that is asked for; `placed` finds the lines.
+    /// If a check was requested: collects warnings, and errors that would occur only when the gateway uses `table`.
+    /// `placed` finds the lines.
     pub(crate) fn look(
         &mut self,
         table: &Table,
@@ -72,15 +72,15 @@ impl FileSource {
     ) {
         if let Some(look) = &mut self.look {
             let errors = placed(&self.documents, unwritable_log(table).into_iter().collect());
-            let told = placed(&self.documents, self.state.warnings(table, look.now_s));
+            let warnings = placed(&self.documents, self.state.warnings(table, look.now_s));
             let warnings =
-                told.into_iter().map(|problem| PlacedProblem { severity: Severity::Warning, ..problem });
+                warnings.into_iter().map(|problem| PlacedProblem { severity: Severity::Warning, ..problem });
             look.found = errors.into_iter().chain(warnings).collect();
         }
     }
 }
 
-/// The access log whose file could not be written. Nothing is opened or made.
+/// Reports an access log that cannot be written. Does not open or create the file.
 fn unwritable_log(table: &Table) -> Option<Problem> {
     let (log, _) = table.access_log.as_ref()?;
     let file = Path::new(log.file.as_ref()?);

@@ -1,8 +1,8 @@
-//! The files that make a configuration, and what each said when it was parsed last.
+//! The files of a configuration, and their content at the last parse.
 //!
-//! Of a directory these are the files in it whose names end in `.yaml`, `.yml` or `.json`, and that are not hidden;
-//! directories in it are not looked into. A file is parsed again only if its content is another: its times and its inode
-//! change without that, as where Kubernetes swaps the folder behind a link.
+//! In a directory, these are the files whose names end in `.yaml`, `.yml` or `.json`, except hidden files.
+//! Subdirectories are ignored. A file is parsed again only if its content changed. Its times and inode also change
+//! without that, for example if Kubernetes swaps the directory behind a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,27 +13,27 @@ use weir_document::{Position, Problem};
 use weir_manifests::Read;
 
 use crate::parts::{self, Parts};
-use crate::places::told_documents;
+use crate::places::located_documents;
 use crate::problem::SourceError;
 use crate::stamp::{Stamp, Stamps};
 
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// How often files are read that others come in place of meanwhile.
+/// Maximum number of reads if files change during the read.
 const READS_MAX: usize = 5;
 
-/// What was parsed of a configuration.
+/// The parsed files of a configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     parsed: BTreeMap<PathBuf, Parsed>,
     is_directory: bool,
-    /// How many files there were.
+    /// The number of files at the last read.
     files: usize,
-    /// Files parsed so far.
+    /// The number of files parsed so far.
     count: u64,
 }
 
-/// What a file said.
+/// The content of a file.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     digest: [u8; 32],
@@ -47,18 +47,18 @@ pub(crate) enum Form {
     Manifests(Vec<Read>),
 }
 
-/// The gateway's own form, apart from other files.
+/// A file in the gateway's own form.
 #[derive(Debug)]
 pub(crate) struct Compact {
     pub(crate) resources: Vec<(Key, Resource)>,
-    /// Every file that is named, with the field that names it first.
+    /// Every named file, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
-    /// Those of them that TLS is made of.
+    /// The TLS files among them.
     pub(crate) tls_files: BTreeSet<String>,
 }
 
 impl Documents {
-    /// Whether there is a directory at `path`, which is what is read from now on.
+    /// Whether `path` is a directory. The next read then reads its files.
     pub(crate) fn find_directory(&mut self, path: &Path) -> bool {
         self.is_directory = path.is_dir();
         self.is_directory
@@ -67,7 +67,7 @@ impl Documents {
     /// Reads the file at `path`, or the files of the directory there, and parses those whose content has changed.
     ///
     /// # Errors
-    /// When one can't be read, or some are no documents of the right form. The others stay parsed.
+    /// If a file cannot be read or parsed. The other files stay parsed.
     pub(crate) fn read(&mut self, path: &Path) -> Result<(), SourceError> {
         let texts = if self.is_directory { texts_in(path)? } else { vec![(path.to_owned(), text_of(path)?)] };
         self.files = texts.len();
@@ -85,23 +85,22 @@ impl Documents {
                 Err(found) => errors.extend(found),
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(told_documents(path, errors)) }
+        if errors.is_empty() { Ok(()) } else { Err(located_documents(path, errors)) }
     }
 
-    /// Lets go of what is not needed to read the configuration once more: a single file is parsed whenever it is asked
-    /// for.
+    /// Frees what the next read does not need: a single file is parsed on every load.
     pub(crate) fn release(&mut self) {
         if !self.is_directory {
             self.parsed.clear();
         }
     }
 
-    /// Each file with what it says, in the order of their names.
+    /// Each file with its content, in the order of the file names.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, &Form)> {
         self.parsed.iter().map(|(file, parsed)| (file.as_path(), &parsed.form))
     }
 
-    /// The text of a file, if it is still the one that was parsed.
+    /// The text of a file, if it has not changed since it was parsed.
     pub(crate) fn text(&self, file: &Path) -> Option<String> {
         let text = std::fs::read_to_string(file).ok()?;
         self.parsed.get(file).is_some_and(|parsed| parsed.digest == digest_of(&text)).then_some(text)
@@ -133,7 +132,7 @@ fn parse(file: &Path, text: &str) -> Result<Form, Vec<Problem<Position>>> {
     Ok(Form::Compact(Compact { resources: configuration.into_resources(), files, tls_files }))
 }
 
-/// The files of a directory, all of one time: those that others have come in place of meanwhile are read again.
+/// The files of a directory at one point in time: reads again if files changed during the read.
 fn texts_in(directory: &Path) -> Result<Vec<(PathBuf, String)>, SourceError> {
     let unreadable = |error| SourceError::Unreadable { path: directory.display().to_string(), error };
     let mut stamps = stamps_of(directory).map_err(unreadable)?;
@@ -154,14 +153,14 @@ fn texts_in(directory: &Path) -> Result<Vec<(PathBuf, String)>, SourceError> {
     }
 }
 
-/// The configuration's files in a directory, as they are now.
+/// The configuration files in a directory, with their current stamps.
 pub(crate) fn stamps_of(directory: &Path) -> io::Result<Stamps> {
     let mut stamps = Stamps::new();
     for entry in std::fs::read_dir(directory)? {
         let file = entry?.path();
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_named = file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
-        // What begins with a dot is an editor's, or Kubernetes' own.
+        // Names that start with a dot belong to editors or to Kubernetes.
         if is_named && !name.starts_with('.') && !file.is_dir() {
             let stamp = Stamp::of(&file);
             stamps.insert(file, stamp);

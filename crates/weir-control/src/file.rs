@@ -1,5 +1,5 @@
-//! A file as a source: read whole, validated whole, in force whole or not at all. So are the files that it names.
-//! Manifests and directories of files are put together by `assembly.rs`.
+//! A file as a configuration source. The gateway reads and validates the file and all files that it names. The result
+//! takes effect as a whole or not at all. `assembly.rs` combines manifests and directories of files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,44 +13,44 @@ use crate::authorities::system_authorities;
 use crate::check::Look;
 use crate::documents::Documents;
 use crate::parts::{self, Parts};
-use crate::places::told;
+use crate::places::located_in_text;
 use crate::problem::{SourceError, unreadable};
 use crate::stamp::{Stamp, Stamps};
 
-/// The greatest file of certificates or tokens that is read.
+/// The largest certificate or token file that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A configuration's file or directory, and what of it is in force.
+/// The file or directory of a configuration, and its active state.
 #[derive(Debug)]
 pub struct FileSource {
     pub(crate) path: PathBuf,
-    /// What was parsed of a directory.
+    /// The parsed files of a directory.
     pub(crate) documents: Documents,
     pub(crate) version: u64,
-    /// What the file last said, to tell changes from what stayed.
+    /// The resources of the last accepted load, to find changes.
     pub(crate) resources: BTreeMap<Key, Resource>,
     pub(crate) state: State,
-    /// The files that TLS is made of, as they were before they were read.
+    /// The stamps of the TLS files, taken before they were read.
     pub(crate) stamps: BTreeMap<String, Option<Stamp>>,
-    /// The file or directory itself, its files, and those they name beside those of TLS, as they were before they were
-    /// last read.
+    /// The stamps of the file or directory itself, its files, and the other files that they name, except TLS files.
+    /// Taken before the last read.
     pub(crate) sources: Stamps,
-    /// Those whose last content was refused.
+    /// Files whose last content was rejected.
     pub(crate) refused: BTreeSet<String>,
-    /// Looks for what is most likely not meant, where that is asked for.
+    /// Collects warnings; `None` if nobody asked for them.
     pub(crate) look: Option<Look>,
 }
 
 /// Files that a configuration names.
 pub(crate) struct NamedFiles {
-    /// Every file, with the first place that names it.
+    /// Every file, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
-    /// Files for TLS among them.
+    /// The TLS files among them.
     pub(crate) tls_files: BTreeSet<String>,
 }
 
 impl FileSource {
-    /// A source that has read nothing so far.
+    /// A source that has not read anything yet.
     pub fn new(path: impl Into<PathBuf>) -> FileSource {
         FileSource {
             path: path.into(),
@@ -70,10 +70,10 @@ impl FileSource {
         &self.path
     }
 
-    /// Reads the file, or what has changed of the directory, and compiles what it says now.
+    /// Reads the file, or the changed files of the directory, and compiles the configuration.
     ///
     /// # Errors
-    /// When it can't be read or is not right; what was in force before stays so.
+    /// If the configuration cannot be read or is invalid. The previous configuration stays active.
     pub fn load(&mut self) -> Result<Arc<Table>, SourceError> {
         let name = self.path.display().to_string();
         self.begin_sources();
@@ -85,23 +85,25 @@ impl FileSource {
         if weir_manifests::has_manifests(&name, &text) {
             return self.load_documents();
         }
-        let Parts { configuration, unread, errors, untold } =
+        let Parts { configuration, unread, errors, skipped } =
             parts::read(&name, &text).map_err(SourceError::Document)?;
         let named = NamedFiles { files: configuration.files(), tls_files: configuration.tls_files() };
         let mut resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
         resources.retain(|key, _| *key == Key::Settings || !unread.contains(key));
-        match self.put_in_force(resources, named, unread) {
+        match self.activate(resources, named, unread) {
             Ok(table) => {
                 let path = self.path.clone();
-                self.look(&table, |_, warnings| told(&path, &text, Vec::new(), warnings, 0));
+                self.look(&table, |_, warnings| located_in_text(&path, &text, Vec::new(), warnings, 0));
                 Ok(table)
             }
-            Err(problems) => Err(SourceError::Problems(told(&self.path, &text, errors, problems, untold))),
+            Err(problems) => {
+                Err(SourceError::Problems(located_in_text(&self.path, &text, errors, problems, skipped)))
+            }
         }
     }
 
-    /// Reads the files that are named and compiles all of it, beside what could not be read.
-    pub(crate) fn put_in_force(
+    /// Reads the named files and compiles the configuration. `unread` resources stay out of it.
+    pub(crate) fn activate(
         &mut self,
         mut resources: BTreeMap<Key, Resource>,
         NamedFiles { files, tls_files }: NamedFiles,
@@ -127,7 +129,7 @@ impl FileSource {
         }
     }
 
-    /// The files that TLS is made of, as they are before they are read.
+    /// The current stamps of the TLS files.
     fn stamps_of_tls(&self, files: BTreeSet<String>) -> BTreeMap<String, Option<Stamp>> {
         let named = files.into_iter().filter(|file| file != SYSTEM_AUTHORITIES);
         named
@@ -138,8 +140,8 @@ impl FileSource {
             .collect()
     }
 
-    /// What the files hold that the configuration names, each with its place there; they are relative to its folder.
-    /// What cannot be read is `missing`.
+    /// The content of the files that the configuration names. Their paths are relative to the configuration's
+    /// directory. Adds a problem to `missing` for each file that cannot be read.
     fn read_files(
         &self,
         files: BTreeMap<String, String>,
@@ -147,7 +149,7 @@ impl FileSource {
     ) -> Vec<(Key, Resource)> {
         let mut read = Vec::new();
         for (file, place) in files {
-            // That it is empty is told by its own field.
+            // The check of the field rejects an empty name.
             if file.is_empty() {
                 continue;
             }
@@ -173,8 +175,8 @@ impl FileSource {
         std::fs::read(path).map(Content::from)
     }
 
-    /// Says where the file of the access log is, which is relative to the configuration's folder. That its name is empty
-    /// is told by its own field.
+    /// Resolves the file of the access log, relative to the configuration's directory. The check of the field rejects
+    /// an empty name.
     fn place_access_log(&self, resources: &mut BTreeMap<Key, Resource>) {
         let Some(Resource::Settings(settings)) = resources.get_mut(&Key::Settings) else { return };
         let file = settings.access_log.as_mut().and_then(|log| log.file.as_mut());
@@ -183,14 +185,14 @@ impl FileSource {
         }
     }
 
-    /// Where a named file is.
+    /// The path of a named file.
     pub(crate) fn place_of(&self, file: &str) -> PathBuf {
         let folder = if self.documents.is_directory() { Some(&*self.path) } else { self.path.parent() };
         folder.unwrap_or(Path::new("")).join(file)
     }
 
-    /// What has to change for `resources` to be what there is. Those that say the same as before become the ones that the
-    /// state has, so that there is one of each.
+    /// The changes from the previous resources to `resources`. Replaces equal resources by the previous ones, so that
+    /// memory holds each of them once.
     fn changes_to(&self, resources: &mut BTreeMap<Key, Resource>) -> Batch {
         let gone = self.resources.keys().filter(|k| !resources.contains_key(k));
         let mut changes: Vec<Change> = gone.map(|key| Change::Remove(key.clone())).collect();
@@ -224,7 +226,7 @@ mod tests {
         (dir, FileSource::new(path))
     }
 
-    /// The lines for a file with this text, without the directory.
+    /// Checks the error lines for a file with this text, without the directory.
     fn check_refused(text: &str, expected: &[&str]) {
         let (dir, mut source) = file(text);
         let prefix = format!("{}/", dir.path().display());
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_come_with_their_line() {
+    fn reports_problems_with_their_line() {
         check_refused(
             &GOOD.replace("backend: api", "backend: apy"),
             &["gateway.yaml:4:14: routes[0].backend: unknown backend `apy`", "  help: did you mean `api`?"],
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_wrong_kind_are_told_in_the_words_of_the_file() {
+    fn reports_the_wrong_value_as_it_stands_in_the_file() {
         let form = "  help: write it like 127.0.0.1:8080 or '[::1]:8080'; host names are not allowed here";
         check_refused(
             &GOOD.replace("127.0.0.1:8080", "localhost:8080"),
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_is_one_path_or_a_list() {
+    fn reads_exact_as_one_path_or_a_list() {
         for paths in ["/a", "[/a]", "[/b, /a]"] {
             let (_dir, mut source) = file(&GOOD.replace("path: /", &format!("exact: {paths}")));
             let table = source.load().unwrap();
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thousand_problems_the_first_are_told() {
+    fn reports_only_the_first_of_a_thousand_problems() {
         let routes = "{ path: /, backend: x },".repeat(1000);
         let (_dir, mut source) =
             file(&GOOD.replace("  - path: /\n    backend: api\n", &format!("  [{routes}]\n")));
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_leaves_the_former_one_in_force() {
+    fn invalid_file_keeps_the_previous_configuration_active() {
         let (_dir, mut source) = file(GOOD);
         let first = source.load().unwrap();
         std::fs::write(source.path(), GOOD.replace("path: /", "path: x")).unwrap();
@@ -315,18 +317,18 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_stay_are_there_once() {
+    fn shares_unchanged_routes() {
         let (_dir, mut source) =
             file(&GOOD.replace("routes:\n", "routes:\n  - { path: /a, backend: api }\n"));
         source.load().unwrap();
         let route = |source: &FileSource, index: usize| {
             let Resource::Route(route) = &source.resources[&Key::Route(format!("routes[{index}]"))] else {
-                panic!("it is a route")
+                panic!("not a route")
             };
             Arc::clone(route)
         };
         let before = [0, 1].map(|index| route(&source, index));
-        // The source, the state, what it compiled, and this test.
+        // The owners: the source, the state, the compiled table, and this test.
         let owners = Arc::strong_count(&before[1]);
         let text = std::fs::read_to_string(source.path()).unwrap();
         std::fs::write(source.path(), text.replace("path: /a", "path: /b")).unwrap();
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_it_names_are_read_with_it() {
+    fn reads_the_files_that_the_configuration_names() {
         let text = GOOD.replace("backend: api\n", "backend: api\n    tokens: tokens.lst\n");
         let (dir, mut source) = file(&text);
         let lines = source.load().unwrap_err().lines();
@@ -373,7 +375,7 @@ mod tests {
                 "8080, tls: { certificate: cert.pem, key: cert.key, client_ca: ca.pem } }",
             ));
         let lines = missing.load().unwrap_err().lines();
-        assert_eq!(lines.len(), 6, "every file that is missing is told: {lines:?}");
+        assert_eq!(lines.len(), 6, "reports every missing file: {lines:?}");
         assert!(
             lines.iter().any(|l| l.contains("listeners[0].tls.client_ca: cannot read `ca.pem`")),
             "{lines:?}"
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_too() {
+    fn reads_json() {
         let (_dir, mut source) = file(
             r#"{"listeners":[{"address":"127.0.0.1:1"}],"routes":[{"exact":["/a"],"backend":"b"}],
                "backends":{"b":{"endpoints":[]}}}"#,
@@ -390,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_the_environments_fault() {
+    fn reports_a_missing_file_as_unreadable() {
         let error = FileSource::new("/nowhere/gateway.yaml").load().unwrap_err();
         assert!(matches!(error, SourceError::Unreadable { .. }));
         assert!(error.lines()[0].starts_with("/nowhere/gateway.yaml: cannot read"));

@@ -1,7 +1,7 @@
-//! Configuration sources. Each hands over batches of `weir-config` changes and learns what became of them; so far there
-//! is one, a file or a directory of files, in the compact form or as manifests of Gateway API.
+//! Configuration sources. A source passes batches of changes to `weir-config` and gets the rejected ones back.
+//! Currently there is one source: a file or a directory, in the compact form or as Gateway API manifests.
 //!
-//! This crate knows nothing of the data plane: what to do with a new table is its caller's business.
+//! This crate does not depend on the data plane: the caller decides what to do with a new table.
 
 mod assembly;
 mod authorities;

@@ -1,4 +1,4 @@
-//! A configuration of which not everything can be read: the parts that can, and what is wrong with each of the others.
+//! Reads a configuration with errors part by part: keeps the valid parts and reports each invalid one.
 
 use std::collections::BTreeSet;
 
@@ -11,41 +11,41 @@ use crate::problem::problems_max;
 /// The field whose elements are listeners.
 const LISTENERS: &str = "listeners";
 
-/// What concerns the process and not its configuration: the command line has it.
+/// Options of the command line that users expect in the configuration.
 const OPTIONS: [(&str, &str); 3] =
     [("admin", "--admin ADDR"), ("runtime_dir", "--runtime-dir DIR"), ("watch", "--watch")];
 
-/// What could be made of a document.
+/// A document, read as far as possible.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// What is right in form. In a list, harmless elements stand for those that are not, so that the others keep their
-    /// places.
+    /// The valid parts. Harmless placeholders replace invalid list elements, so that the positions of the others do not
+    /// change.
     pub(crate) configuration: Configuration,
-    /// The resources that could not be made out.
+    /// The resources of the invalid parts.
     pub(crate) unread: BTreeSet<Key>,
-    /// Why the first of them could not.
+    /// The errors of the first invalid parts.
     pub(crate) errors: Vec<Problem<Position>>,
-    /// How many others were not looked into.
-    pub(crate) untold: usize,
+    /// The number of further invalid parts, which were not examined.
+    pub(crate) skipped: usize,
 }
 
-/// Reads `text`, whose file is called `name`.
+/// Reads `text`. `name` is the name of its file.
 ///
 /// # Errors
-/// When it is no document, so that nothing can be made of it.
+/// If the text is not a document that can be split into parts.
 pub(crate) fn read(name: &str, text: &str) -> Result<Parts, Problem<Position>> {
     match weir_document::read(name, text) {
         Ok(configuration) => {
-            Ok(Parts { configuration, unread: BTreeSet::new(), errors: Vec::new(), untold: 0 })
+            Ok(Parts { configuration, unread: BTreeSet::new(), errors: Vec::new(), skipped: 0 })
         }
         Err(whole) => read_apart(name, text).ok_or(whole),
     }
 }
 
-/// Every part by itself. `None` where that finds nothing wrong, or where there are no parts.
+/// Reads every part separately. `None` if all parts are valid, or if the document has no parts.
 fn read_apart(name: &str, text: &str) -> Option<Parts> {
     let document: Map<String, Value> = weir_document::read(name, text).ok()?;
-    let mut apart = Apart { name, text, errors: Vec::new(), untold: 0, unread: BTreeSet::new() };
+    let mut apart = Apart { name, text, errors: Vec::new(), skipped: 0, unread: BTreeSet::new() };
     let mut good = Map::new();
     for (field, value) in document {
         if let Some(value) = apart.take(&field, value) {
@@ -53,21 +53,21 @@ fn read_apart(name: &str, text: &str) -> Option<Parts> {
         }
     }
     let configuration = serde_json::from_value(Value::Object(good)).ok()?;
-    let Apart { errors, untold, unread, .. } = apart;
-    (!errors.is_empty()).then_some(Parts { configuration, unread, errors, untold })
+    let Apart { errors, skipped, unread, .. } = apart;
+    (!errors.is_empty()).then_some(Parts { configuration, unread, errors, skipped })
 }
 
-/// The parts that were looked at so far.
+/// The parts that were examined so far.
 struct Apart<'d> {
     name: &'d str,
     text: &'d str,
     errors: Vec<Problem<Position>>,
-    untold: usize,
+    skipped: usize,
     unread: BTreeSet<Key>,
 }
 
 impl Apart<'_> {
-    /// What is good of a field's value.
+    /// The valid part of a field's value.
     fn take(&mut self, field: &str, value: Value) -> Option<Value> {
         if fits(field, &value) {
             return Some(value);
@@ -114,28 +114,28 @@ impl Apart<'_> {
         Value::Object(good.collect())
     }
 
-    /// Finds out what is wrong with a part. What the document's own reader takes after all is not told, but not known
-    /// either.
+    /// Records an invalid part with its error. If the document reader accepts the part, there is no error to report,
+    /// but the part stays unread.
     fn refuse(&mut self, part: Part<'_>, key: Key) {
         match self.errors.len() < problems_max(self.text) {
             true => {
                 let wrong = wrong_part::<Configuration>(self.name, self.text, part, &[]);
                 self.errors.extend(wrong.map(|error| with_option(part, error)));
             }
-            false => self.untold += 1,
+            false => self.skipped += 1,
         }
         self.unread.insert(key);
     }
 }
 
-/// The error, which tells the option of the command line where the part is one.
+/// Adds the command-line option as the remedy if the part has the name of one.
 fn with_option(part: Part<'_>, error: Problem<Position>) -> Problem<Position> {
     let option = OPTIONS.iter().find(|(name, _)| matches!(part, Part::Field(field) if field == *name));
     let Some((_, option)) = option else { return error };
     error.help(format!("it is a command-line option: `{option}`"))
 }
 
-/// Whether a configuration can have this field.
+/// Whether a configuration with only this field is valid.
 fn fits(field: &str, value: &Value) -> bool {
     serde_json::from_value::<Configuration>(json!({ field: value })).is_ok()
 }
@@ -159,11 +159,11 @@ limits: { head: 1KiB, fields: many, body: 10 }
 ";
 
     #[test]
-    fn every_part_that_is_wrong_is_told_and_the_others_are_kept() {
+    fn reports_every_invalid_part_and_keeps_the_others() {
         let parts = read("a.yaml", TEXT).unwrap();
-        let told: Vec<String> = parts.errors.iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = parts.errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "a.yaml:3:7: unknown field `adress`",
                 "a.yaml:4:1: unknown field `wokers`",
@@ -183,14 +183,14 @@ limits: { head: 1KiB, fields: many, body: 10 }
     }
 
     #[test]
-    fn of_many_the_first_are_looked_into() {
+    fn examines_only_the_first_invalid_parts() {
         let text = format!("listeners: []\nroutes:\n{}", "  - { pth: / }\n".repeat(100));
         let parts = read("a.yaml", &text).unwrap();
-        assert_eq!((parts.errors.len(), parts.untold, parts.unread.len()), (32, 68, 100));
+        assert_eq!((parts.errors.len(), parts.skipped, parts.unread.len()), (32, 68, 100));
     }
 
     #[test]
-    fn what_is_no_document_is_one_error() {
+    fn reports_a_syntax_error_once() {
         let error = read("a.yaml", "listeners: [\n").unwrap_err();
         assert!(error.place.line > 0, "{error}");
     }

@@ -1,4 +1,4 @@
-//! Where in its files a configuration is wrong.
+//! Finds the file, line and field of each problem in a configuration.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use weir_manifests::{Misfit, Read, Translation};
 use crate::documents::{Documents, Form};
 use crate::problem::{PROBLEMS_MAX, Place, PlacedProblem, SourceError, problems_max};
 
-/// Which file each part of a configuration came from.
+/// The file that each part of a configuration came from.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// The file or directory that was asked for.
+    /// The requested file or directory.
     path: PathBuf,
     /// Backends of the compact form.
     backends: BTreeMap<String, PathBuf>,
     settings: Option<PathBuf>,
-    /// What became of manifests.
+    /// The translation of the manifests.
     pub(crate) translation: Translation,
 }
 
-/// A manifest, and the file that it was read from.
+/// A manifest and its file.
 #[derive(Clone, Copy)]
 pub(crate) struct FromFile<'a> {
     pub(crate) file: &'a Path,
@@ -29,12 +29,12 @@ pub(crate) struct FromFile<'a> {
 }
 
 impl Places {
-    /// Those of the configuration at `path`, of which nothing is known yet.
+    /// Empty places for the configuration at `path`.
     pub(crate) fn of(path: &Path) -> Places {
         Places { path: path.to_owned(), ..Places::default() }
     }
 
-    /// What stands in front of names of listeners and routes, where there are several files: the name of theirs.
+    /// The prefix for names of listeners and routes if there are several files: the file name.
     pub(crate) fn prefix(file: &Path) -> String {
         format!("{} ", file.file_name().unwrap_or_default().to_string_lossy())
     }
@@ -50,7 +50,7 @@ impl Places {
             .collect()
     }
 
-    /// Notes that a backend stands in this file; the other one that it stands in, too.
+    /// Records that this file defines a backend. Returns another file that already defines it.
     pub(crate) fn own(&mut self, backend: &str, file: &Path) -> Option<PathBuf> {
         self.backends.insert(backend.to_owned(), file.to_owned())
     }
@@ -60,13 +60,13 @@ impl Places {
         self.backends.get(backend).map(PathBuf::as_path)
     }
 
-    /// Notes that what holds for the whole gateway stands in this file; the other one that says something of it.
+    /// Records that this file contains gateway-wide settings. Returns another file that already contains some.
     pub(crate) fn own_settings(&mut self, file: &Path) -> Option<PathBuf> {
         self.settings.replace(file.to_owned())
     }
 
     /// The first problems, each with its line.
-    pub(crate) fn tell(&self, documents: &Documents, problems: Vec<Problem>) -> Vec<PlacedProblem> {
+    pub(crate) fn located(&self, documents: &Documents, problems: Vec<Problem>) -> Vec<PlacedProblem> {
         let manifests = Places::manifests(documents);
         let placed = |problem: Problem| {
             let place = self.place(documents, &manifests, &problem.place);
@@ -75,8 +75,8 @@ impl Places {
         first(&self.path, PROBLEMS_MAX, 0, problems, placed)
     }
 
-    /// The same for what does not fit among manifests.
-    pub(crate) fn tell_misfits(
+    /// The same for conflicts between manifests.
+    pub(crate) fn located_misfits(
         &self,
         documents: &Documents,
         manifests: &[FromFile<'_>],
@@ -91,7 +91,7 @@ impl Places {
         SourceError::Problems(first(&self.path, PROBLEMS_MAX, 0, misfits, placed))
     }
 
-    /// Where the `place` of a problem is.
+    /// The file, line and field of a problem's `place`.
     fn place(&self, documents: &Documents, manifests: &[FromFile<'_>], place: &str) -> Place {
         let all: Vec<_> = manifests.iter().map(|of| &of.read.manifest).collect();
         if let Some((manifest, path)) = self.translation.locate(&all, place) {
@@ -105,7 +105,7 @@ impl Places {
         in_text(file, &text, field)
     }
 
-    /// The file, and the field there; the directory itself where it is no file's.
+    /// The file and the field in it. For a problem of no single file: the directory.
     fn in_directory<'p>(&'p self, documents: &'p Documents, place: &'p str) -> (&'p Path, &'p str) {
         let by_prefix = documents.all().find_map(|(file, _)| {
             let prefix = Places::prefix(file);
@@ -145,48 +145,48 @@ fn in_manifest(documents: &Documents, FromFile { file, read }: FromFile<'_>, pat
     Place { file: name, line_and_column, field: Some(field).filter(|field| !field.is_empty()) }
 }
 
-/// The first problems of a file of the compact form, each with its line. `untold` ones are only counted.
-pub(crate) fn told(
+/// The first problems of a file in the compact form, each with its line. `skipped` ones are only counted.
+pub(crate) fn located_in_text(
     file: &Path,
     text: &str,
     errors: Vec<Problem<Position>>,
     problems: Vec<Problem>,
-    untold: usize,
+    skipped: usize,
 ) -> Vec<PlacedProblem> {
-    let errors = errors.into_iter().map(Told::Document);
-    let all: Vec<Told> = errors.chain(problems.into_iter().map(Told::Problem)).collect();
-    let placed = |told| match told {
-        Told::Document(error) => error.into(),
-        Told::Problem(problem) => {
+    let errors = errors.into_iter().map(Fault::Document);
+    let all: Vec<Fault> = errors.chain(problems.into_iter().map(Fault::Problem)).collect();
+    let placed = |fault| match fault {
+        Fault::Document(error) => error.into(),
+        Fault::Problem(problem) => {
             let place = in_text(file, text, &problem.place);
             problem.at(place).into()
         }
     };
-    first(file, problems_max(text), untold, all, placed)
+    first(file, problems_max(text), skipped, all, placed)
 }
 
-/// What is wrong with the form of a document, or with what it says.
-enum Told {
+/// A problem of the syntax, or of a value.
+enum Fault {
     Document(Problem<Position>),
     Problem(Problem),
 }
 
-/// What is wrong with the form of files at `path`, the first of it.
-pub(crate) fn told_documents(path: &Path, errors: Vec<Problem<Position>>) -> SourceError {
+/// The first syntax errors of the files at `path`.
+pub(crate) fn located_documents(path: &Path, errors: Vec<Problem<Position>>) -> SourceError {
     SourceError::Problems(first(path, PROBLEMS_MAX, 0, errors, PlacedProblem::from))
 }
 
-/// The first of all that is wrong at `path`, in the order of the files.
+/// The first problems of the configuration at `path`, sorted by file and line.
 fn first<P>(
     path: &Path,
     most: usize,
-    untold: usize,
+    skipped: usize,
     problems: Vec<P>,
     placed: impl Fn(P) -> PlacedProblem,
 ) -> Vec<PlacedProblem> {
-    let more = problems.len().saturating_sub(most) + untold;
-    let mut told: Vec<PlacedProblem> = problems.into_iter().take(most).map(placed).collect();
-    told.sort_by(|a, b| {
+    let more = problems.len().saturating_sub(most) + skipped;
+    let mut first: Vec<PlacedProblem> = problems.into_iter().take(most).map(placed).collect();
+    first.sort_by(|a, b| {
         let (a, b) = (&a.problem.place, &b.problem.place);
         (&a.file, a.line_and_column).cmp(&(&b.file, b.line_and_column))
     });
@@ -194,7 +194,7 @@ fn first<P>(
         let plural = if more == 1 { "" } else { "s" };
         let message = format!("and {more} more problem{plural} like these");
         let place = Place::of_file(&path.display().to_string());
-        told.push(Problem::new(message, "").at(place).into());
+        first.push(Problem::new(message, "").at(place).into());
     }
-    told
+    first
 }

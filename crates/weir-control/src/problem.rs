@@ -1,4 +1,4 @@
-//! What is wrong with a configuration that comes from a file, with its line.
+//! Problems of a configuration file, with their lines.
 
 use std::{fmt, io};
 
@@ -7,54 +7,54 @@ use serde::{Serialize, Serializer};
 use weir_config::SYSTEM_AUTHORITIES;
 use weir_document::{Position, Problem};
 
-/// How many problems are told at once: the others may go with these.
+/// Maximum number of problems per report. Fixing these often fixes the rest.
 pub(crate) const PROBLEMS_MAX: usize = 32;
 
-/// How many of a large file, where to find each one's line takes a long look.
+/// The same maximum for a large file, because finding the line of a problem there takes long.
 const PROBLEMS_OF_LARGE_MAX: usize = 10;
 
-/// From how many bytes on a file is large.
+/// The size at which a file counts as large.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Why a file did not come into force.
+/// Why a file did not take effect.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The environment's fault.
+    /// The file cannot be read: a fault of the environment.
     #[error("{path}: cannot read: {error}")]
     Unreadable {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// There is no file in the directory that could be a configuration's.
+    /// The directory contains no configuration file.
     #[error("{path}: the directory has no .yaml, .yml or .json file")]
     NoFiles {
         /// The directory.
         path: String,
     },
-    /// The file's fault: it is no document of the right form.
+    /// A fault of the file: it cannot be parsed.
     #[error("{0}")]
     Document(Problem<Position>),
-    /// The file's fault: what it says is not of the right form, or does not hold together.
+    /// A fault of the file: a value is invalid, or values are inconsistent.
     #[error("{}", .0.first().map_or_else(String::new, ToString::to_string))]
     Problems(Vec<PlacedProblem>),
 }
 
-/// Whether a problem keeps a configuration from coming into force.
+/// Whether a problem prevents a configuration from taking effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It does.
+    /// The configuration does not take effect.
     Error,
-    /// It is most likely not meant, and does not.
+    /// Probably a mistake. The configuration takes effect.
     Warning,
 }
 
-/// A problem with its line in the file: `gateway.yaml:3:5: routes[0].backend: no backend is named `apy``.
+/// A problem with its line in the file: `gateway.yaml:3:5: routes[0].backend: unknown backend `apy``.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedProblem {
-    /// Whether it keeps the configuration from coming into force.
+    /// Whether the problem prevents the configuration from taking effect.
     pub severity: Severity,
     /// The problem.
     pub problem: Problem<Place>,
@@ -65,7 +65,7 @@ pub struct PlacedProblem {
 pub struct Place {
     /// Name of the file as given.
     pub file: String,
-    /// Line, and column in characters, both from 1, if known.
+    /// Line and column, if known. Both start at 1; the column counts characters.
     pub line_and_column: Option<(u64, u64)>,
     /// The field, `routes[0].backend`, with its resource; `None` if only the line is known.
     pub field: Option<String>,
@@ -162,7 +162,7 @@ impl From<Problem<Position>> for PlacedProblem {
     }
 }
 
-/// What to do about a file that the system does not hand over.
+/// The remedy for a file that the operating system cannot read.
 fn remedy_of(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::InvalidData => "save it in UTF-8",
@@ -170,13 +170,13 @@ fn remedy_of(error: &io::Error) -> &'static str {
     }
 }
 
-/// A message and, below it, its remedy unless that is empty.
+/// A message, followed by its remedy unless the remedy is empty.
 pub(crate) fn with_remedy(message: String, remedy: &str) -> impl Iterator<Item = String> + use<> {
     let help = Some(remedy).filter(|remedy| !remedy.is_empty()).map(|remedy| format!("  help: {remedy}"));
     [Some(message), help].into_iter().flatten()
 }
 
-/// How many problems of a file with this text are told at once.
+/// Maximum number of reported problems for a file with this text.
 pub(crate) fn problems_max(text: &str) -> usize {
     if text.len() < LARGE_BYTES { PROBLEMS_MAX } else { PROBLEMS_OF_LARGE_MAX }
 }

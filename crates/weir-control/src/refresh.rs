@@ -1,4 +1,4 @@
-//! Files that change under a configuration: certificates, keys, authorities. They come into force by themselves.
+//! Reloads certificates, keys and CA certificates that change while the configuration stays the same.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use crate::file::FileSource;
 use crate::problem::{unreadable, with_remedy};
 use crate::stamp::{Stamp, Stamps};
 
-/// What became of files that were read again.
+/// The result of a refresh.
 #[derive(Debug)]
 pub struct Refreshed {
-    /// The new table; `None` when nothing that is in force has changed.
+    /// The new table; `None` if no active content changed.
     pub table: Option<Arc<Table>>,
-    /// Files whose content is in force from now on.
+    /// Files whose new content took effect.
     pub files: Vec<String>,
-    /// What was refused, as lines, each followed by its remedy.
+    /// Rejected changes as lines, each followed by its remedy.
     pub problems: Vec<String>,
 }
 
 impl FileSource {
-    /// The files that TLS is made of, as they were before they were read: when one of them is another,
-    /// [`FileSource::refresh`] has something to do.
+    /// The stamps of the TLS files, taken before the files were read. If one of them differs now, call
+    /// [`FileSource::refresh`].
     pub fn stamps(&self) -> Stamps {
         self.stamps.iter().map(|(file, stamp)| (self.place_of(file), *stamp)).collect()
     }
 
-    /// Reads those files that are others than they were, for what the configuration in force makes of them; it is not
-    /// read itself. A file that is bad, or does not fit what belongs to it, keeps what it had, and is tried again with
-    /// the next change; the others come into force.
+    /// Reads the TLS files that changed, without reading the configuration again. The new content of valid files takes
+    /// effect. A file that is invalid, or does not match its counterpart, keeps its previous content. The next refresh
+    /// tries it again.
     pub fn refresh(&mut self) -> Refreshed {
         let (mut changes, mut problems) = (Vec::new(), Vec::new());
         let known: Vec<(String, Option<Stamp>)> = self.stamps.clone().into_iter().collect();
@@ -67,7 +67,7 @@ impl FileSource {
         for (key, problem) in applied.refused {
             self.refused.insert(key.name().to_owned());
             refused.insert(key);
-            // Files that do not fit each other are told as one.
+            // Report the mismatch of several files once.
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -102,7 +102,7 @@ mod tests {
     const TEXT: &str = "listeners: [{ address: 127.0.0.1:8443, tls: { certificate: a.pem, key: a.key, \
                         certificates: [{ certificate: b.pem, key: b.key }] } }]\n";
 
-    /// Writes a certificate for `name` and its key.
+    /// Writes a certificate for `name`, and its key.
     fn write_pair(dir: &Path, name: &str, files: [&str; 2]) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -121,28 +121,28 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_left_alone() {
+    fn refresh_ignores_unchanged_files() {
         let (dir, mut source) = source();
         let refreshed = source.refresh();
         assert!(refreshed.table.is_none() && refreshed.problems.is_empty());
         let same = std::fs::read(dir.path().join("a.pem")).unwrap();
         std::fs::write(dir.path().join("a.pem"), same).unwrap();
-        assert!(source.refresh().table.is_none(), "it was written with what it had");
+        assert!(source.refresh().table.is_none(), "the content is the same");
         std::fs::write(dir.path().join("gateway.yaml"), "nonsense").unwrap();
         write_pair(dir.path(), "a.test", ["a.pem", "a.key"]);
         let refreshed = source.refresh();
-        assert!(refreshed.table.is_some(), "the configuration in force counts: {:?}", refreshed.problems);
+        assert!(refreshed.table.is_some(), "refresh uses the active configuration: {:?}", refreshed.problems);
         assert_eq!(refreshed.files, ["a.key", "a.pem"]);
     }
 
     #[test]
-    fn a_pair_that_does_not_fit_keeps_what_it_had_until_it_does() {
+    fn mismatched_pair_keeps_the_previous_one_until_it_matches() {
         let (dir, mut source) = source();
         let at = |name: &str| dir.path().join(name);
         write_pair(dir.path(), "a.test", ["a.pem", "a.new"]);
         write_pair(dir.path(), "b.test", ["b.pem", "b.key"]);
         let refreshed = source.refresh();
-        assert_eq!(refreshed.files, ["b.key", "b.pem"], "the others come into force");
+        assert_eq!(refreshed.files, ["b.key", "b.pem"], "valid changes take effect");
         assert_eq!(refreshed.problems.len(), 2, "{:?}", refreshed.problems);
         assert!(
             refreshed.problems[0].contains("`a.key` is not the private key of `a.pem`"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_is_told_and_waited_for() {
+    fn reports_a_missing_file_and_keeps_its_content() {
         let (dir, mut source) = source();
         let at = |name: &str| dir.path().join(name);
         std::fs::rename(at("a.pem"), at("away")).unwrap();

@@ -1,10 +1,10 @@
-//! Whether a file is another one than it was, without a look into it.
+//! Detects changed files by their metadata, without reading them.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What tells one state of a file from another; links are followed to their end.
+/// The metadata that changes with the content of a file. Links are followed to the final file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -14,11 +14,11 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
-/// Files with their stamps; `None` where a file cannot be seen.
+/// Files with their stamps; `None` if a file is not accessible.
 pub type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
 
 impl Stamp {
-    /// That of the file at `path` now; `None` where it cannot be seen.
+    /// The current stamp of the file at `path`; `None` if it is not accessible.
     pub fn of(path: &Path) -> Option<Stamp> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Stamp {

@@ -1,8 +1,8 @@
-//! Tells when files are other than they were when they were read.
+//! Reports when files differ from their state at the last read.
 //!
-//! The kernel tells of changes in the folders that the files stand in, and in those that links on the way to them lead
-//! through: Kubernetes swaps a link to a folder, `..data`. What it tells is only a reason to look. Where it tells
-//! nothing, as for folders on other machines, the files are looked at now and then.
+//! inotify watches the directories of the files, and the directories of links on the way to them: Kubernetes swaps a
+//! link to a directory, `..data`. An event only starts a check of the stamps. inotify reports nothing for some
+//! directories, for example on network file systems. So the watch also checks the files at a fixed interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,22 +16,22 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use crate::stamp::{Stamp, Stamps};
 
-/// How often files are looked at where the kernel tells nothing.
+/// Interval of the checks without an inotify event.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// Who writes a certificate writes its key next: what comes within this time is read together.
+/// A writer of a certificate writes its key next. Changes within this time cause one report.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Links on the way to a file that are followed, as many as the kernel does.
+/// Maximum number of links on the way to a file, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Watches files on a thread of its own until it is dropped.
+/// Watches files on its own thread until it is dropped.
 #[derive(Debug)]
 pub struct Watch(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// `None` where the kernel has no more of these; then files are only looked at.
+    /// inotify; `None` if the kernel allows no more instances. Then only the interval triggers checks.
     kernel: Option<OwnedFd>,
     wake: OwnedFd,
     state: Mutex<State>,
@@ -40,18 +40,18 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     files: Stamps,
-    /// Folders that the kernel was asked to tell of.
+    /// Directories with an inotify watch.
     folders: BTreeMap<PathBuf, i32>,
-    /// A change was told, and nobody has said yet what was read.
-    is_told: bool,
+    /// A change was reported, and [`Watch::set`] was not called since.
+    is_reported: bool,
     is_over: bool,
 }
 
 impl Watch {
-    /// Calls `on_change` once for each time that files are other than what [`Watch::set`] said.
+    /// Calls `on_change` when the files differ from the stamps of [`Watch::set`], once per call of `set`.
     ///
     /// # Errors
-    /// When the thread or a descriptor can't be had.
+    /// If the system cannot provide the thread or a file descriptor.
     pub fn start(on_change: impl Fn() + Send + 'static) -> io::Result<Watch> {
         let kernel = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
@@ -62,13 +62,13 @@ impl Watch {
         Ok(Watch(shared))
     }
 
-    /// Watches these files in place of those before. Their stamps are from before they were read, so that no change is
+    /// Watches these files instead of the previous ones. Take their stamps before reading them, so that no change is
     /// missed.
     pub fn set(&self, files: Stamps) {
         let mut state = self.0.state();
         self.0.follow(&mut state, &files);
         state.files = files;
-        state.is_told = false;
+        state.is_reported = false;
         drop(state);
         self.0.wake();
     }
@@ -88,29 +88,29 @@ impl Shared {
             if self.state().is_over {
                 return;
             }
-            // Whatever else comes meanwhile is seen with this look.
+            // The check below also covers changes during this pause.
             std::thread::sleep(SETTLE);
             self.take_events();
             let mut state = self.state();
             let is_other = |(path, stamp): (&PathBuf, &Option<Stamp>)| Stamp::of(path) != *stamp;
-            if !state.is_told && state.files.iter().any(is_other) {
-                state.is_told = true;
+            if !state.is_reported && state.files.iter().any(is_other) {
+                state.is_reported = true;
                 drop(state);
                 on_change();
             }
         }
     }
 
-    /// Waits until the kernel or [`Watch`] tells something, or for so long.
+    /// Waits until inotify or [`Watch`] wakes the thread, or until `limit` has passed.
     fn wait(&self, limit: Duration) {
         let mut awaited = vec![PollFd::new(&self.wake, PollFlags::IN)];
         awaited.extend(self.kernel.as_ref().map(|kernel| PollFd::new(kernel, PollFlags::IN)));
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: 0 };
-        // An interruption is one more look.
+        // An interrupted wait only causes an additional check.
         let _ = poll(&mut awaited, Some(&limit));
     }
 
-    /// Takes what was told: which folder it is about does not matter.
+    /// Discards the events: any event causes a check of all files.
     fn take_events(&self) {
         let mut events = [0_u8; 4096];
         let _ = rustix::io::read(&self.wake, &mut events[..8]);
@@ -119,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// Asks the kernel to tell of the folders of `files`, and of no others.
+    /// Watches the directories of `files`, and no others.
     fn follow(&self, state: &mut State, files: &Stamps) {
         let Some(kernel) = &self.kernel else { return };
         let changes = WatchFlags::CREATE
@@ -130,8 +130,8 @@ impl Shared {
         let wanted: BTreeSet<PathBuf> = files.keys().flat_map(|file| folders_of(file)).collect();
         let mut folders = BTreeMap::new();
         for folder in wanted {
-            // A folder that is gone is seen to be by the next look. One that is known is asked for again: behind a link
-            // there may be another one by now.
+            // The next check reports a directory that is missing. Known directories are added again, because a link on
+            // the way may now lead to another one.
             if let Ok(watch) = inotify::add_watch(kernel, &folder, changes) {
                 folders.insert(folder, watch);
             }
@@ -139,14 +139,14 @@ impl Shared {
         let kept: BTreeSet<i32> = folders.values().copied().collect();
         for watch in std::mem::replace(&mut state.folders, folders).into_values() {
             if !kept.contains(&watch) {
-                // The kernel has forgotten folders that are gone.
+                // This fails for deleted directories: the kernel has already removed their watches.
                 let _ = inotify::remove_watch(kernel, watch);
             }
         }
     }
 
     fn wake(&self) {
-        // It fails only when it is about to wake already.
+        // The write fails only if the counter is full. Then the thread wakes anyway.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -155,7 +155,7 @@ impl Shared {
     }
 }
 
-/// The folders in which `file` and the links that it leads through stand.
+/// The directories of `file` and of the links on the way to it.
 fn folders_of(file: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut at = file.to_owned();
@@ -194,37 +194,38 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_until_it_was_read() {
+    fn reports_a_change_once_until_the_next_set() {
         let dir = tempfile::tempdir().unwrap();
         let (file, other) = (dir.path().join("a.pem"), dir.path().join("other"));
         std::fs::write(&file, "one").unwrap();
         let (watch, changes) = watch();
         watch.set(stamps(&[&file]));
-        std::fs::write(&other, "nobody's").unwrap();
-        assert!(changes.recv_timeout(4 * SETTLE).is_err(), "what nobody named is nothing");
+        std::fs::write(&other, "other").unwrap();
+        assert!(changes.recv_timeout(4 * SETTLE).is_err(), "the file is not watched");
         std::fs::write(&file, "two two").unwrap();
         changes.recv_timeout(PATIENCE).unwrap();
         std::fs::write(&file, "three three three").unwrap();
-        assert!(changes.recv_timeout(4 * SETTLE).is_err(), "nobody has read it since");
+        assert!(changes.recv_timeout(4 * SETTLE).is_err(), "the change was already reported");
         watch.set(stamps(&[&file]));
         std::fs::remove_file(&file).unwrap();
         changes.recv_timeout(PATIENCE).unwrap();
     }
 
     #[test]
-    fn a_change_before_the_watch_is_told() {
+    fn reports_a_change_before_the_watch() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.pem");
         let before = stamps(&[&file]);
-        std::fs::write(&file, "it came").unwrap();
+        std::fs::write(&file, "new").unwrap();
         let (watch, changes) = watch();
         watch.set(before);
         changes.recv_timeout(PATIENCE).unwrap();
     }
 
-    /// As Kubernetes does it: the file is a link into a folder behind a link, and the latter is replaced by a rename.
+    /// Like a Kubernetes volume: the file is a link into a directory behind a link, and a rename replaces the second
+    /// link.
     #[test]
-    fn swapped_links_are_seen() {
+    fn reports_swapped_links() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let put = |folder: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! Which files a configuration was read from, to tell when it is to be read again.
+//! The files that a configuration was read from, to find out when to read it again.
 
 use std::collections::BTreeSet;
 
@@ -9,26 +9,26 @@ use crate::file::FileSource;
 use crate::stamp::{Stamp, Stamps};
 
 impl FileSource {
-    /// The file, or the directory and its files, and those that they name, as they were before they were last read; not
-    /// those that TLS is made of, which [`FileSource::stamps`] has.
+    /// The stamps of the configuration file, or of the directory and its files, and of the other files that they name.
+    /// They were taken before the last read. TLS files are not included; see [`FileSource::stamps`].
     pub fn sources(&self) -> Stamps {
         self.sources.clone()
     }
 
-    /// Whether one of [`FileSource::sources`] is another than it was: [`FileSource::load`] has something to do. What
-    /// was refused is not read again before it changes.
+    /// Whether one of [`FileSource::sources`] changed, so that [`FileSource::load`] is needed. A rejected configuration
+    /// is read again only after a change.
     pub fn is_outdated(&self) -> bool {
         self.sources.iter().any(|(path, stamp)| Stamp::of(path) != *stamp)
     }
 
-    /// The file or directory is about to be read.
+    /// Records the stamps of the file or directory before the read.
     pub(crate) fn begin_sources(&mut self) {
-        // Of a file there is nothing to be listed.
+        // A single file has no entries to list.
         self.sources = stamps_of(&self.path).unwrap_or_default();
         self.sources.insert(self.path.clone(), Stamp::of(&self.path));
     }
 
-    /// What is named there is about to be read.
+    /// Records the stamps of named files before the read.
     pub(crate) fn add_sources(&mut self, files: impl IntoIterator<Item = String>, of_tls: &BTreeSet<String>) {
         let others = files.into_iter().filter(|file| file != SYSTEM_AUTHORITIES && !of_tls.contains(file));
         for file in others {
@@ -47,7 +47,7 @@ mod tests {
                         routes: [{ path: /, backend: b, tokens: tokens.lst }]\nbackends: { b: { endpoints: [] } }\n";
 
     #[test]
-    fn a_change_of_any_file_is_seen_until_it_was_read() {
+    fn reports_a_change_of_any_file_until_it_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("gateway.yaml", TEXT);
@@ -62,13 +62,13 @@ mod tests {
         write("gateway.yaml", "nonsense");
         assert!(source.is_outdated());
         source.load().unwrap_err();
-        assert!(!source.is_outdated(), "what was refused is not read again before it changes");
+        assert!(!source.is_outdated(), "a rejected file is read again only after a change");
         write("gateway.yaml", TEXT);
         assert!(source.is_outdated());
     }
 
     #[test]
-    fn a_change_of_a_directory_is_seen_until_it_was_read() {
+    fn reports_a_change_of_a_directory_until_it_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("gateway.d");
         std::fs::create_dir(&folder).unwrap();

@@ -1,8 +1,8 @@
-//! How long a change takes from the builder of tables to its use by every worker, as clients see it through sockets.
+//! Measures how long a change takes from the table builder to every worker, as clients see it through sockets.
 //!
-//! `changes HOSTS PATHS WORKERS CHANGES` makes a table of HOSTS x PATHS routes and prints a line of JSON for each of the
-//! changes: nanoseconds from its handing over until the table was built, was in force, and had answered every client.
-//! Each worker has two clients at least. `make bench` runs it.
+//! `changes HOSTS PATHS WORKERS CHANGES` builds a table of HOSTS x PATHS routes and prints one line of JSON per change:
+//! nanoseconds from the request for it until the table was built, was active, and had answered every client. Each
+//! worker has at least two clients. `make bench` runs it.
 
 use std::error::Error;
 use std::io::{Read, Write};

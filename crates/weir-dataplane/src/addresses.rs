@@ -1,4 +1,4 @@
-//! How many connections each client's address has, of the whole process; counted only where that is limited.
+//! Connections per client address in the whole process. They are counted only if a limit is configured.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::cause::Cause;
 use crate::worker::Shared;
 
-/// Locks, so that workers that accept at one time seldom wait for each other.
+/// Shards with one lock each, so that workers rarely contend when they accept at the same time.
 const SHARDS: usize = 16;
 
-/// Bits of an IPv6 address that one subscriber has to himself.
+/// Low bits of an IPv6 address that the limit ignores: one subscriber usually gets a /64.
 const SUBSCRIBER_BITS: u32 = 64;
 
-/// The counts of all workers.
+/// Connection counts by client address, shared by all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     hasher: RandomState,
     shards: [Mutex<HashMap<IpAddr, u32>>; SHARDS],
 }
 
-/// A place among the connections of an address, given up when dropped.
+/// One counted connection of an address. Drop decreases the count.
 #[derive(Debug)]
 pub(crate) struct AddressSeat {
     shared: Arc<Shared>,
@@ -29,10 +29,10 @@ pub(crate) struct AddressSeat {
 }
 
 impl AddressSeat {
-    /// A place for a connection from there, where these are limited.
+    /// Counts a connection from this address; `None` without a limit.
     ///
     /// # Errors
-    /// When its address has as many as it may have.
+    /// If the address already has `most` connections.
     pub(crate) fn take_any(
         shared: &Arc<Shared>,
         from: SocketAddr,
@@ -44,7 +44,7 @@ impl AddressSeat {
         }
     }
 
-    /// A place, if the address has fewer than `most`.
+    /// Counts a connection if the address has fewer than `most`.
     fn take(shared: &Arc<Shared>, address: IpAddr, most: u32) -> Option<AddressSeat> {
         let network = network_of(address);
         let mut counts = shared.addresses.shard(network);
@@ -77,7 +77,7 @@ impl Addresses {
     }
 }
 
-/// What is counted as one: an address of IPv4, however it is written, or a network of IPv6.
+/// The unit of the limit: an IPv4 address, mapped or not, or an IPv6 /64 network.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_subscriber_counts_as_one() {
+    fn groups_addresses_by_subscriber() {
         for (address, network) in [
             ("10.0.0.1", "10.0.0.1"),
             ("::ffff:10.0.0.1", "10.0.0.1"),

@@ -1,5 +1,5 @@
-//! The admin server: health, readiness, counters, what is in force, and the little that can be asked of it. A thread of
-//! its own, so that a worker at its limit is still seen.
+//! The admin server: health, readiness, counters, the active configuration and a few commands. It runs on a separate
+//! thread, so that operators can still reach it when all workers are CPU-bound.
 
 use std::future::poll_fn;
 use std::io;
@@ -24,40 +24,40 @@ use crate::admin_hosts::{AdminHost, is_accepted};
 use crate::admin_pages;
 use crate::exhaustion::is_exhausted;
 use crate::gateway::{Gateway, Phase};
-use crate::silent::{Heard, Silent};
+use crate::idle_clients::{IdleClients, IdleRead};
 
-/// Clients at one time; where one more comes, the one that has been silent for longest goes.
+/// Most client connections at one time. For one more, the server closes the connection that was idle longest.
 const CLIENTS_MAX: usize = 64;
-/// Clients that wait for the others.
+/// Length of the accept queue.
 const BACKLOG: i32 = 64;
-/// For a request to come and its answer to be taken.
+/// Limit for reading one request and writing its response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running admin server. Dropping it ends it, once it has answered who has asked.
+/// A running admin server. Drop stops it after responses to pending requests.
 #[derive(Debug)]
 pub struct Admin {
     bound: SocketAddr,
-    /// `None` once it was released.
+    /// `None` after the release.
     socket: Mutex<Option<std::net::TcpListener>>,
-    /// Becomes true when it is.
+    /// Becomes true at the release.
     released: watch::Sender<bool>,
 }
 
 impl Admin {
-    /// A socket to serve by.
+    /// Opens the listening socket.
     ///
     /// # Errors
-    /// When the address can't be had.
+    /// If the address cannot be bound.
     pub fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
         Ok(listen_shared(address, 1, BACKLOG)?.remove(0))
     }
 
     /// Serves `/healthz`, `/readyz`, `/metrics`, `/stats`, `/config`, `/clusters`, `/certs`, `/log`, `/log_level` and
-    /// `/drain` for `gateway`, to requests whose Host is an address, `localhost` or one of `hosts`. `on_drain` is called
-    /// when somebody asks for the drain.
+    /// `/drain` for `gateway`. Accepts requests whose Host is an IP address, `localhost` or one of `hosts`. Calls
+    /// `on_drain` after `POST /drain`.
     ///
     /// # Errors
-    /// When the thread can't start.
+    /// If the thread cannot start.
     pub fn serve(
         socket: std::net::TcpListener,
         gateway: Arc<Gateway>,
@@ -67,7 +67,7 @@ impl Admin {
         let served = Arc::new(Served { gateway, hosts, on_drain: Box::new(on_drain) });
         let (bound, own) = (socket.local_addr()?, socket.try_clone()?);
         let (released, is_released) = watch::channel(false);
-        // Before the first client can take the last descriptor.
+        // Reserve a descriptor before the first client can use the last one.
         let reserve = Reserve::new();
         let options = WorkerOptions { name: "weir-admin".to_owned(), ..WorkerOptions::default() };
         spawn_worker(options, move || async move {
@@ -78,29 +78,29 @@ impl Admin {
         Ok(Admin { bound, socket: Mutex::new(Some(socket)), released })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.bound
     }
 
-    /// A copy of its listening socket, for another process; `None` once it was released.
+    /// A copy of the listening socket for another process; `None` after the release.
     ///
     /// # Errors
-    /// When no descriptor is left for it.
+    /// If the process has no free descriptor.
     pub fn socket(&self) -> io::Result<Option<std::net::TcpListener>> {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         socket.as_ref().map(std::net::TcpListener::try_clone).transpose()
     }
 
-    /// Leaves its address to the process that has the socket now. Clients that are idle are closed, so that they ask
-    /// the other.
+    /// Leaves the address to the process that now owns the socket. Idle connections are closed, so that clients
+    /// reconnect to that process.
     pub fn release(&self) {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.released.send_replace(true);
     }
 }
 
-/// What requests are about.
+/// State that the request handlers use.
 struct Served {
     gateway: Arc<Gateway>,
     hosts: Vec<AdminHost>,
@@ -113,35 +113,35 @@ async fn accept(
     reserve: Reserve,
     mut is_released: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
-    let (reserve, silent) = (Rc::new(reserve), Rc::new(Silent::default()));
+    let permits = Arc::new(Semaphore::new(CLIENTS_MAX));
+    let (reserve, idle_clients) = (Rc::new(reserve), Rc::new(IdleClients::default()));
     loop {
         let accepted = tokio::select! {
             accepted = poll_fn(|cx| poll_accept(&listener, &reserve, cx)) => accepted,
-            _ = is_released.wait_for(|is_released| *is_released) => return wait_for_all(&places).await,
+            _ = is_released.wait_for(|is_released| *is_released) => return wait_for_all(&permits).await,
         };
         match accepted {
             Ok((mut stream, _)) => {
-                let Some(place) = place(&places, &silent).await else { return };
-                let (served, reserve, silent) =
-                    (Arc::clone(&served), Rc::clone(&reserve), Rc::clone(&silent));
+                let Some(permit) = permit(&permits, &idle_clients).await else { return };
+                let (served, reserve, idle_clients) =
+                    (Arc::clone(&served), Rc::clone(&reserve), Rc::clone(&idle_clients));
                 let is_released = is_released.clone();
                 spawn_local(async move {
-                    serve(&mut stream, (&served, &silent), is_released).await;
+                    serve(&mut stream, (&served, &idle_clients), is_released).await;
                     if let Ok(stream) = stream.into_std() {
                         reserve.take_back(stream.into());
                     }
-                    drop(place);
+                    drop(permit);
                 });
             }
-            // Without descriptors another try would fail at once.
+            // Without a free descriptor, an immediate retry would fail again.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-/// The next client. Where no descriptor is left for it, it gets the one that is kept back: the admin server is wanted
-/// most when something runs out.
+/// Accepts the next client. If no descriptor is free, uses the reserved one: operators need the admin server most when
+/// resources run out.
 fn poll_accept(
     listener: &TcpListener,
     reserve: &Reserve,
@@ -152,7 +152,7 @@ fn poll_accept(
         Poll::Ready(Err(error)) if is_exhausted(&error) => {
             let attempt = || match listener.poll_accept(cx) {
                 Poll::Ready(Ok(accepted)) => Some(Ok(accepted)),
-                // Nobody waits: it has only looked so, without a descriptor.
+                // The accept queue is empty: accept fails without a free descriptor before it looks at the queue.
                 Poll::Pending => {
                     is_idle = true;
                     None
@@ -169,29 +169,32 @@ fn poll_accept(
     }
 }
 
-/// A place for a client: where none is free, that of the one that has been silent for longest, or that which is free
-/// first.
-async fn place(places: &Arc<Semaphore>, silent: &Silent) -> Option<OwnedSemaphorePermit> {
-    if places.available_permits() == 0 {
+/// A permit for a client. If none is free, closes the longest idle connection or waits until another connection ends.
+async fn permit(permits: &Arc<Semaphore>, idle_clients: &IdleClients) -> Option<OwnedSemaphorePermit> {
+    if permits.available_permits() == 0 {
         tokio::select! {
             biased;
-            () = silent.end_one() => {}
-            place = Arc::clone(places).acquire_owned() => return place.ok(),
+            () = idle_clients.end_one() => {}
+            permit = Arc::clone(permits).acquire_owned() => return permit.ok(),
         }
     }
-    Arc::clone(places).acquire_owned().await.ok()
+    Arc::clone(permits).acquire_owned().await.ok()
 }
 
-/// Clients who are being answered are so to the end; the thread with them.
-async fn wait_for_all(places: &Semaphore) {
-    let _ = places.acquire_many(CLIENTS_MAX as u32).await;
+/// Waits until all responses in progress are complete.
+async fn wait_for_all(permits: &Semaphore) {
+    let _ = permits.acquire_many(CLIENTS_MAX as u32).await;
 }
 
-async fn serve(stream: &mut TcpStream, of_all: (&Served, &Silent), mut is_released: watch::Receiver<bool>) {
+async fn serve(
+    stream: &mut TcpStream,
+    of_all: (&Served, &IdleClients),
+    mut is_released: watch::Receiver<bool>,
+) {
     let mut bytes = Vec::new();
     loop {
         let answered = tokio::select! {
-            // Whoever has asked is answered before it is closed.
+            // Respond to a received request before the connection is closed.
             biased;
             answered = tokio::time::timeout(TIMEOUT, serve_one(stream, &mut bytes, of_all)) => answered,
             _ = is_released.wait_for(|is_released| *is_released) => return,
@@ -202,11 +205,11 @@ async fn serve(stream: &mut TcpStream, of_all: (&Served, &Silent), mut is_releas
     }
 }
 
-/// Answers one request; false when the connection ends with it.
+/// Responds to one request. Returns false if the connection has to close.
 async fn serve_one(
     stream: &mut TcpStream,
     bytes: &mut Vec<u8>,
-    (served, silent): (&Served, &Silent),
+    (served, idle_clients): (&Served, &IdleClients),
 ) -> io::Result<bool> {
     let mut is_going = false;
     loop {
@@ -221,27 +224,27 @@ async fn serve_one(
         if is_going {
             return Ok(false);
         }
-        let heard = silent.until(stream.read_buf(bytes)).await;
-        is_going = matches!(heard, Heard::Last(_));
-        match heard {
-            Heard::Nothing | Heard::Something(Ok(0)) | Heard::Last(Ok(0)) => return Ok(false),
-            Heard::Something(read) | Heard::Last(read) => {
+        let outcome = idle_clients.until(stream.read_buf(bytes)).await;
+        is_going = matches!(outcome, IdleRead::LastRead(_));
+        match outcome {
+            IdleRead::Close | IdleRead::Read(Ok(0)) | IdleRead::LastRead(Ok(0)) => return Ok(false),
+            IdleRead::Read(read) | IdleRead::LastRead(read) => {
                 read?;
             }
         }
     }
 }
 
-/// What a client gets.
+/// A complete response.
 struct Answer {
     text: Vec<u8>,
-    /// Bytes of the request's head; 0 when the connection ends with it.
+    /// Bytes of the request headers; 0 if the connection has to close.
     head_len: usize,
-    /// Then the gateway drains.
+    /// Whether the gateway drains after the response.
     drains: bool,
 }
 
-/// The answer to the request at the start of `bytes`; `None` while it is not whole.
+/// The response to the request at the start of `bytes`; `None` while the request is incomplete.
 fn answer(bytes: &[u8], served: &Served) -> Option<Answer> {
     let mut slots = FieldSlots::new();
     let (page, head_len, head_only) = match parse_request(bytes, &HeadLimits::default(), &mut slots) {
@@ -270,14 +273,14 @@ fn answer(bytes: &[u8], served: &Served) -> Option<Answer> {
     Some(Answer { text: out, head_len, drains: page.drains })
 }
 
-/// What a request is answered.
+/// Status and content of a response.
 struct Page {
     status: u16,
     kind: &'static str,
     body: String,
-    /// The methods that are served here, where the request has another.
+    /// The methods that this path supports, after a 405.
     allow: Option<&'static str>,
-    /// The gateway drains once it is answered.
+    /// Whether the gateway drains after the response.
     drains: bool,
 }
 
@@ -302,13 +305,13 @@ fn page(head: &RequestHead<'_>, Served { gateway, hosts, .. }: &Served) -> Page 
     if !is_accepted(head.host, hosts) {
         return Page::plain(
             403,
-            "the Host of this request is neither an IP address nor localhost; ask by one of these, or start \
-             weir-gateway with --admin-host NAME\n",
+            "the Host header is neither an IP address nor localhost; use one of these, or start weir-gateway \
+             with --admin-host NAME\n",
         );
     }
     let (path, query) = head.path_and_query.split_once('?').unwrap_or((head.path_and_query, ""));
     match (head.method, path) {
-        // A page of the web that somebody looks at must not do what only they may.
+        // A web page in an operator's browser must not change the gateway (CSRF).
         ("POST", _) if head.field("origin").is_some() => {
             Page::plain(403, "request refused: an Origin header shows that it comes from a web page\n")
         }
@@ -338,7 +341,7 @@ fn shown(path: &str, gateway: &Gateway) -> Page {
                 reasons => Page::plain(503, format!("overloaded: {}\n", reasons.join(", "))),
             },
             Phase::Draining => Page::plain(503, "draining\n"),
-            // Whoever asks means the address, which another process serves.
+            // Another process serves this address now, so a readiness check of the address must pass.
             Phase::HandedOver => Page::plain(200, "handed over\n"),
         },
         "/metrics" => Page {

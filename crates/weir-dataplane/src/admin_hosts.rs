@@ -1,19 +1,19 @@
-//! Which names the admin server is asked by.
+//! The Host names that the admin server accepts.
 //!
-//! A page of the web can have its own name stand for a loopback address (DNS rebinding), and a browser then lets it read
-//! what the admin server shows. Such a request carries the page's name in Host, and never an address: addresses and
-//! names that always mean this host are accepted, and all other names only where the operator has listed them.
+//! A web page can let its own name resolve to a loopback address (DNS rebinding). A browser then lets the page read the
+//! responses of the admin server. Host of such a request is the name of the page, never an address. So the server
+//! accepts addresses and names that always mean this host. It accepts other names only if the operator lists them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use weir_config::host_and_port;
 
-/// A name by which the admin server may be asked, beside addresses and `localhost`: `NAME`, or `*.NAME` for every name
-/// below it.
+/// A Host name that the admin server accepts in addition to addresses and `localhost`: `NAME`, or `*.NAME` for all its
+/// subdomains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminHost {
-    /// In lower case; with a dot in front where it stands for all names that end so.
+    /// In lower case. A leading dot means all subdomains.
     name: String,
 }
 
@@ -44,8 +44,8 @@ impl AdminHost {
     }
 }
 
-/// Whether a request for `authority` is answered: without a name, for an address, for `localhost` and names below it,
-/// and for names that are `listed`. Ports make no difference.
+/// Whether the server accepts this Host: empty, an address, `localhost`, a subdomain of it, or a `listed` name. Ports
+/// are ignored.
 pub(crate) fn is_accepted(authority: &str, listed: &[AdminHost]) -> bool {
     let (name, _) = host_and_port(authority);
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
@@ -58,7 +58,7 @@ pub(crate) fn is_accepted(authority: &str, listed: &[AdminHost]) -> bool {
 
 fn is_address(name: &str) -> bool {
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-        // A link-local address may name its interface behind a percent sign.
+        // A link-local address may contain a zone after a percent sign.
         Some(inner) => inner.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
         None => name.parse::<Ipv4Addr>().is_ok(),
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rebound_name_is_no_address_of_the_admin_server() {
+    fn rejects_rebound_names() {
         let listed: Vec<AdminHost> =
             ["GW.example.com", "*.svc.local"].map(|text| text.parse().unwrap()).into();
         let check = |authority: &str, expected: bool| {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_name_is_a_host_name() {
+    fn rejects_listed_names_that_are_no_host_names() {
         for wrong in ["", "*", "*.", "*x.test", "http://a", "a:80", "a b", "a..b", ".a", "a*.b", "[::1]"] {
             assert!(wrong.parse::<AdminHost>().is_err(), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! What the admin server shows of a gateway beside its counters, and what it can be asked to do.
+//! Pages and commands of the admin server, except counters.
 
 use serde_json::{Value, json};
 use weir_config::Severity;
@@ -8,28 +8,28 @@ use crate::log::LogLevel;
 use crate::program_log::level_filter;
 use crate::{certificates, clusters};
 
-/// The configuration in force, without secrets.
+/// The active configuration without secrets.
 pub(crate) fn config(gateway: &Gateway) -> Value {
     let table = gateway.table();
     json!({ "version": table.version, "configuration": table.shown() })
 }
 
-/// The backends in force, with their endpoints and counters.
+/// The active backends with their endpoints and counters.
 pub(crate) fn clusters(gateway: &Gateway) -> Value {
     json!({ "clusters": clusters::pages(gateway) })
 }
 
-/// The certificates of listeners, with the days that they have left.
+/// The certificates of listeners and the days until each expires.
 pub(crate) fn certs(gateway: &Gateway) -> Value {
     json!({ "certificates": certificates::pages(&gateway.table()) })
 }
 
-/// How much of the access log is written.
+/// The level of the access log.
 pub(crate) fn log(gateway: &Gateway) -> Value {
     json!({ "level": gateway.log_level().name() })
 }
 
-/// Sets how much of the access log is written, by the query of a request; what is wrong with it, if anything.
+/// Sets the level of the access log from the query of a request. Returns an error text if the query is invalid.
 pub(crate) fn set_log(gateway: &Gateway, query: &str) -> Result<Value, String> {
     let level = query.strip_prefix("level=").and_then(LogLevel::named);
     let Some(level) = level else {
@@ -43,13 +43,13 @@ pub(crate) fn set_log(gateway: &Gateway, query: &str) -> Result<Value, String> {
     Ok(log(gateway))
 }
 
-/// How much of the program's own log is written.
+/// The level of the program log.
 pub(crate) fn log_level() -> Value {
-    // In lower case, as configurations have it; `off` where the program has none.
+    // In lower case as in configuration files; `off` if the program does not log.
     json!({ "level": ::log::max_level().as_str().to_ascii_lowercase() })
 }
 
-/// Sets how much of the program's own log is written, by the query of a request; what is wrong with it, if anything.
+/// Sets the level of the program log from the query of a request. Returns an error text if the query is invalid.
 pub(crate) fn set_log_level(query: &str) -> Result<Value, String> {
     let level: Option<Severity> = query.strip_prefix("level=").and_then(|name| name.parse().ok());
     let Some(level) = level else {

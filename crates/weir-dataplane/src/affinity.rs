@@ -1,4 +1,4 @@
-//! What binds a request to an endpoint: a key that it carries, or the cookie that an earlier answer gave the client.
+//! Session affinity: binds a request to an endpoint by a hash key or by the cookie of an earlier response.
 
 use std::net::IpAddr;
 
@@ -7,21 +7,21 @@ use weir_config::{
 };
 use weir_http::{RequestHead, append_field, elements, fields_named};
 
-/// What of a request decides which endpoint gets it.
+/// The part of a request that selects its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Affinity {
-    /// Nothing.
+    /// No affinity.
     None,
-    /// A key with this hash.
+    /// The hash of a key.
     Key(u64),
     /// The address of the client.
     ClientAddress,
-    /// The endpoint that the client's cookie names, where it has one that can be read.
+    /// The endpoint from the client's cookie; `id` is `None` without a valid cookie.
     Endpoint { id: Option<u64>, is_secure: bool },
 }
 
 impl Affinity {
-    /// That of a request for this backend, of a client that speaks TLS or not.
+    /// The affinity of a request to this backend; `is_secure` if the client uses TLS.
     #[inline]
     pub(crate) fn of(entry: &BackendEntry, head: &RequestHead<'_>, is_secure: bool) -> Affinity {
         if entry.has_affinity {
@@ -46,7 +46,7 @@ impl Affinity {
         }
     }
 
-    /// The same once the client's address is known.
+    /// Replaces [`Affinity::ClientAddress`] by the hash of this address.
     #[inline]
     pub(crate) fn with(self, client: IpAddr) -> Affinity {
         match self {
@@ -55,13 +55,13 @@ impl Affinity {
         }
     }
 
-    /// Whether any endpoint will do.
+    /// Whether every endpoint is suitable.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, Affinity::None | Affinity::Endpoint { id: None, .. })
     }
 
-    /// Whether the backend may have an endpoint for the request: one with a weight, or the one that the client's cookie
-    /// names. Of a name nobody knows here which addresses it stands for.
+    /// Whether the backend may have an endpoint for the request: one with a weight above 0, or the one that the cookie
+    /// names. DNS names are not resolved here, so any cookie may match one of their addresses.
     pub(crate) fn may_find_one_of(self, backend: &Backend) -> bool {
         let id = if let Affinity::Endpoint { id, .. } = self { id } else { None };
         let is_named = |address: &EndpointAddress| match address {
@@ -71,7 +71,7 @@ impl Affinity {
         backend.endpoints.iter().any(|endpoint| endpoint.weight > 0 || is_named(&endpoint.address))
     }
 
-    /// Appends the cookie that names the endpoint which has answered, unless the client has it.
+    /// Appends a cookie for the endpoint that responded, unless the client already sent it.
     pub(crate) fn append_cookie(self, backend: &Backend, endpoint: u64, out: &mut Vec<u8>) {
         let (Affinity::Endpoint { id, is_secure }, Balance::Sticky(sticky)) = (self, &backend.balance) else {
             return;
@@ -82,7 +82,7 @@ impl Affinity {
     }
 }
 
-/// What cookies name an endpoint by.
+/// The endpoint ID that cookies contain.
 pub(crate) fn id_of(address: &UpstreamAddress) -> u64 {
     stable_hash(address.to_string().as_bytes())
 }
@@ -93,7 +93,7 @@ fn set_cookie(sticky: &Sticky, endpoint: u64, is_secure: bool) -> String {
     format!("{}={endpoint:016x}; Path=/{age}{secure}; HttpOnly; SameSite=Lax", sticky.cookie)
 }
 
-/// IPv4 addresses are the same over both families.
+/// IPv4-mapped IPv6 addresses have the same hash as the IPv4 address.
 fn hash_of(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(address) => stable_hash(&address.octets()),
@@ -101,7 +101,7 @@ fn hash_of(client: IpAddr) -> u64 {
     }
 }
 
-/// The value of the first cookie of this name (RFC 6265, 4.2.1).
+/// The value of the first cookie with this name (RFC 6265, 4.2.1).
 fn cookie<'h>(head: &RequestHead<'h>, name: &str) -> Option<&'h [u8]> {
     let mut pairs = fields_named(head.fields, "cookie").flat_map(|field| elements(field.value, b';'));
     pairs.find_map(|pair| {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_found_by_their_whole_names() {
+    fn finds_cookies_by_exact_name() {
         check("", "a", None);
         check("Cookie: a=1\r\n", "a", Some("1"));
         check("Cookie: aa=1; b=2;a=3; a=4\r\n", "a", Some("3"));
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_client_is_the_same_over_both_families() {
+    fn mapped_ipv4_address_has_the_hash_of_the_ipv4_address() {
         let [plain, mapped] = ["192.0.2.1", "::ffff:192.0.2.1"].map(|text| hash_of(text.parse().unwrap()));
         assert_eq!(plain, mapped);
         assert_ne!(plain, hash_of("192.0.2.2".parse().unwrap()));
     }
 
     #[test]
-    fn without_a_weight_an_endpoint_has_only_those_whose_cookie_names_it() {
+    fn endpoint_with_weight_0_accepts_only_clients_with_its_cookie() {
         let endpoint = |address: &str, weight| Endpoint { address: address.parse().unwrap(), weight };
         let (first, second) = (("127.0.0.1:1", 0), ("unix:/two", 0));
         let id = |text: &str| Some(stable_hash(text.as_bytes()));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_set_where_the_client_has_another_or_none() {
+    fn sets_a_cookie_if_the_client_sent_none_or_another() {
         let sticky = Sticky { cookie: "at".to_owned(), max_age: None };
         let backend = Backend { balance: Balance::Sticky(sticky), ..Backend::default() };
         let check = |affinity: Affinity, expected: &str| {

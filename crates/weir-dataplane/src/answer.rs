@@ -1,4 +1,4 @@
-//! Answers that a route gives by itself: redirects, fixed responses, preflights.
+//! Responses that a route creates without an upstream: redirects, fixed responses and CORS preflights.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_config::{Filters, HeaderChanges, Preflight, Redirect, Respond, Scheme, host_and_port, rewritten};
@@ -13,33 +13,33 @@ use crate::request::Routed;
 use crate::response::append_persistence;
 use crate::snapshot::Snapshot;
 
-/// The longest body that is read and thrown away, so that its connection can go on.
+/// Longest request body that the gateway reads and discards to keep the connection open.
 const SKIPPED_BYTES_MAX: u64 = 64 << 10;
 
-/// An answer whose head was begun: what is left to be said depends on the connection.
+/// A response with incomplete headers: the remaining headers depend on the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) routed: Routed,
     status: u16,
-    /// The filters that have the body, by their position in the table; none where there is no body to send.
+    /// Position in the table of the filters that contain the body; `None` without a body.
     body_of: Option<u32>,
-    /// Bytes of the request's head.
+    /// Bytes of the request headers.
     head_len: usize,
     framing: Framing,
-    /// The client sends the body only when it is asked to.
+    /// Whether the client waits for `100 Continue` before it sends the body.
     is_held_back: bool,
     keep_alive: bool,
     version: Version,
 }
 
-/// The one origin that a request names. Of two, which counts would be for each reader to guess.
+/// The Origin of a request; `None` if the request contains several, which are ambiguous.
 pub(crate) fn origin<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
     let mut origins = fields_named(head.fields, "origin");
     let (Some(origin), None) = (origins.next(), origins.next()) else { return None };
     Some(origin.value)
 }
 
-/// The answer to a preflight, where the request is one and the route knows of pages of other origins.
+/// The response to a CORS preflight; `None` if the request is no preflight or the route has no CORS policy.
 pub(crate) fn preflight(request: &Matched<'_>, filters: &Filters, out: &mut Vec<u8>) -> Option<Answer> {
     let head = request.head;
     let policy = filters.cors.as_ref().filter(|_| head.method == "OPTIONS")?;
@@ -51,7 +51,7 @@ pub(crate) fn preflight(request: &Matched<'_>, filters: &Filters, out: &mut Vec<
     Some(Answer::new(request, 204))
 }
 
-/// A response that stands in the configuration.
+/// A response from the configuration.
 pub(crate) fn fixed(
     request: &Matched<'_>,
     (filters, position): (&Filters, u32),
@@ -76,7 +76,7 @@ pub(crate) fn fixed(
     Answer { body_of: has_body.then_some(position), ..Answer::new(request, respond.status) }
 }
 
-/// A redirect; `None` where neither the route nor the request names a host that it could lead to.
+/// A redirect; `None` if neither the route nor the request names a host.
 pub(crate) fn elsewhere(
     request: &Matched<'_>,
     filters: &Filters,
@@ -103,7 +103,7 @@ fn location(request: &Matched<'_>, redirect: &Redirect) -> Option<Vec<u8>> {
     if let Some(port) = port.filter(|&port| port != scheme.port()) {
         location.extend_from_slice(format!(":{port}").as_bytes());
     }
-    // `*` (OPTIONS) is asked of the whole host.
+    // `OPTIONS *` refers to the whole host.
     let (path, target) = match request.target.as_str() {
         "*" => ("/", "/"),
         target => (request.target.sent_path(), target),
@@ -134,12 +134,11 @@ fn append_end_of_fields(changes: Option<&HeaderChanges>, cors: &[u8], out: &mut 
 }
 
 impl Answer {
-    /// Its status.
     pub(crate) fn status(&self) -> u16 {
         self.status
     }
 
-    /// One without a body.
+    /// A response without a body.
     fn new(request: &Matched<'_>, status: u16) -> Answer {
         let head = request.head;
         Answer {
@@ -156,7 +155,7 @@ impl Answer {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
-    /// Ends the answer whose head was begun in `out`, and sends it.
+    /// Completes the response headers in `out` and sends the response.
     pub(crate) async fn answer(&mut self, answer: &Answer, snapshot: &Snapshot, out: &mut Vec<u8>) -> After {
         self.inbound.consume(answer.head_len);
         let is_read = self.skip_body(answer, snapshot).await;
@@ -180,7 +179,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// Reads the request's body where that is no great matter; whether what follows is the next request.
+    /// Discards the request body if it is short. Returns whether the connection can serve another request.
     async fn skip_body(&mut self, answer: &Answer, snapshot: &Snapshot) -> bool {
         let mut body = BodyPump::new(answer.framing, false, SKIPPED_BYTES_MAX);
         let is_short = !matches!(answer.framing, Framing::Length(bytes) if bytes > SKIPPED_BYTES_MAX);

@@ -1,5 +1,5 @@
-//! What all workers know together of a backend: how much of it is in use. Counts are of the whole process, and may be
-//! over their bounds by one for each worker for a moment.
+//! State of a backend that all workers share: its usage, limits and endpoints. Counts cover the whole process. For a
+//! moment, each worker may exceed a limit by one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,27 +14,27 @@ use crate::program_log::seldom;
 use crate::stats::BackendStats;
 use crate::waiting::Queue;
 
-/// Retries that may be in flight however few requests are.
+/// Minimum of the retry budget: this many retries may be in flight at any number of requests.
 const RETRIES_LEAST: u32 = 3;
 
-/// What is known of one backend. It stands on cache lines of its own, as every worker writes it.
+/// State of one backend. Aligned to separate cache lines, because every worker writes it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct BackendState {
     /// Open connections.
     open: AtomicU32,
-    /// Requests that wait for a place, or for a connection that is being made, where that is bounded.
+    /// Pending requests: those that wait for a permit or for a new connection. Counted only with a limit.
     pending: AtomicU32,
-    /// Requests in flight, where the table says that they are counted.
+    /// In-flight requests. Counted only if the table requires it.
     requests: AtomicU32,
-    /// Of these, those that are on their way again.
+    /// In-flight retries.
     retries: AtomicU32,
-    /// Those who wait for a place among the connections.
+    /// Requests that wait below the connection limit.
     for_connections: Queue,
-    /// Those who wait for a place among the requests.
+    /// Requests that wait below the request limit.
     for_requests: Queue,
     endpoints: Mutex<Endpoints>,
-    /// Which endpoint has a key, as far as that depends on what names stand for.
+    /// The Maglev table of these members, cached for backends with DNS names.
     maglev: Mutex<Option<(Vec<Member>, Arc<Maglev>)>>,
     checks: AtomicU64,
     check_failures: AtomicU64,
@@ -50,15 +50,15 @@ pub(crate) struct BackendState {
     retries_over_budget: AtomicU64,
 }
 
-/// The endpoints that are known.
+/// The known endpoints.
 #[derive(Debug, Default)]
 struct Endpoints {
     known: HashMap<UpstreamAddress, Arc<EndpointState>>,
-    /// The newest version of the table that anybody has told of: exchanges in progress go by older ones.
+    /// The newest version of the table that any worker has reported. Exchanges in progress may use older ones.
     version: u64,
 }
 
-/// How much of a backend may be in use at one time, by one version of the table.
+/// The limits of a backend in one version of the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) version: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Bounds {
     pub(crate) requests: u32,
 }
 
-/// What of a backend is counted, and may have a bound.
+/// What a permit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Connection,
@@ -75,15 +75,15 @@ pub(crate) enum Kind {
     Retry,
 }
 
-/// One of the counted, until it is dropped. Then the first who waits for such a place has it.
+/// A permit below a limit. Drop releases it and grants it to the first waiter in the queue.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     state: Arc<BackendState>,
     kind: Kind,
 }
 
 impl Bounds {
-    /// Those of a backend of this table.
+    /// The limits of a backend in this table.
     pub(crate) fn of(table: &Table, entry: &BackendEntry) -> Bounds {
         let limits = &entry.backend.limits;
         Bounds {
@@ -100,19 +100,19 @@ impl BackendState {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Connections of all workers that no request has. It takes locks.
+    /// Idle connections of all workers. Takes locks.
     #[cold]
     pub(crate) fn idle(&self) -> u64 {
         self.endpoints().known.values().map(|endpoint| endpoint.idle()).sum()
     }
 
-    /// How many wait for a place among the connections.
+    /// The number of requests that wait for a connection.
     pub(crate) fn waiting_for_connections(&self) -> u64 {
         self.for_connections.length()
     }
 
-    /// What is known of these endpoints, which the backend has by this version of the table, in their order. Those that
-    /// nobody knows any more are forgotten. It takes a lock.
+    /// The states of these endpoints, in order; the backend has them in this version of the table. Removes endpoints
+    /// that no worker uses. Takes a lock.
     pub(crate) fn known_endpoints(
         &self,
         addresses: impl Iterator<Item = UpstreamAddress>,
@@ -120,9 +120,9 @@ impl BackendState {
     ) -> Vec<Arc<EndpointState>> {
         let now_ns = mono_ns();
         let mut endpoints = self.endpoints();
-        // Those that the backend begins with have nobody who could do their part meanwhile.
+        // No slow start for the first endpoints: no other endpoint could take their load.
         let since_ns = if endpoints.known.is_empty() { 0 } else { now_ns };
-        // Who goes by an older version is told nothing new by it.
+        // A worker with an older table must not change which endpoints are gone.
         let is_newest = endpoints.reach(version);
         if is_newest {
             endpoints.known.values().for_each(|state| state.set_gone(true, now_ns));
@@ -144,7 +144,7 @@ impl BackendState {
         wanted
     }
 
-    /// From now on those who wait go by these bounds, unless there are newer ones.
+    /// Applies these limits to the queues, unless newer ones are active.
     pub(crate) fn bound(self: &Arc<Self>, bounds: Bounds) {
         if self.endpoints().reach(bounds.version) {
             self.for_connections.bound(bounds.connections);
@@ -154,7 +154,7 @@ impl BackendState {
         self.serve(Kind::Request);
     }
 
-    /// What is told of each endpoint that the backend has, or that has something left of it.
+    /// A report on each endpoint of the backend, and on each removed one that still has requests or connections.
     pub(crate) fn endpoint_reports(&self) -> Vec<EndpointReport> {
         let now_ns = mono_ns();
         let endpoints = self.endpoints();
@@ -165,7 +165,7 @@ impl BackendState {
         reports.filter(is_there).map(|(_, report)| report).collect()
     }
 
-    /// The table of these endpoints; the first worker that asks makes it for all. It takes a lock.
+    /// The Maglev table of these endpoints. The first caller creates it for all workers. Takes a lock.
     pub(crate) fn maglev(&self, members: &[Member]) -> Arc<Maglev> {
         let mut known = self.maglev.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
@@ -178,25 +178,25 @@ impl BackendState {
         }
     }
 
-    /// Counts a check of an endpoint.
+    /// Counts a health check.
     pub(crate) fn count_check(&self, is_well: bool) {
         self.checks.fetch_add(1, Ordering::Relaxed);
         self.check_failures.fetch_add(u64::from(!is_well), Ordering::Relaxed);
     }
 
-    /// Counts a request that goes to an endpoint that is out.
+    /// Counts a request to an endpoint that is out, because all endpoints are.
     pub(crate) fn count_panic(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes what a request came to at an endpoint in, which may eject it.
+    /// Records the outcome of a request at an endpoint, which may eject the endpoint.
     pub(crate) fn report(&self, endpoint: &EndpointState, is_error: bool, ejection: &Ejection, now_ns: u64) {
-        // What comes behind its end says nothing new.
+        // Late results of an endpoint that is already out add no information.
         if endpoint.is_out(now_ns) {
             return;
         }
         let Some(why) = endpoint.note(is_error, ejection, now_ns) else { return };
-        // Two that go at one time must not go together over what may be out.
+        // The lock prevents two simultaneous ejections that together exceed the maximum.
         let endpoints = self.endpoints();
         let there = || endpoints.known.values().filter(|endpoint| !endpoint.is_gone());
         let out = there().filter(|endpoint| endpoint.is_out(now_ns)).count();
@@ -223,7 +223,7 @@ impl BackendState {
         }
     }
 
-    /// Counts a connection that is tried; `is_further` says that one was tried for the same request before.
+    /// Counts a connection attempt; `is_further` if it is not the first one for the request.
     pub(crate) fn count_connect(&self, is_further: bool) {
         self.connects.fetch_add(1, Ordering::Relaxed);
         if is_further {
@@ -231,27 +231,27 @@ impl BackendState {
         }
     }
 
-    /// Counts one of these that failed.
+    /// Counts a failed connection attempt.
     pub(crate) fn count_connect_failure(&self) {
         self.connect_failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request that is sent again.
+    /// Counts a retry.
     pub(crate) fn count_retry(&self) {
         self.retried.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request that is not sent again, as the budget has no place for that.
+    /// Counts a request that is not retried because the retry budget is exhausted.
     pub(crate) fn count_retry_over_budget(&self) {
         self.retries_over_budget.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request that finds no place.
+    /// Counts a request that is rejected because of a limit.
     pub(crate) fn count_overflow(&self) {
         self.overflows.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is told of it.
+    /// A report on the backend.
     pub(crate) fn account(&self) -> BackendReport {
         BackendReport { open: u64::from(self.open()), counters: self.stats() }
     }
@@ -262,7 +262,7 @@ impl BackendState {
         open + counters.pending + counters.requests_in_flight > 0
     }
 
-    /// What is counted of it.
+    /// The counters of the backend.
     pub(crate) fn stats(&self) -> BackendStats {
         let now_ns = mono_ns();
         let endpoints = self.endpoints();
@@ -288,41 +288,41 @@ impl BackendState {
         }
     }
 
-    /// A place for a connection, if there are fewer than `most`.
-    pub(crate) fn connection(self: &Arc<Self>, most: u32) -> Option<Place> {
-        self.place(Kind::Connection, most)
+    /// A permit for a connection, if there are fewer than `most`.
+    pub(crate) fn connection(self: &Arc<Self>, most: u32) -> Option<Permit> {
+        self.permit(Kind::Connection, most)
     }
 
-    /// A place for a request that waits, if there are fewer than `most`.
-    pub(crate) fn pending(self: &Arc<Self>, most: u32) -> Option<Place> {
-        self.place(Kind::Pending, most)
+    /// A permit for a pending request, if there are fewer than `most`.
+    pub(crate) fn pending(self: &Arc<Self>, most: u32) -> Option<Permit> {
+        self.permit(Kind::Pending, most)
     }
 
-    /// A place for a request, if there are fewer than `most`.
-    pub(crate) fn request(self: &Arc<Self>, most: u32) -> Option<Place> {
-        self.place(Kind::Request, most)
+    /// A permit for a request, if there are fewer than `most`.
+    pub(crate) fn request(self: &Arc<Self>, most: u32) -> Option<Permit> {
+        self.permit(Kind::Request, most)
     }
 
-    /// A place for a retry, if the budget has one.
-    pub(crate) fn retry(self: &Arc<Self>, limits: &BackendLimits) -> Option<Place> {
+    /// A permit for a retry, if the retry budget allows one.
+    pub(crate) fn retry(self: &Arc<Self>, limits: &BackendLimits) -> Option<Permit> {
         let requests = f64::from(self.requests.load(Ordering::Relaxed));
-        // A cast of a float ends at the bounds of the integer.
+        // The cast saturates.
         let share = share_of(requests, limits.retries.0) as u32;
-        self.place(Kind::Retry, share.max(RETRIES_LEAST))
+        self.permit(Kind::Retry, share.max(RETRIES_LEAST))
     }
 
-    /// Counts a request that has to wait for a place.
+    /// Counts a request that has to queue.
     pub(crate) fn count_wait(&self) {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits for a place of this kind.
+    /// Whether a request waits for a permit of this kind.
     #[inline]
     pub(crate) fn is_waited_for(&self, kind: Kind) -> bool {
         self.queue(kind).is_some_and(Queue::is_anybody)
     }
 
-    /// Those who wait for a place of this kind, where that can be.
+    /// The queue for permits of this kind, if the kind has one.
     #[inline]
     pub(crate) fn queue(&self, kind: Kind) -> Option<&Queue> {
         match kind {
@@ -332,10 +332,10 @@ impl BackendState {
         }
     }
 
-    /// Gives free places of this kind to those who wait.
+    /// Grants free permits of this kind to queued requests.
     pub(crate) fn serve(self: &Arc<Self>, kind: Kind) {
         if let Some(queue) = self.queue(kind) {
-            queue.serve(|most| self.place_below(kind, most));
+            queue.serve(|most| self.permit_below(kind, most));
         }
     }
 
@@ -343,17 +343,18 @@ impl BackendState {
         self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Place> {
+    fn permit(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Permit> {
         let taken = self.count(kind).fetch_add(1, Ordering::SeqCst);
-        let place = Place { state: Arc::clone(self), kind };
-        (taken < most).then_some(place)
+        let permit = Permit { state: Arc::clone(self), kind };
+        (taken < most).then_some(permit)
     }
 
-    /// The same without a count that is over the bound for a moment, which would be given back under the queue's lock.
-    fn place_below(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Place> {
+    /// Like [`BackendState::permit`], but never exceeds the limit for a moment. `permit` drops a surplus permit, which
+    /// would need the lock of the queue that the caller holds.
+    fn permit_below(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Permit> {
         let one_more = |count: u32| (count < most).then_some(count + 1);
         self.count(kind).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;
-        Some(Place { state: Arc::clone(self), kind })
+        Some(Permit { state: Arc::clone(self), kind })
     }
 
     #[inline]
@@ -368,21 +369,21 @@ impl BackendState {
 }
 
 impl Endpoints {
-    /// Takes a version in that somebody goes by; whether there is none newer.
+    /// Records a version that a worker uses. Returns whether it is the newest.
     fn reach(&mut self, version: u64) -> bool {
         self.version = self.version.max(version);
         self.version == version
     }
 }
 
-impl Place {
-    /// The backend that it is at.
+impl Permit {
+    /// The backend of this permit.
     pub(crate) fn state(&self) -> &Arc<BackendState> {
         &self.state
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.state.count(self.kind).fetch_sub(1, Ordering::SeqCst);
         if self.state.is_waited_for(self.kind) {
@@ -391,7 +392,7 @@ impl Drop for Place {
     }
 }
 
-/// So much of a number, where 29 % of a hundred are not a hair less than 29.
+/// A share of a number. The offset corrects rounding errors: 29 % of 100 must not truncate to 28.
 fn share_of(number: f64, share: f64) -> f64 {
     number * share + 1e-9
 }
@@ -408,36 +409,36 @@ mod tests {
     use crate::backend_states::BackendStates;
 
     #[test]
-    fn places_are_bounded_and_come_back() {
+    fn permits_are_limited_and_return_on_drop() {
         let state = BackendStates::default().of("b");
         let held = state.connection(1).unwrap();
         assert!(state.connection(1).is_none());
-        assert_eq!(state.open(), 1, "what was refused is not counted");
+        assert_eq!(state.open(), 1, "a refused permit is not counted");
         drop(held);
         assert!(state.connection(1).is_some());
         assert_eq!(state.open(), 0);
     }
 
     #[test]
-    fn endpoints_are_known_as_long_as_somebody_has_them() {
+    fn endpoints_are_known_while_any_worker_uses_them() {
         let address = |port: u16| UpstreamAddress::from(SocketAddr::from(([127, 0, 0, 1], port)));
         let state = BackendStates::default().of("b");
         let first = state.known_endpoints([1, 2].map(address).into_iter(), 0);
-        // A host that has just started has a clock of a few seconds.
+        // Shortly after boot, the monotonic clock is still near zero.
         assert!(
             first.iter().all(|endpoint| endpoint.age_ns(7) == u64::MAX),
-            "they were there from the beginning"
+            "the first endpoints have no slow start"
         );
         let second = state.known_endpoints([2, 3].map(address).into_iter(), 0);
         assert!(Arc::ptr_eq(&first[1], &second[0]));
-        assert!(second[1].age_ns(u64::MAX) < u64::MAX, "it is new");
+        assert!(second[1].age_ns(u64::MAX) < u64::MAX, "a new endpoint");
         drop(first);
         state.known_endpoints(std::iter::empty(), 0);
         assert_eq!(state.endpoints().known.len(), 2);
     }
 
     #[test]
-    fn who_is_gone_counts_no_more_among_those_that_may_be_out() {
+    fn removed_endpoints_do_not_count_toward_the_ejection_limit() {
         let addresses =
             |ports: [u16; 4]| ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into()).into_iter();
         let state = BackendStates::default().of("b");
@@ -447,20 +448,20 @@ mod tests {
         assert_eq!((state.stats().endpoints, state.stats().endpoints_out), (4, 1));
         let fewer = state.known_endpoints(addresses([2, 3, 3, 2]), 0);
         assert_eq!((state.stats().endpoints, state.stats().endpoints_out), (2, 0));
-        let told: Vec<_> = state.endpoint_reports().iter().map(|report| report.address.port()).collect();
+        let ports: Vec<_> = state.endpoint_reports().iter().map(|report| report.address.port()).collect();
         assert!(
-            told.len() == 2 && told.contains(&Some(2)) && told.contains(&Some(3)),
-            "who has nothing left is not told"
+            ports.len() == 2 && ports.contains(&Some(2)) && ports.contains(&Some(3)),
+            "a removed endpoint without connections is not reported"
         );
         all[0].counters().open.add(1);
         assert_eq!(state.endpoint_reports().len(), 3);
         state.report(&fewer[0], true, &ejection, u64::MAX / 2);
         state.report(&fewer[1], true, &ejection, u64::MAX / 2);
-        assert_eq!(state.stats().endpoints_out, 1, "half of two");
+        assert_eq!(state.stats().endpoints_out, 1, "at most half of two endpoints");
     }
 
     #[test]
-    fn errors_in_a_row_eject_as_many_as_may_be_out() {
+    fn consecutive_errors_eject_up_to_the_limit() {
         let state = BackendStates::default().of("b");
         let addresses = (1..=5).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
         let endpoints = state.known_endpoints(addresses, 0);
@@ -474,15 +475,15 @@ mod tests {
         state.report(&endpoints[0], false, &ejection, 100);
         assert!(!endpoints[0].is_out(100));
         let out: Vec<bool> = endpoints.iter().map(|endpoint| fail(endpoint)).collect();
-        assert_eq!(out, [true, true, false, false, false], "half of five are two");
+        assert_eq!(out, [true, true, false, false, false], "at most half of five endpoints");
         assert_eq!(state.stats().ejections, 2);
         endpoints[0].eject(EjectedFor::Row, 0, 0);
         state.report(&endpoints[4], true, &ejection, 100);
-        assert!(endpoints[4].is_out(100), "its errors were not forgotten");
+        assert!(endpoints[4].is_out(100), "errors count even if the limit prevented an ejection");
     }
 
     #[test]
-    fn as_many_may_be_out_as_the_share_says() {
+    fn ejection_limit_is_a_share_of_the_endpoints() {
         let state = BackendStates::default().of("b");
         let addresses = (1..=100).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
         let ejection = Ejection { errors: 1, most: Share(0.29), ..Ejection::default() };
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_errors_ejects_as_many_as_may_be_out() {
+    fn error_rate_ejects_up_to_the_limit() {
         let state = BackendStates::default().of("b");
         let addresses = (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port)).into());
         let endpoints = state.known_endpoints(addresses, 0);
@@ -504,10 +505,10 @@ mod tests {
             }
         }
         let out = |now_ns: u64| endpoints.iter().map(|endpoint| endpoint.is_out(now_ns)).collect::<Vec<_>>();
-        assert_eq!(out(4_000_000_000), [true, true, false, false], "half of four are two");
+        assert_eq!(out(4_000_000_000), [true, true, false, false], "at most half of four endpoints");
         let stats = state.stats();
         assert_eq!((stats.ejections, stats.ejections_by_share), (2, 2));
-        // Where the time is over, only what came from then on counts.
+        // After the ejection, only new results count.
         (0..3).for_each(|_| state.report(&endpoints[0], true, &ejection, 40_000_000_000));
         assert_eq!(out(40_000_000_000), [false; 4]);
         state.report(&endpoints[0], true, &ejection, 40_000_000_000);
@@ -515,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_have_a_share_of_the_requests_in_flight() {
+    fn retry_budget_is_a_share_of_in_flight_requests() {
         let check = |requests: u32, share: f64, expected: usize| {
             let state = BackendStates::default().of("b");
             let in_flight: Vec<_> = (0..requests).map_while(|_| state.request(u32::MAX)).collect();

@@ -1,4 +1,4 @@
-//! What is known of all backends, by their names, for as long as anybody has a use for it.
+//! The states of all backends by name. A state stays as long as a table, a connection or a request uses it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,39 +11,39 @@ use crate::names::Names;
 use crate::series::{NAMES_MAX, OTHER};
 use crate::stats::BackendStats;
 
-/// How long a backend is known that has gone with nothing left, where an exchange in progress still goes by a table that
-/// has it and might turn to it.
+/// How long the state of a removed and unused backend stays. An exchange in progress with an older table may still use
+/// the backend.
 const GONE_NS: u64 = 60_000_000_000;
 
-/// What is known of the backends, by their names.
+/// The states of all backends by name.
 #[derive(Debug, Default)]
 pub(crate) struct BackendStates {
     known: Mutex<Known>,
-    /// The addresses of names.
+    /// Resolved DNS names of endpoints.
     pub(crate) names: Names,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     states: HashMap<String, Of>,
-    /// How many of them are told by their names.
+    /// The number of backends in `states` with a separate metric series.
     named: usize,
-    /// What was counted of those that are forgotten and were not.
+    /// Counters of removed backends without a separate series.
     rest: BackendStats,
-    /// What was counted of those that are forgotten and were told by their names.
+    /// Counters of removed backends with a separate series.
     forgotten: BackendStats,
 }
 
 #[derive(Debug)]
 struct Of {
     state: Arc<BackendState>,
-    /// It is told by its name, to its end: a series that came to be another would count backwards.
+    /// Whether it has a separate metric series. Constant, because counters of a series must never decrease.
     is_named: bool,
-    /// Since when no table has it.
+    /// Time since which the newest table does not contain it.
     gone_since_ns: Option<u64>,
 }
 
-/// What is told of a backend.
+/// Counters of a backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BackendReport {
     /// Open connections.
@@ -52,7 +52,7 @@ pub(crate) struct BackendReport {
 }
 
 impl BackendStates {
-    /// The one of the backend with this name. It takes a lock: not for each request.
+    /// The state of the backend with this name, created if missing. Takes a lock: do not call it per request.
     pub(crate) fn of(&self, name: &str) -> Arc<BackendState> {
         let mut known = self.known();
         if let Some(of) = known.states.get(name) {
@@ -66,17 +66,17 @@ impl BackendStates {
         state
     }
 
-    /// The one of the backend with this name, if anything was asked of it.
+    /// The state of the backend with this name, if it exists.
     pub(crate) fn known_of(&self, name: &str) -> Option<Arc<BackendState>> {
         self.known().states.get(name).map(|of| Arc::clone(&of.state))
     }
 
-    /// The endpoints of a backend whose addresses are known now.
+    /// The endpoints of a backend with an address: DNS names without a resolved address are missing.
     pub(crate) fn members(&self, entry: &BackendEntry) -> Vec<Member> {
         entry.backend.members(|host| self.names.addresses(host))
     }
 
-    /// What is told of each backend that is known, by its name; of those beyond the first ones together.
+    /// Reports by backend name. Backends beyond the first [`NAMES_MAX`] share the name [`OTHER`].
     pub(crate) fn reports(&self) -> BTreeMap<String, BackendReport> {
         let known = self.known();
         let mut reports: BTreeMap<String, BackendReport> = BTreeMap::new();
@@ -90,16 +90,16 @@ impl BackendStates {
         reports
     }
 
-    /// What was counted of all backends that there ever were.
+    /// The sums of all backends, including removed ones.
     pub(crate) fn totals(&self) -> BackendStats {
         let known = self.known();
         let mut totals = known.forgotten;
         totals.add(known.rest);
-        known.states.values().for_each(|of| totals.add(of.state.stats().counters_alone()));
+        known.states.values().for_each(|of| totals.add(of.state.stats().without_gauges()));
         totals
     }
 
-    /// Those that `table` has no more and that have something left, by their names.
+    /// Backends that `table` does not contain but that still have connections or requests.
     pub(crate) fn leaving(&self, table: &Table) -> Vec<(String, Arc<BackendState>)> {
         let known = self.known();
         let is_leaving =
@@ -112,8 +112,7 @@ impl BackendStates {
             .collect()
     }
 
-    /// Goes by the backends that `table` has: endpoints of others are gone, and others that have nothing left are
-    /// forgotten.
+    /// Marks the endpoints of backends that are not in `table` as gone, and removes the unused ones of these backends.
     pub(crate) fn follow(&self, table: &Table) {
         self.follow_at(table, mono_ns());
     }
@@ -130,13 +129,13 @@ impl BackendStates {
                 of.state.known_endpoints(std::iter::empty(), table.version);
                 now_ns
             });
-            // Whoever goes by a former table has its own hold on what it has used.
+            // Workers with an older table hold a reference to each backend that they used.
             let is_held = Arc::strong_count(&of.state) > 1;
             let stays = is_held && (of.state.is_in_use() || now_ns.saturating_sub(since_ns) < GONE_NS);
             if !stays {
                 *named -= usize::from(of.is_named);
                 let counted = if of.is_named { &mut *forgotten } else { &mut *rest };
-                counted.add(of.state.stats().counters_alone());
+                counted.add(of.state.stats().without_gauges());
             }
             stays
         });
@@ -173,30 +172,30 @@ mod tests {
         State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes }).table.unwrap()
     }
 
-    fn told(states: &BackendStates) -> Vec<String> {
+    fn names(states: &BackendStates) -> Vec<String> {
         states.reports().into_keys().collect()
     }
 
     #[test]
-    fn one_that_no_table_has_is_forgotten_once_nothing_is_left() {
+    fn removes_a_backend_after_its_last_connection() {
         let states = BackendStates::default();
         let (a, b) = (states.of("a"), states.of("b"));
         let place = a.connection(1).unwrap();
         a.count_panic();
         drop(a);
         states.follow(&table(&["b"]));
-        assert_eq!(told(&states), ["a", "b"], "it has a connection");
+        assert_eq!(names(&states), ["a", "b"], "`a` still has a connection");
         assert_eq!(states.leaving(&table(&["b"])).len(), 1);
         drop(place);
         assert!(states.leaving(&table(&["b"])).is_empty());
         drop(b);
         states.follow(&table(&["b"]));
-        assert_eq!(told(&states), ["b"], "what the table has stays, whoever uses it");
-        assert_eq!(states.totals().panics, 1, "totals never count backwards");
+        assert_eq!(names(&states), ["b"], "a backend of the table stays, even if unused");
+        assert_eq!(states.totals().panics, 1, "totals never decrease");
     }
 
     #[test]
-    fn who_goes_by_a_former_table_keeps_what_has_nothing_left_for_a_while_only() {
+    fn unused_backend_of_an_older_table_stays_for_a_limited_time() {
         let states = BackendStates::default();
         let held = states.of("a");
         states.follow_at(&table(&[]), 7);
@@ -205,26 +204,26 @@ mod tests {
         states.follow_at(&table(&["a"]), 8 + GONE_NS);
         states.follow_at(&table(&[]), 9 + GONE_NS);
         states.follow_at(&table(&[]), 8 + 2 * GONE_NS);
-        assert_eq!(told(&states), ["a"], "it was back meanwhile");
+        assert_eq!(names(&states), ["a"], "the time restarts after the backend was in a table again");
         states.follow_at(&table(&[]), 9 + 2 * GONE_NS);
-        assert!(told(&states).is_empty());
+        assert!(names(&states).is_empty());
     }
 
     #[test]
-    fn backends_beyond_the_first_are_told_together_and_count_on_when_they_are_gone() {
+    fn backends_beyond_the_name_limit_share_a_series_that_never_decreases() {
         let states = BackendStates::default();
         let first: Vec<_> = (0..NAMES_MAX).map(|number| states.of(&format!("b{number}"))).collect();
         for name in ["late", "later"] {
             states.of(name).count_panic();
         }
-        assert_eq!(told(&states).len(), NAMES_MAX + 1);
+        assert_eq!(names(&states).len(), NAMES_MAX + 1);
         assert_eq!(states.reports()[OTHER].counters.panics, 2);
         states.follow(&table(&["late"]));
-        assert_eq!(states.reports()[OTHER].counters.panics, 2, "it never counts backwards");
+        assert_eq!(states.reports()[OTHER].counters.panics, 2, "the counter never decreases");
         drop(first);
         states.follow(&table(&["late"]));
         states.of("new").count_panic();
-        assert_eq!(told(&states), ["new", OTHER], "there is room for a name again");
+        assert_eq!(names(&states), ["new", OTHER], "a removed backend frees a name");
         assert_eq!(states.reports()[OTHER].counters.panics, 2);
     }
 }

@@ -1,7 +1,7 @@
-//! Which endpoint of a backend gets a request.
+//! Load balancing: selects the endpoint for a request.
 //!
-//! What every worker needs for it is its own, but for what endpoints are in and how many requests they have. A choice
-//! goes over all endpoints only where their weights differ or some are out.
+//! Each worker has its own state. Workers share only the health and the in-flight requests of endpoints. A choice
+//! iterates over all endpoints only if weights differ or if some endpoints are out (unhealthy or ejected).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,72 +10,72 @@ use std::sync::Arc;
 use weir_config::{Backend, Balance, Maglev, Member, stable_hash};
 
 use crate::affinity::Affinity;
-use crate::backend_state::Place;
+use crate::backend_state::Permit;
 use crate::pool::EndpointPool;
 use crate::proxy_header::Addresses;
 use crate::weights::Shares;
 
-/// The least part of its weight that an endpoint has at the beginning of a slow start, in 1/1000.
+/// Share of its weight with which an endpoint begins a slow start, in 1/1000.
 const SLOW_START_LEAST: u64 = 100;
 
-/// How often a draw that met one that is out is repeated, before all are looked through.
+/// Random draws that may hit an unsuitable endpoint before the choice iterates over all endpoints.
 const DRAWS: usize = 4;
 
-/// How often a key whose endpoint is out is hashed anew, before the next that is in gets it. So its keys are spread.
+/// Rehashes of a key whose endpoint is out, before the next available endpoint gets it. Rehashing spreads the keys of
+/// that endpoint over all others.
 const REHASHES: u64 = 16;
 
-/// What a request brings along for the choice.
+/// State of a request for load balancing and connection attempts.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct LbContext {
     /// The position of the backend in the table.
     pub(crate) backend: usize,
     pub(crate) affinity: Affinity,
-    /// For whom it is, where that is known and the backend may be told.
+    /// Addresses of the client for the PROXY protocol header, if the gateway may send them to the backend.
     pub(crate) client: Option<Addresses>,
-    /// Endpoints that have failed it; they come last.
+    /// Endpoints that failed for this request. They are chosen last.
     pub(crate) failed: Vec<Rc<EndpointPool>>,
-    /// Connections that were tried for it.
+    /// Connection attempts so far.
     pub(crate) connects: usize,
-    /// How many may be.
+    /// Maximum of connection attempts.
     pub(crate) connects_max: usize,
-    /// Its place among those that wait, until it has a connection.
-    pub(crate) pending: Option<Place>,
+    /// The permit as pending request, until the request has a connection.
+    pub(crate) pending: Option<Permit>,
 }
 
-/// How many endpoints are tried for the first try of a request when connections fail. Nothing was sent, so any request
-/// may try.
+/// Connection attempts for the first attempt of a request. Nothing was sent yet, so this is safe for every request.
 const CONNECTS_MAX: usize = 3;
 
-/// How one worker chooses.
+/// The load balancer of one backend in one worker.
 #[derive(Debug)]
 pub(crate) struct Balancer {
-    /// Each in turn, and nothing else to be looked at.
+    /// Round robin without weights, health and slow start.
     is_plain: bool,
-    /// All weights are the same, and stay so.
+    /// All weights are equal and constant.
     is_even: bool,
     weights: Vec<u32>,
     slow_start_ns: u64,
     maglev: Option<Arc<Maglev>>,
-    /// Endpoints may be out.
+    /// Health checks or ejection are configured.
     has_health: bool,
     next: Cell<usize>,
     turns: RefCell<Shares>,
 }
 
-/// Which endpoints a choice is among.
+/// The candidates of a choice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Among {
-    /// Those that are in and have not failed the request.
+    /// Endpoints that are not out and did not fail for this request.
     Fresh,
-    /// Those that are in.
+    /// Endpoints that are not out.
     In,
     All,
 }
 
-impl Wish {
-    /// The wish of a request that goes to any endpoint of the backend at this position.
-    pub(crate) fn any(backend: usize) -> Wish {
-        Wish {
+impl LbContext {
+    /// A request for any endpoint of the backend at this position.
+    pub(crate) fn any(backend: usize) -> LbContext {
+        LbContext {
             backend,
             affinity: Affinity::None,
             client: None,
@@ -86,19 +86,19 @@ impl Wish {
         }
     }
 
-    /// How many connections may be tried from here on, one at least.
+    /// Remaining connection attempts, at least one.
     pub(crate) fn connects_left(&self) -> usize {
         self.connects_max.saturating_sub(self.connects).max(1)
     }
 
-    /// Begins another try, which is given one connection: were it given more, tries and endpoints would multiply.
-    pub(crate) fn try_again(&mut self) {
+    /// Begins a retry. It gets one connection attempt: with more, retries and endpoints would multiply.
+    pub(crate) fn begin_retry(&mut self) {
         self.connects_max = self.connects + 1;
     }
 }
 
 impl Balancer {
-    /// For this backend; a worker begins with `first`, or where `former` was.
+    /// A balancer for this backend. Round robin begins at `first`, or continues at the position of `former`.
     pub(crate) fn new(
         backend: &Backend,
         (members, maglev): (&[Member], Option<Arc<Maglev>>),
@@ -121,26 +121,26 @@ impl Balancer {
         }
     }
 
-    /// The endpoint for a request, if there is any; and whether it is one that is out, as all are.
+    /// The endpoint for a request, if any. True means that it is out because all endpoints are out (panic).
     #[inline]
     pub(crate) fn choose<'e>(
         &self,
         endpoints: &'e [Rc<EndpointPool>],
         balance: &Balance,
-        wish: &Wish,
+        context: &LbContext,
         now_ns: u64,
     ) -> Option<(&'e Rc<EndpointPool>, bool)> {
-        if self.is_plain && wish.failed.is_empty() {
+        if self.is_plain && context.failed.is_empty() {
             return Some((endpoints.get(self.turn(endpoints.len()))?, false));
         }
-        let choice = Choice { balancer: self, endpoints, wish, now_ns, among: Among::Fresh };
+        let choice = Choice { balancer: self, endpoints, context, now_ns, among: Among::Fresh };
         let find = |among| Some((&endpoints[Choice { among, ..choice }.by(balance)?], among == Among::All));
         find(Among::Fresh)
             .or_else(|| find(Among::In))
             .or_else(|| if self.has_health { find(Among::All) } else { None })
     }
 
-    /// The position whose turn it is.
+    /// The next position in round robin.
     #[inline]
     fn turn(&self, endpoints: usize) -> usize {
         let turn = self.next.get();
@@ -150,19 +150,19 @@ impl Balancer {
     }
 }
 
-/// One choice.
+/// One choice of an endpoint.
 #[derive(Clone, Copy)]
 struct Choice<'c> {
     balancer: &'c Balancer,
     endpoints: &'c [Rc<EndpointPool>],
-    wish: &'c Wish,
+    context: &'c LbContext,
     now_ns: u64,
     among: Among,
 }
 
 impl Choice<'_> {
     fn by(&self, balance: &Balance) -> Option<usize> {
-        match (balance, self.wish.affinity) {
+        match (balance, self.context.affinity) {
             (Balance::RoundRobin, _) => self.in_turn(),
             (Balance::LeastRequests, _) => self.least_busy(),
             (Balance::Hash(_), Affinity::Key(hash)) => self.by_hash(hash),
@@ -174,10 +174,10 @@ impl Choice<'_> {
         }
     }
 
-    /// Whether an endpoint is among those to choose from, whatever its weight.
+    /// Whether an endpoint is a candidate, regardless of its weight.
     fn is_among(&self, position: usize) -> bool {
         let endpoint = &self.endpoints[position];
-        let has_failed = || self.wish.failed.iter().any(|failed| Rc::ptr_eq(failed, endpoint));
+        let has_failed = || self.context.failed.iter().any(|failed| Rc::ptr_eq(failed, endpoint));
         let is_out = || self.balancer.has_health && endpoint.state.is_out(self.now_ns);
         match self.among {
             Among::Fresh => !has_failed() && !is_out(),
@@ -186,7 +186,7 @@ impl Choice<'_> {
         }
     }
 
-    /// What an endpoint may get of the requests; 0 where it is not to be chosen.
+    /// The current weight of an endpoint; 0 if it is no candidate.
     fn weight(&self, position: usize) -> u64 {
         if !self.is_among(position) {
             return 0;
@@ -217,7 +217,7 @@ impl Choice<'_> {
         self.balancer.turns.borrow_mut().turn((0..count).map(|position| self.weight(position)))
     }
 
-    /// Of two that are drawn by their weights, the one with fewer requests for its weight; at rest the first.
+    /// Draws two endpoints by weight and returns the one with fewer requests per weight; the first if they are equal.
     fn least_busy(&self) -> Option<usize> {
         let first = self.draw(None)?;
         let Some(second) = self.draw(Some(first)) else { return Some(first) };
@@ -227,11 +227,11 @@ impl Choice<'_> {
         Some(if load(second, first) < load(first, second) { second } else { first })
     }
 
-    /// One other than `except`, by chance and weight.
+    /// A random endpoint by weight, other than `except`.
     fn draw(&self, except: Option<usize>) -> Option<usize> {
         let count = self.endpoints.len();
         if self.balancer.is_even && count > 0 {
-            // What is repeated until it fits is as even as a look through all.
+            // Rejection sampling is as uniform as a draw among the candidates.
             let mut draws = (0..DRAWS).map(|_| fastrand::usize(..count));
             if let found @ Some(_) = draws.find(|&at| Some(at) != except && self.is_in(at)) {
                 return found;
@@ -257,7 +257,7 @@ impl Choice<'_> {
         std::iter::once(first).chain(again).chain(behind).find(|&position| self.is_in(position))
     }
 
-    /// The endpoint of a client that has been there before. Without a weight it gets no other clients, but keeps these.
+    /// The endpoint with this ID from a cookie. With weight 0 it gets no new clients but keeps those with its cookie.
     fn with_id(&self, id: u64) -> Option<usize> {
         let position = self.endpoints.iter().position(|endpoint| endpoint.id == id)?;
         self.is_among(position).then_some(position)

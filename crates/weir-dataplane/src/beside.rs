@@ -1,24 +1,24 @@
-//! What a worker keeps beside the entries of a table's list, by their positions.
+//! Data that a worker keeps for each entry of a list in the table, by position.
 //!
-//! It stands in pages as the list does. Where a page of the next version is the same, so is what is kept beside it: a
-//! new version costs a worker what has changed, and a pointer for each page.
+//! The data is stored in pages like the list. If the next version of the table shares a page, the data of that page is
+//! shared too. So a new version costs a worker only the changed pages and one pointer per page.
 
 use std::rc::Rc;
 
 use weir_config::Pages;
 
-/// Something beside each entry, made as empty as it can be.
+/// One value per entry of a list, initially the default.
 #[derive(Debug)]
 pub(crate) struct Beside<T>(Vec<Rc<[T]>>);
 
 impl<T: Default> Beside<T> {
-    /// Beside the entries of `list`.
+    /// Default values for the entries of `list`.
     pub(crate) fn new<E>(list: &Pages<E>) -> Beside<T> {
         Beside((0..list.page_count()).map(|_| empty_page()).collect())
     }
 
-    /// Beside the entries of `now`, where this is beside those of `former`. On pages that are not the same, `goes_on` says
-    /// what becomes of that at a position.
+    /// Values for the entries of `now`, if `self` belongs to `former`. On changed pages, `goes_on` maps each position
+    /// and old value to the new value; `None` means the default.
     pub(crate) fn renewed<E>(
         &self,
         (former, now): (&Pages<E>, &Pages<E>),
@@ -27,7 +27,7 @@ impl<T: Default> Beside<T> {
         self.renewed_where(now.page_count(), |page| !now.shares_page(former, page), goes_on)
     }
 
-    /// The same for so many pages, of which these are not the same.
+    /// Like [`Beside::renewed`] for `count` pages; `is_other` selects the changed ones.
     pub(crate) fn renewed_where(
         &self,
         count: usize,
@@ -46,13 +46,12 @@ impl<T: Default> Beside<T> {
         Beside((0..count).map(page).collect())
     }
 
-    /// What is kept at this position.
+    /// The value at this position.
     #[inline]
     pub(crate) fn get(&self, position: usize) -> Option<&T> {
         self.0.get(position / Pages::<T>::PAGE)?.get(position % Pages::<T>::PAGE)
     }
 
-    /// All of it.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flat_map(|page| page.iter())
     }
@@ -64,7 +63,7 @@ fn empty_page<T: Default>() -> Rc<[T]> {
 
 #[cfg(test)]
 impl<T> Beside<T> {
-    /// How many pages are one with those of `other`, and how many there are.
+    /// The number of pages that are shared with `other`, and the number of all pages.
     pub(crate) fn shared_with(&self, other: &Beside<T>) -> (usize, usize) {
         let is_one = |(own, others): &(&Rc<[T]>, &Rc<[T]>)| Rc::ptr_eq(own, others);
         (self.0.iter().zip(&other.0).filter(is_one).count(), self.0.len())

@@ -1,33 +1,33 @@
-//! Bodies on their way: taken out of one framing and put into another.
+//! Body relay: decodes one framing and encodes another.
 
 use weir_http::{BodyDecoder, BodyError, CHUNK_END, Framing, append_chunk_header, append_last_chunk};
 
 use crate::buffer::Buffer;
 use crate::trailers::PassedTrailers;
 
-/// One body in progress. Chunk extensions end here; trailers that are allowed pass where the next framing is chunked too.
+/// One body in progress. Chunk extensions are dropped. Allowed trailers pass if the output is chunked.
 #[derive(Debug)]
 pub(crate) struct BodyPump {
     decoder: BodyDecoder,
     to_chunks: bool,
-    /// Payload bytes that may still come.
+    /// Remaining payload bytes up to the size limit.
     allowed: u64,
     done: bool,
-    /// Which trailers pass; none without it.
+    /// The trailers that pass; `None` drops all.
     passed_trailers: Option<Box<PassedTrailers>>,
 }
 
-/// Why a body can't go on.
+/// Why a body is rejected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BodyFault {
-    /// It is larger than allowed.
+    /// The body exceeds the size limit.
     TooLarge,
-    /// Its framing is broken.
+    /// The framing is malformed.
     Malformed(BodyError),
 }
 
 impl BodyPump {
-    /// For a body framed so, to be passed on in chunks or as it is.
+    /// Relays a body with this framing, as chunks if `to_chunks`. At most `allowed` payload bytes pass.
     #[inline]
     pub(crate) fn new(framing: Framing, to_chunks: bool, allowed: u64) -> BodyPump {
         let decoder = BodyDecoder::new(framing);
@@ -35,19 +35,19 @@ impl BodyPump {
         BodyPump { decoder, to_chunks, allowed, done, passed_trailers: None }
     }
 
-    /// The same body, of whose trailers these pass.
+    /// Sets the trailers that pass.
     #[inline]
     pub(crate) fn with_trailers(self, passed_trailers: Option<Box<PassedTrailers>>) -> BodyPump {
         BodyPump { passed_trailers, ..self }
     }
 
-    /// Whether its end was passed on.
+    /// Whether the end of the body has passed.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Appends to `out` what `inbound` has of the body.
+    /// Consumes the part of the body in `inbound` and appends it to `out`.
     #[inline]
     pub(crate) fn pass(&mut self, inbound: &mut Buffer, out: &mut Vec<u8>) -> Result<(), BodyFault> {
         while !self.done && !inbound.is_empty() {
@@ -69,8 +69,8 @@ impl BodyPump {
         Ok(())
     }
 
-    /// Consumes what `inbound` has if it goes on as it is and is not the end, so that it can be sent from where it lies;
-    /// else it is for [`BodyPump::pass`]. Whether it was consumed.
+    /// Consumes `inbound` if its bytes pass unchanged and are not the end of the body. The caller can then send them
+    /// without a copy. Otherwise returns false, and the caller uses [`BodyPump::pass`].
     #[inline]
     pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<bool, BodyFault> {
         let bytes = inbound.data().len();
@@ -83,14 +83,14 @@ impl BodyPump {
         Ok(true)
     }
 
-    /// The sender has closed: an error unless that is the body's end.
+    /// The sender has closed the connection. Fails unless this ends the body.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
         self.decoder.finish()?;
         self.end(out);
         Ok(())
     }
 
-    /// The trailers that pass of a body that is done, each with its line's end.
+    /// The trailers of a complete body that pass, each with its line end.
     pub(crate) fn trailers(&self) -> Vec<u8> {
         let passed = self.passed_trailers.as_ref();
         passed.map_or_else(Vec::new, |passed| passed.passing(self.decoder.trailers()))
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_change_their_framing() {
+    fn converts_framing() {
         check(Framing::Length(3), false, "abc", "abc");
         check(Framing::Chunked, true, "1;x=y\r\na\r\n0\r\nX-T: 1\r\n\r\n", "1\r\na\r\n0\r\n\r\n");
         check(Framing::Chunked, false, "2\r\nab\r\n0\r\n\r\n", "ab");
@@ -133,7 +133,7 @@ mod tests {
         check(Framing::UntilClose, false, "ab", "ab");
     }
 
-    /// Reads these bytes and passes them in place, as many as may be.
+    /// Fills the buffer with these bytes, passes them in place, and returns the number of bytes that passed.
     fn pass_in_place(pump: &mut BodyPump, buffer: &mut Buffer, bytes: &[u8]) -> Result<usize, BodyFault> {
         buffer.room(&Buffers::default())[..bytes.len()].copy_from_slice(bytes);
         buffer.filled(bytes.len());
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_as_it_is_stays_where_it_lies_but_for_the_end() {
+    fn unchanged_bytes_pass_in_place_except_the_end() {
         let (mut buffer, mut out) = (Buffer::default(), Vec::new());
         let mut pump = BodyPump::new(Framing::Length(6), false, 6);
         assert_eq!(pass_in_place(&mut pump, &mut buffer, b"abc").unwrap(), 3);
         assert!(buffer.is_empty() && !pump.is_done());
         assert_eq!(buffer.consumed(3), b"abc");
         assert_eq!(buffer.consumed(1), b"c");
-        // The end, with what comes behind it, is for the other way.
+        // The end of the body and the following bytes need `pass`.
         assert_eq!(pass_in_place(&mut pump, &mut buffer, b"defGET").unwrap(), 0);
         pump.pass(&mut buffer, &mut out).unwrap();
         assert!(pump.is_done());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_framing_that_stays_is_passed_in_place() {
+    fn only_unchanged_framing_passes_in_place() {
         let passed = |framing, to_chunks| {
             let mut pump = BodyPump::new(framing, to_chunks, 100);
             pass_in_place(&mut pump, &mut Buffer::default(), b"5\r\nab").unwrap()
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_refused() {
+    fn rejects_bodies_that_are_too_large() {
         let mut buffer = Buffer::default();
         let mut pump = BodyPump::new(Framing::Chunked, true, 3);
         assert_eq!(pass_in_place(&mut pump, &mut buffer, b"4\r\nabcd\r\n").unwrap(), 0);

@@ -1,19 +1,19 @@
-//! Buffers that a connection has only while there is something in them.
+//! Read and write buffers. A connection owns them only while they contain data.
 //!
-//! A connection that waits holds none: the buffer is taken from the worker's stock for each read, and handed back when
-//! nothing came. So memory grows with exchanges in progress, not with connections.
+//! An idle connection owns no buffer. Each read takes one from the worker's stock and returns it if no data arrived. So
+//! memory grows with exchanges in progress, not with connections.
 
 use std::cell::RefCell;
 
-/// What a buffer holds at first; heads may let it grow up to their limit.
+/// Initial size of a buffer in bytes. It may grow up to the header limit.
 pub(crate) const BUFFER_BYTES: usize = 32 * 1024;
 
-/// What a long body is read by where it comes faster than that. Each piece costs two system calls, and often waking who
-/// waits for it; longer ones cost no less, since the kernel passes 64 KiB on at a time.
+/// Buffer size in bytes for long bodies that arrive faster than they fit into [`BUFFER_BYTES`]. Each piece costs two
+/// system calls and often a wake-up of the receiver. Longer pieces save nothing: the kernel passes 64 KiB at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// How many unused buffers of each kind a worker keeps, and how many for long bodies: those alone hold one that wait for
-/// who reads them.
+/// Unused buffers of each kind that a worker keeps; fewer for long bodies. Only bodies with a slow receiver hold those
+/// for long.
 const STOCK: usize = 64;
 const STOCK_OF_PIECES: usize = 16;
 
@@ -25,22 +25,22 @@ pub(crate) struct Buffers {
     outputs: RefCell<Vec<Vec<u8>>>,
 }
 
-/// Bytes that were read and not yet used.
+/// Bytes that were read and are not yet consumed.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    /// Empty while nothing is held.
+    /// Empty while the buffer owns no memory.
     store: Vec<u8>,
     start: usize,
     end: usize,
 }
 
 impl Buffers {
-    /// An empty vector with room to write into.
+    /// An empty vector with capacity for output.
     pub(crate) fn output(&self) -> Vec<u8> {
         self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
-    /// Gives `output` memory where it has none.
+    /// Gives `output` memory if it has none.
     #[inline]
     pub(crate) fn fill_output(&self, output: &mut Vec<u8>) {
         if output.capacity() == 0 {
@@ -94,13 +94,13 @@ impl Buffer {
         self.start += bytes;
     }
 
-    /// The last so many bytes that were consumed. They are there until something else is read, or the memory handed back.
+    /// The last `bytes` consumed bytes. They are valid until the next read or the release of the memory.
     #[inline]
     pub(crate) fn consumed(&self, bytes: usize) -> &[u8] {
         &self.store[self.start - bytes..self.start]
     }
 
-    /// Room to read into, never empty; what is held moves to the front or the room grows where there is none.
+    /// Free space to read into, never empty. If the buffer is full, moves the data to the front or grows the buffer.
     #[inline]
     pub(crate) fn room(&mut self, stock: &Buffers) -> &mut [u8] {
         if self.is_empty() {
@@ -119,14 +119,14 @@ impl Buffer {
         &mut self.store[self.end..]
     }
 
-    /// Has the next room be that of a long body.
+    /// Uses a buffer for long bodies for the next read.
     pub(crate) fn lengthen(&mut self, stock: &Buffers) {
         if self.store.is_empty() {
             self.store = stock.piece();
         }
     }
 
-    /// Hands the memory of a long body back once that is over; what came behind it moves.
+    /// Returns the memory of a long body after its end. Bytes behind the body move to a normal buffer.
     pub(crate) fn shorten(&mut self, stock: &Buffers) {
         self.release_if_empty(stock);
         let held = self.end - self.start;
@@ -138,13 +138,13 @@ impl Buffer {
         }
     }
 
-    /// So many bytes were read into the room.
+    /// Records that `bytes` were read into the free space.
     #[inline]
     pub(crate) fn filled(&mut self, bytes: usize) {
         self.end += bytes;
     }
 
-    /// Hands the memory back if nothing is held.
+    /// Returns the memory to the stock if the buffer contains no data.
     #[inline]
     pub(crate) fn release_if_empty(&mut self, stock: &Buffers) {
         if self.is_empty() && !self.store.is_empty() {
@@ -179,7 +179,7 @@ mod tests {
         assert!(buffer.data() == &bytes[100..]);
         buffer.consume(bytes.len() - 100);
         buffer.release_if_empty(&stock);
-        assert!(stock.stores.borrow().is_empty(), "a grown buffer is not kept");
+        assert!(stock.stores.borrow().is_empty(), "the stock keeps no grown buffer");
     }
 
     #[test]
@@ -194,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn long_bodies_are_read_by_longer_pieces_of_their_own() {
+    fn long_bodies_use_larger_buffers() {
         let (stock, mut buffer) = (Buffers::default(), Buffer::default());
         put(&mut buffer, &stock, b"a");
         buffer.lengthen(&stock);
-        assert_eq!(buffer.data(), b"a", "what is held stays");
+        assert_eq!(buffer.data(), b"a", "buffered data stays");
         buffer.consume(1);
         buffer.release_if_empty(&stock);
         buffer.lengthen(&stock);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_behind_a_long_body_leaves_its_memory() {
+    fn bytes_behind_a_long_body_move_to_a_normal_buffer() {
         let (stock, mut buffer) = (Buffers::default(), Buffer::default());
         buffer.lengthen(&stock);
         put(&mut buffer, &stock, b"bodyGET");
@@ -220,7 +220,7 @@ mod tests {
         buffer.consume(3);
         buffer.shorten(&stock);
         assert_eq!((buffer.store.len(), stock.stores.borrow().len()), (0, 1));
-        // More than fits stays where it is.
+        // Data that does not fit a normal buffer stays in the large one.
         buffer.lengthen(&stock);
         put(&mut buffer, &stock, &[b'x'; BUFFER_BYTES + 1]);
         buffer.shorten(&stock);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn hands_its_memory_back_when_nothing_is_held() {
+    fn returns_memory_when_empty() {
         let (stock, mut buffer) = (Buffers::default(), Buffer::default());
         put(&mut buffer, &stock, b"ab");
         buffer.release_if_empty(&stock);

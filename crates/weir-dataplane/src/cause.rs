@@ -1,17 +1,17 @@
-//! Why an exchange did not end well: a closed list, the same in answers, counters and tests.
+//! Causes of failed exchanges: a closed list for responses, counters and tests.
 
 use weir_http::{BodyError, HeadError};
 
 macro_rules! causes {
     ($($variant:ident $name:literal $status:literal $text:literal $meaning:literal;)*) => {
-        /// What went wrong. Clients read its name in `X-Weir-Error`.
+        /// Why an exchange failed. Clients get its name in `X-Weir-Error`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Cause {
             $(#[doc = $text] $variant,)*
         }
 
         impl Cause {
-            /// Every cause, in the order of the counters.
+            /// All causes, in the order of the counters.
             pub const ALL: &[Cause] = &[$(Cause::$variant,)*];
 
             /// The name in `X-Weir-Error` and in counters.
@@ -19,17 +19,17 @@ macro_rules! causes {
                 match self { $(Cause::$variant => $name,)* }
             }
 
-            /// The status that answers it, where it is still possible to answer.
+            /// The response status, if the response has not begun.
             pub fn status(self) -> u16 {
                 match self { $(Cause::$variant => $status,)* }
             }
 
-            /// One sentence for the answer's body.
+            /// One sentence for the response body.
             pub fn text(self) -> &'static str {
                 match self { $(Cause::$variant => $text,)* }
             }
 
-            /// What happened, and the setting behind it, for the reference. `*cut*`: a response had begun.
+            /// What happened and which setting applies, for the reference. `*cut*`: the response had begun.
             pub fn meaning(self) -> &'static str {
                 match self { $(Cause::$variant => $meaning,)* }
             }
@@ -75,7 +75,7 @@ causes! {
     ConnectUnsupported "connect_unsupported" 501 "CONNECT is not supported"
         "The method is CONNECT.";
     ConnectFailed "upstream_connect_failed" 502 "cannot connect to upstream"
-        "Every endpoint that the gateway tried refused or reset the connection, or the network reported an error (for example, host unreachable, or a Unix socket that does not exist or that the gateway may not open). Also: the endpoint closed the connection while the gateway sent the PROXY protocol header (`proxy_protocol` of the backend). With several tries, the cause of the last one is shown.";
+        "Every endpoint that the gateway tried refused or reset the connection, or the network reported an error (for example, host unreachable, or a Unix socket that does not exist or that the gateway may not open). Also: the endpoint closed the connection while the gateway sent the PROXY protocol header (`proxy_protocol` of the backend). After several attempts, the response has the cause of the last one.";
     UpstreamClosed "upstream_closed" 502 "upstream closed the connection before sending complete response headers"
         "The upstream closed or reset the connection before its final response headers were complete, perhaps after an interim response.";
     UpstreamMalformed "upstream_malformed" 502 "malformed or ambiguous upstream response"
@@ -143,12 +143,12 @@ causes! {
 }
 
 impl Cause {
-    /// The position among [`Cause::ALL`].
+    /// The position in [`Cause::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }
 
-    /// The cause of a request's head that was refused.
+    /// The cause for rejected request headers.
     pub(crate) fn of_head(error: HeadError) -> Cause {
         match error.status() {
             414 => Cause::TargetTooLong,
@@ -160,7 +160,7 @@ impl Cause {
         }
     }
 
-    /// The cause of a response's head that was refused.
+    /// The cause for rejected response headers.
     pub(crate) fn of_response_head(error: HeadError) -> Cause {
         match error.status() {
             431 => Cause::UpstreamHeadTooLarge,
@@ -168,7 +168,7 @@ impl Cause {
         }
     }
 
-    /// The cause of a request's body that was refused.
+    /// The cause for a rejected request body.
     pub(crate) fn of_body(error: BodyError) -> Cause {
         match error {
             BodyError::Truncated => Cause::ClientClosed,
@@ -177,7 +177,7 @@ impl Cause {
         }
     }
 
-    /// Whether a response can have it; others are only in the access log, the program's log and metrics.
+    /// Whether responses can contain it. Other causes appear only in the access log, the program log and metrics.
     pub fn has_response(self) -> bool {
         !matches!(
             self,
@@ -193,7 +193,7 @@ impl Cause {
         )
     }
 
-    /// Whether an upstream that had a connection brought it about.
+    /// Whether a connected upstream caused it.
     pub(crate) fn is_upstreams(self) -> bool {
         matches!(
             self,
@@ -207,7 +207,7 @@ impl Cause {
         )
     }
 
-    /// Whether a time limit ended it.
+    /// Whether a timeout caused it.
     pub fn is_timeout(self) -> bool {
         matches!(
             self,
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_positions_right() {
+    fn names_are_unique_and_positions_match() {
         for (index, cause) in Cause::ALL.iter().enumerate() {
             assert_eq!(cause.index(), index);
             assert!((300..=505).contains(&cause.status()));

@@ -1,4 +1,4 @@
-//! When the certificates of listeners expire.
+//! Expiry of the certificates of listeners.
 
 mod validity;
 
@@ -21,11 +21,11 @@ pub(crate) struct CertificatePage {
     names: Vec<String>,
     not_before: String,
     not_after: String,
-    /// Whole days until then; below 0 once it has expired.
+    /// Whole days until `not_after`; negative after it.
     days_left: i64,
 }
 
-/// All certificates of the listeners of `table`; those that expire first come first.
+/// All certificates of the listeners in `table`, sorted by expiry.
 pub(crate) fn pages(table: &Table) -> Vec<CertificatePage> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed());
     let page = |shown: &ShownCertificate| {
@@ -45,7 +45,7 @@ pub(crate) fn pages(table: &Table) -> Vec<CertificatePage> {
     pages
 }
 
-/// When the first certificate of each listener expires, in seconds since 1970.
+/// The earliest expiry among the certificates of each listener, in seconds since 1970.
 pub(crate) fn first_ends(table: &Table) -> BTreeMap<String, i64> {
     let mut ends = BTreeMap::new();
     for shown in table.certificates() {

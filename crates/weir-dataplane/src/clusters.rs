@@ -1,4 +1,4 @@
-//! What the admin server shows of backends: what they are, what was counted of them, and the state of each endpoint.
+//! The `/clusters` page of the admin server: backends, their counters, and the state of each endpoint.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -15,40 +15,40 @@ use crate::endpoint_state::{EndpointReport, Standing};
 use crate::gateway::Gateway;
 use crate::stats::{BackendStats, ByStatus};
 
-/// A backend and what was counted of it.
+/// A backend with its counters.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct ClusterPage {
-    /// The configuration has it no more; it is there until its connections and requests have ended.
+    /// Whether the configuration no longer contains it. It is shown until its connections and requests end.
     leaving: bool,
-    /// Absent of one that leaves.
+    /// Absent for a leaving backend.
     tls: Option<bool>,
     balance: Option<Balance>,
-    /// In the order of the configuration; behind them those that are gone from it and have something left.
+    /// In the order of the configuration, then removed endpoints that still have connections or requests.
     endpoints: Vec<EndpointPage>,
-    /// The names among its endpoints, each with the addresses that it stands for.
+    /// The DNS names of its endpoints with their resolved addresses.
     names: BTreeMap<String, Vec<IpAddr>>,
-    /// Connections now.
+    /// Open connections.
     open: u64,
     counters: BackendStats,
-    /// Final responses to requests that were meant for it, those of the gateway itself too.
+    /// Final responses to requests of this backend, including responses of the gateway itself.
     by_status: ByStatus,
 }
 
-/// An endpoint and what was counted of it.
+/// An endpoint with its counters.
 #[derive(Debug, Serialize)]
 struct EndpointPage {
     address: String,
-    /// What the configuration says in place of the address.
+    /// The DNS name in the configuration; absent for a literal address.
     name: Option<String>,
-    /// Absent where the backend has it no more.
+    /// Absent for a removed endpoint.
     weight: Option<u32>,
     /// `in`, `out` or `draining`.
     state: &'static str,
     /// Why it is out.
     reasons: Vec<&'static str>,
-    /// Since when it is so; absent before anything was asked of it.
+    /// Time since which the state holds; absent before the first use of the endpoint.
     since: Option<String>,
-    /// When its ejection ends.
+    /// End of the ejection.
     until: Option<String>,
     requests_in_flight: u64,
     connections: u64,
@@ -57,11 +57,11 @@ struct EndpointPage {
     ejections: u64,
     checks_passed: u64,
     checks_failed: u64,
-    /// Why the last of these failed; absent where none did.
+    /// Error of the last failed health check; absent if none failed.
     last_check_failure: Option<String>,
 }
 
-/// Two clocks at one moment, by which times of the one are told by the other.
+/// Both clocks at one moment, to convert times.
 #[derive(Clone, Copy)]
 struct Clocks {
     mono_ns: u64,
@@ -69,7 +69,7 @@ struct Clocks {
     unix_ns: u128,
 }
 
-/// The backends in force, by name, and those that leave.
+/// The active and the leaving backends by name.
 pub(crate) fn pages(gateway: &Gateway) -> BTreeMap<String, ClusterPage> {
     let (table, stats, clocks) = (gateway.table(), gateway.stats(), Clocks::now());
     let states = gateway.backends();
@@ -87,7 +87,7 @@ pub(crate) fn pages(gateway: &Gateway) -> BTreeMap<String, ClusterPage> {
         let page = ClusterPage { endpoints, ..page(&name, Some(&state)) };
         (name, page)
     });
-    let in_force = table.backends().iter().map(|entry| {
+    let active = table.backends().iter().map(|entry| {
         let state = states.known_of(&entry.name);
         let page = ClusterPage {
             leaving: false,
@@ -99,7 +99,7 @@ pub(crate) fn pages(gateway: &Gateway) -> BTreeMap<String, ClusterPage> {
         };
         (entry.name.clone(), page)
     });
-    leaving.chain(in_force).collect()
+    leaving.chain(active).collect()
 }
 
 fn names(entry: &BackendEntry, states: &BackendStates) -> BTreeMap<String, Vec<IpAddr>> {
@@ -130,14 +130,14 @@ fn endpoints(
     pages
 }
 
-/// Those that the configuration does not list, in order.
+/// Removed endpoints, sorted by address.
 fn left(mut reports: Vec<EndpointReport>, clocks: Clocks) -> Vec<EndpointPage> {
     reports.sort_by(|a, b| a.address.cmp(&b.address));
     reports.iter().map(|report| EndpointPage::of(&report.address, Some(report), clocks)).collect()
 }
 
 impl EndpointPage {
-    /// Of the endpoint at this address, of which nothing may be known yet.
+    /// The page of the endpoint at this address; without a report, the endpoint was never used.
     fn of(address: &UpstreamAddress, report: Option<&EndpointReport>, clocks: Clocks) -> EndpointPage {
         let count = |of: fn(&EndpointReport) -> u64| report.map_or(0, of);
         let (state, reasons) = match report.map(|report| &report.standing) {
@@ -171,7 +171,7 @@ impl Clocks {
         Clocks { mono_ns: mono_ns(), unix_ns }
     }
 
-    /// A time of the monotonic clock as one of day, in whole seconds.
+    /// Converts a monotonic time to UTC, in whole seconds.
     fn text(self, ns: u64) -> String {
         let unix_ns = (self.unix_ns + u128::from(ns)).saturating_sub(u128::from(self.mono_ns));
         let second = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_and_after_now_are_those_of_day() {
+    fn converts_monotonic_times_to_utc() {
         let clocks = Clocks { mono_ns: 5_000_000_000, unix_ns: 951_782_400_000_000_000 };
         assert_eq!(clocks.text(5_999_999_999), "2000-02-29T00:00:00Z");
         assert_eq!(clocks.text(4_000_000_000), "2000-02-28T23:59:59Z");

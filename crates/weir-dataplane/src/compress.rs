@@ -1,8 +1,8 @@
-//! Responses that are compressed on their way: for whom, which of them, and how their bodies pass.
+//! Response compression: negotiation, selection of responses, and encoding of bodies.
 //!
-//! A body is never held: what one read has brought is compressed and leaves, so that streams of events go on. What a
-//! response holds while it lasts is the coding's own state and what is on its way in one read: up to 0.6 MiB with gzip
-//! and 4 MiB with brotli. A connection that waits holds nothing.
+//! The gateway never holds back a body: it compresses and flushes the bytes of each read, so that event streams
+//! continue. A compressed response needs memory for the encoder and for the bytes of one read: up to 0.6 MiB with gzip
+//! and 4 MiB with brotli. An idle connection needs none.
 
 use std::io::{self, Write as _};
 
@@ -19,37 +19,36 @@ use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::trailers::PassedTrailers;
 
-/// The window of brotli in bits. With less, some levels fall back to larger tables; with more, the window itself is
-/// what costs memory.
+/// Brotli window in bits. With less, some levels use larger tables; with more, the window itself needs more memory.
 const BROTLI_WINDOW_BITS: u32 = 18;
 
-/// What brotli writes to its output at one time.
+/// Size of brotli's output buffer.
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
-/// Fields that speak of the very bytes of a body, which compressing would belie.
+/// Header fields that describe the exact bytes of a body. Compression would make them wrong.
 const FIXING: [&str; 6] =
     ["content-encoding", "content-range", "content-md5", "digest", "content-digest", "repr-digest"];
 
-/// A coding of content.
+/// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     Brotli,
     Gzip,
 }
 
-/// What becomes of a response.
+/// How the gateway encodes a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoded {
-    /// It passes, and would for everybody.
+    /// Not compressed for any client.
     AsItIs,
-    /// It passes, and would not for clients that accept something else.
+    /// Not compressed for this client; other clients may get a compressed response.
     Varying,
-    /// It is compressed.
+    /// Compressed.
     By(Coding),
 }
 
 impl Coding {
-    /// Its name in fields.
+    /// The name in header fields.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Coding::Brotli => "br",
@@ -57,23 +56,22 @@ impl Coding {
         }
     }
 
-    /// Whether a client means it by this name; gzip has two (RFC 9110, 8.4.1.3).
+    /// Whether this is a name of the coding. gzip has two (RFC 9110, 8.4.1.3).
     fn is_named(self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(self.name().as_bytes())
             || self == Coding::Gzip && name.eq_ignore_ascii_case(b"x-gzip")
     }
 }
 
-/// The codings that `policy` offers, the best first.
+/// The codings that `policy` offers, in order of preference.
 pub(crate) fn offered(policy: &CompressPolicy) -> impl Iterator<Item = Coding> {
     let brotli = policy.brotli.map(|_| Coding::Brotli);
     brotli.into_iter().chain(policy.gzip.map(|_| Coding::Gzip))
 }
 
-/// The coding that a client likes best of those that `policy` offers; `None` where it likes what is not compressed as
-/// well as any (RFC 9110, 12.5.3).
+/// The offered coding that the client prefers. `None` if it prefers an uncompressed response (RFC 9110, 12.5.3).
 pub(crate) fn negotiate(policy: &CompressPolicy, head: &RequestHead<'_>) -> Option<Coding> {
-    // HTTP/1.0 has no chunks, and to end a body by the close would cost the client its connection.
+    // HTTP/1.0 has no chunks. A body until close would cost the client its connection.
     if head.version == Version::Http10 || head.method == "HEAD" {
         return None;
     }
@@ -86,12 +84,12 @@ pub(crate) fn negotiate(policy: &CompressPolicy, head: &RequestHead<'_>) -> Opti
         }
     }
     let (coding, own) = best?;
-    // What is not compressed is liked least unless something else is said.
+    // Without a weight, `identity` has the lowest preference.
     (own >= asked.identity.unwrap_or_default()).then_some(coding)
 }
 
-/// The weights that a client gives in `Accept-Encoding`, in thousandths; of several for one coding the first. All are
-/// collected in one pass, so that a long list costs no more per element than a short one.
+/// The weights in `Accept-Encoding`, in thousandths. The first one of a coding counts. One pass collects all, so that
+/// the cost per element does not grow with the list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     brotli: Option<u32>,
@@ -126,8 +124,8 @@ impl Asked {
     }
 }
 
-/// The elements of an `Accept-Encoding`, each with its weight in thousandths. What has none is liked best, what has a
-/// malformed one not at all.
+/// The elements of an `Accept-Encoding`, each with its weight in thousandths: 1000 without a weight, 0 for a malformed
+/// one.
 fn preferences(value: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     list_elements(value).map(|element| {
         let mut parts = elements(element, b';');
@@ -143,7 +141,7 @@ fn preferences(value: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     })
 }
 
-/// A weight of RFC 9110, 12.4.2: 0 to 1 with three digits at most.
+/// Parses a weight (RFC 9110, 12.4.2): 0 to 1 with at most three decimal places.
 fn thousandths(text: &[u8]) -> Option<u32> {
     let (whole, fraction) = match text {
         [whole, b'.', fraction @ ..] => (whole, fraction),
@@ -162,12 +160,12 @@ fn thousandths(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// Whether a field speaks of the very bytes of a body, which compressing would belie.
+/// Whether a header field describes the exact bytes of a body. Compression would make it wrong.
 pub(crate) fn is_of_bytes(name: &str) -> bool {
     FIXING.iter().any(|fixing| fixing.eq_ignore_ascii_case(name))
 }
 
-/// What becomes of the response with this head, which is final, for a client that likes `coding` best.
+/// How the gateway encodes the final response with these headers, for a client that prefers `coding`.
 pub(crate) fn encoded(
     policy: &CompressPolicy,
     filters: &Filters,
@@ -175,7 +173,7 @@ pub(crate) fn encoded(
     coding: Option<Coding>,
 ) -> Encoded {
     match head.status {
-        // It says what the answer to a GET would, and that varies.
+        // A 304 has the same Vary as the 200 to a GET, which may be compressed.
         304 => return Encoded::Varying,
         ..200 | 204..=206 => return Encoded::AsItIs,
         _ if head.upgrade || !is_long_enough(policy, head) => return Encoded::AsItIs,
@@ -197,7 +195,7 @@ pub(crate) fn encoded(
     }
 }
 
-/// Whether there is a body that is worth it, or one of a length that nobody knows; of an answer to HEAD, that of a GET.
+/// Whether the body has at least the minimum length or an unknown length. A response to HEAD is treated like a GET.
 fn is_long_enough(policy: &CompressPolicy, head: &ResponseHead<'_>) -> bool {
     let bytes = match head.framing {
         Framing::Length(bytes) => Some(bytes),
@@ -210,7 +208,7 @@ fn is_long_enough(policy: &CompressPolicy, head: &ResponseHead<'_>) -> bool {
     bytes.is_none_or(|bytes| bytes > 0 && bytes >= policy.min_bytes)
 }
 
-/// The fields that the client gets: of the upstream, and of the route.
+/// The response headers that the client gets: those of the upstream and those that the route adds.
 fn fields_for_client<'f>(
     filters: &'f Filters,
     head: &'f ResponseHead<'_>,
@@ -222,14 +220,13 @@ fn fields_for_client<'f>(
 }
 
 impl Encoded {
-    /// Whether an upstream's field of this name goes on as it is: those that speak of the body before it was compressed
-    /// do not.
+    /// Whether an upstream header with this name passes unchanged. Headers that describe the uncompressed body do not.
     pub(crate) fn keeps(self, name: &str) -> bool {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         !matches!(self, Encoded::By(_)) || !(is("content-length") || is("accept-ranges") || is("etag"))
     }
 
-    /// Appends what the client is told of it.
+    /// Appends the headers that describe the encoding.
     pub(crate) fn append_fields(self, filters: &Filters, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
         if self == Encoded::AsItIs {
             return;
@@ -238,19 +235,19 @@ impl Encoded {
             append_field(out, "Content-Encoding", coding.name().as_bytes());
             append_weak_tag(filters, head, out);
         }
-        let speaks_of_it = |value: &[u8]| {
+        let lists_it = |value: &[u8]| {
             list_elements(value).any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
         };
         let mut fields = fields_for_client(filters, head);
-        let is_told = fields.any(|(name, value)| name.eq_ignore_ascii_case("vary") && speaks_of_it(value));
-        if !is_told {
+        let is_listed = fields.any(|(name, value)| name.eq_ignore_ascii_case("vary") && lists_it(value));
+        if !is_listed {
             append_field(out, "Vary", b"Accept-Encoding");
         }
     }
 }
 
-/// Appends the upstream's entity tag, if the route keeps it: the bytes are others, the content is the same (RFC 9110,
-/// 8.8.1 and 8.8.3.3).
+/// Appends the upstream's entity tag as a weak one, if the route keeps it: the bytes differ, the content is the same
+/// (RFC 9110, 8.8.1 and 8.8.3.3).
 fn append_weak_tag(filters: &Filters, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
     let changes = filters.route.response_headers.as_deref();
     if changes.is_some_and(|changes| !changes.keeps("etag")) {
@@ -265,23 +262,23 @@ fn append_weak_tag(filters: &Filters, head: &ResponseHead<'_>, out: &mut Vec<u8>
     }
 }
 
-/// The body of a response, as it comes or compressed.
+/// A response body, plain or compressed.
 pub(crate) enum ResponseBody {
     Plain(BodyPump),
-    /// Boxed, so that exchanges are no larger for it.
+    /// Boxed to keep exchanges small.
     Coded(Box<CodedBody>),
 }
 
-/// A body that can't go on: its framing is broken.
+/// Error: the framing of the body is malformed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Broken;
 
-/// A body that is compressed, in chunks.
+/// A compressed body in chunks.
 pub(crate) struct CodedBody {
     pump: BodyPump,
-    /// `None` once the end has passed.
+    /// `None` after the end of the body.
     encoder: Option<Encoder>,
-    /// What came of the body, out of its framing.
+    /// Decoded body bytes that are not yet compressed.
     payload: Vec<u8>,
 }
 
@@ -291,7 +288,7 @@ enum Encoder {
 }
 
 impl ResponseBody {
-    /// For a body framed so, to be passed on in chunks or as it is.
+    /// Relays a body with this framing, as chunks if `to_chunks`.
     #[inline]
     pub(crate) fn plain(
         framing: Framing,
@@ -301,7 +298,7 @@ impl ResponseBody {
         ResponseBody::Plain(BodyPump::new(framing, to_chunks, u64::MAX).with_trailers(trailers))
     }
 
-    /// For a body framed so, to be compressed at the level of `policy`.
+    /// Compresses a body with this framing at the level of `policy`.
     pub(crate) fn coded(
         framing: Framing,
         (coding, policy): (Coding, &CompressPolicy),
@@ -312,7 +309,7 @@ impl ResponseBody {
         ResponseBody::Coded(Box::new(CodedBody { pump, encoder, payload: Vec::new() }))
     }
 
-    /// Whether its end was passed on.
+    /// Whether the end of the body has passed.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         match self {
@@ -321,7 +318,7 @@ impl ResponseBody {
         }
     }
 
-    /// Appends to `out` what `inbound` has of the body.
+    /// Consumes the part of the body in `inbound` and appends it to `out`.
     #[inline]
     pub(crate) fn pass(&mut self, inbound: &mut Buffer, out: &mut Vec<u8>) -> Result<(), Broken> {
         match self {
@@ -330,7 +327,7 @@ impl ResponseBody {
         }
     }
 
-    /// Consumes what `inbound` has if it goes on as it is and is not the end; whether it does.
+    /// Consumes `inbound` if its bytes pass unchanged and are not the end of the body. Returns whether it did.
     #[inline]
     pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<bool, Broken> {
         match self {
@@ -339,13 +336,13 @@ impl ResponseBody {
         }
     }
 
-    /// The upstream has closed: an error unless that is the body's end.
+    /// The upstream has closed the connection. Fails unless this ends the body.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         match self {
             ResponseBody::Plain(pump) => pump.close(out).map_err(|_| Broken),
             ResponseBody::Coded(body) => {
                 body.pump.close(&mut body.payload).map_err(|_| Broken)?;
-                body.hand_on(out)
+                body.encode_payload(out)
             }
         }
     }
@@ -354,22 +351,22 @@ impl ResponseBody {
 impl CodedBody {
     fn pass(&mut self, inbound: &mut Buffer, out: &mut Vec<u8>) -> Result<(), Broken> {
         self.pump.pass(inbound, &mut self.payload).map_err(|_| Broken)?;
-        self.hand_on(out)
+        self.encode_payload(out)
     }
 
-    /// Compresses what has come, and appends all of it.
-    fn hand_on(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    /// Compresses and flushes the received bytes, and appends the result as chunks.
+    fn encode_payload(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         let Some(mut encoder) = self.encoder.take() else { return Ok(()) };
-        // To write into memory does not fail.
+        // Writes to memory cannot fail.
         encoder.write(&self.payload).map_err(|_| Broken)?;
-        let has_come = !self.payload.is_empty();
+        let has_payload = !self.payload.is_empty();
         self.payload.clear();
         if self.pump.is_done() {
             append_chunk(&encoder.finish().map_err(|_| Broken)?, out);
             append_last_chunk(out, &self.pump.trailers());
             return Ok(());
         }
-        if has_come {
+        if has_payload {
             let coded = encoder.flushed().map_err(|_| Broken)?;
             append_chunk(coded, out);
             coded.clear();
@@ -389,7 +386,7 @@ fn append_chunk(data: &[u8], out: &mut Vec<u8>) {
 
 impl Encoder {
     fn new(coding: Coding, policy: &CompressPolicy) -> Encoder {
-        // What is not offered is never chosen.
+        // Negotiation selects only codings with a level, so the fallback is never used.
         let level = |level: Option<u32>| level.unwrap_or(1);
         match coding {
             Coding::Gzip => {
@@ -411,7 +408,7 @@ impl Encoder {
         }
     }
 
-    /// What a client can decode all that was written from, behind what was taken away before.
+    /// Flushes the encoder and returns its output. The client can then decode all bytes written so far.
     fn flushed(&mut self) -> io::Result<&mut Vec<u8>> {
         match self {
             Encoder::Gzip(encoder) => {
@@ -425,7 +422,7 @@ impl Encoder {
         }
     }
 
-    /// The rest, with the end.
+    /// Ends the encoding and returns the rest of the output.
     fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Encoder::Gzip(encoder) => encoder.finish(),
@@ -456,7 +453,7 @@ mod tests {
         table.filters()[0].clone()
     }
 
-    /// What a client with these fields gets by a policy of these fields.
+    /// The coding for a client with these header fields under a policy with these fields.
     fn chosen(policy_fields: &str, start: &str, fields: &str) -> Option<&'static str> {
         let text = format!("{start}\r\nHost: h\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();
@@ -465,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_chooses_among_what_is_offered() {
+    fn client_selects_among_offered_codings() {
         let check = |accepted: &str, expected: Option<&str>| {
             let fields = format!("Accept-Encoding: {accepted}\r\n");
             assert_eq!(chosen("", "GET / HTTP/1.1", &fields), expected, "{accepted}");
@@ -494,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_or_cannot_is_given_nothing() {
+    fn does_not_compress_without_accept_encoding_or_support() {
         let accepts = "Accept-Encoding: gzip\r\nAccept-Encoding: br\r\n";
         assert_eq!(chosen("", "GET / HTTP/1.1", accepts), Some("br"), "two fields are one list");
         assert_eq!(chosen("gzip: 1", "GET / HTTP/1.1", accepts), Some("gzip"));
@@ -504,7 +501,7 @@ mod tests {
         assert_eq!(chosen("", "HEAD / HTTP/1.1", accepts), None);
     }
 
-    /// The work of deciding about a response with these fields, per byte of its head.
+    /// The work per byte of response headers to decide on the encoding.
     fn work_per_byte(fields: &str) -> f64 {
         let text = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{fields}{}Content-Length: 9999\r\n\r\n",
@@ -526,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_in_a_response_costs_no_more_per_byte_than_a_short_one() {
+    fn long_header_lists_cost_no_more_per_byte_than_short_ones() {
         let mut most = 0.0f64;
         for name in ["Vary", "Connection", "Cache-Control", "Transfer-Encoding", "ETag", "Content-Type"] {
             for bytes in [31_200, 500_000] {
@@ -538,6 +535,6 @@ mod tests {
                 }
             }
         }
-        assert!(most > 1.0, "nothing was counted");
+        assert!(most > 1.0, "no work was counted");
     }
 }

@@ -1,11 +1,11 @@
-//! A client's connection: one exchange after the other, until one of them ends it.
+//! A client connection: exchanges in sequence until one ends the connection.
 //!
 //! ```text
 //!            +--------------------------------- keep-alive ------------------------------+
 //!            v                                                                            |
-//! accept -> idle -> head in part -> planned -> exchange (upstream, body, response) -> answered
+//! accept -> idle -> partial head -> planned -> exchange (upstream, body, response) -> responded
 //!            |           |             |               |                                  |
-//!            +- closed   +- 4xx -------+- 4xx, 5xx ----+- 5xx, or cut in the middle       +- close
+//!            +- closed   +- 4xx -------+- 4xx, 5xx ----+- 5xx, or reset mid-response      +- close
 //! ```
 
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use crate::cause::Cause;
 use crate::forwarding::Arrival;
 use crate::io::{Io, IoFault};
 use crate::leaving::ClientSide;
-use crate::listener::{Listening, turn_away};
-use crate::observed::{Observed, tell_of_refusal};
+use crate::listener::{Listening, reject};
+use crate::observed::{Observed, log_refusal};
 use crate::parses::Parses;
 use crate::plain::PlainHalf;
 use crate::program_log::seldom;
@@ -34,40 +34,40 @@ use crate::spread::HostSeat;
 use crate::wheel::Timer;
 use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
-/// A client's connection during its exchanges, over the halves of a socket or of TLS.
+/// A client connection over the two halves of a socket or of a TLS session.
 pub(crate) struct Client<'a, R, W> {
     pub(crate) io: Io<'a>,
     pub(crate) listening: &'a Listening,
     pub(crate) reader: R,
     pub(crate) writer: W,
-    /// Where the connection comes from.
+    /// Address of the client.
     pub(crate) peer: SocketAddr,
-    /// It speaks TLS.
+    /// Whether the client uses TLS.
     pub(crate) is_secure: bool,
-    /// What is told of the request in progress.
+    /// Data about the request in progress, for the log.
     pub(crate) observed: &'a Observed,
-    /// Where it comes from and where it went, where a backend may be told.
+    /// Source and destination address for the PROXY protocol, if a backend sends it.
     pub(crate) addresses: Option<Addresses>,
-    /// Read and not yet used: the rest of a body, or requests sent ahead.
+    /// Bytes read but not yet consumed: the rest of a body, or pipelined requests.
     pub(crate) inbound: Buffer,
-    /// It has ended its side, and is served all the same.
+    /// Whether the client has closed its sending side and still gets the response.
     is_half_closed: bool,
 }
 
-/// What an exchange leaves of its connection.
+/// What happens to the connection after an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// It serves the next request.
+    /// Serve the next request.
     Next,
-    /// It is closed.
+    /// Close immediately.
     Close,
-    /// It is closed once the client had time to read the answer.
+    /// Close after the client had time to read the response.
     Linger,
-    /// It is reset: the answer broke off, and must not look whole.
+    /// Reset: the response is truncated and must not look complete.
     Cut,
 }
 
-/// Serves a client that speaks plain text to its end.
+/// Serves a client without TLS until its connection ends.
 pub(crate) async fn serve(seat: Seat, stream: TcpStream) {
     let (reader, writer) = PlainHalf::both(&stream);
     let after = converse(&seat, reader, writer, None).await;
@@ -76,22 +76,22 @@ pub(crate) async fn serve(seat: Seat, stream: TcpStream) {
     }
 }
 
-/// Has the connection end by a reset: what broke off must not look whole. Where that can't be had, the missing end of the
-/// body still tells, or that of TLS.
+/// Makes the close a reset: a truncated response must not look complete. If this fails, the client still misses the end
+/// of the body or the TLS `close_notify`.
 pub(crate) fn reset_on_close(stream: &TcpStream) {
     let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
 }
 
-/// Counts what did not end well, and tells of it where somebody asks for that much; the cause that it has.
+/// Counts a failure, logs it at debug level, and returns the cause to report.
 pub(crate) fn count_failure(worker: &Worker, listening: &Listening, peer: SocketAddr, cause: Cause) -> Cause {
-    let cause = worker.cause_told(cause);
+    let cause = worker.reported_cause(cause);
     listening.counters.failure(cause);
     let listener = &listening.counters.name;
     seldom!(log::Level::Debug, "{listener}: {peer}: {}: {}", cause.name(), cause.text());
     cause
 }
 
-/// Exchanges until one of them ends the connection; how, the caller sees to, but for a client that is given time to read.
+/// Serves requests until one ends the connection. Lingers here if necessary; the caller closes or resets.
 #[inline]
 pub(crate) async fn converse<R, W>(seat: &Seat, reader: R, writer: W, tls: Option<ProtocolVersion>) -> After
 where
@@ -123,7 +123,7 @@ where
     after
 }
 
-/// Tells a client that there is no place for it.
+/// Sends an error response to a client that exceeds a limit.
 pub(crate) async fn refuse_connection(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
@@ -131,13 +131,13 @@ pub(crate) async fn refuse_connection(
     peer: SocketAddr,
     cause: Cause,
 ) {
-    listening.told.set(listening.told.get() + 1);
-    tell(&worker, &listening, &mut stream, peer, cause).await;
-    listening.told.set(listening.told.get() - 1);
+    listening.rejecting.set(listening.rejecting.get() + 1);
+    send_error(&worker, &listening, &mut stream, peer, cause).await;
+    listening.rejecting.set(listening.rejecting.get() - 1);
 }
 
-/// Answers with this cause, and gives the client time to read it.
-pub(crate) async fn tell(
+/// Sends an error response with this cause and gives the client time to read it.
+pub(crate) async fn send_error(
     worker: &Worker,
     listening: &Listening,
     stream: &mut TcpStream,
@@ -151,7 +151,7 @@ pub(crate) async fn tell(
     Refusal::new(cause).append(&mut answer, worker.date.text().as_bytes());
     let mut bytes = 0;
     let sent = io.write_all(&mut writer, &answer, &mut bytes, 1).await;
-    tell_of_refusal(worker, listening, (peer, false), cause, bytes);
+    log_refusal(worker, listening, (peer, false), cause, bytes);
     if sent.is_ok() {
         io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
     }
@@ -159,20 +159,20 @@ pub(crate) async fn tell(
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
-    /// What is read of it, which may be watched while something else is waited for.
+    /// The reading side, to detect disconnects during other waits.
     #[inline]
     pub(crate) fn side(&mut self) -> ClientSide<'_, R> {
         self.split().0
     }
 
-    /// The same, and where it is written to.
+    /// The reading side and the writer.
     #[inline]
     pub(crate) fn split(&mut self) -> (ClientSide<'_, R>, &mut W) {
         let Client { io, listening, reader, writer, inbound, is_half_closed, .. } = self;
         (ClientSide { io: *io, listening, reader, inbound, is_half_closed }, writer)
     }
 
-    /// Waits for a request and answers it.
+    /// Waits for a request and serves it.
     async fn serve_one(&mut self) -> After {
         let buffers = &self.io.worker.buffers;
         let mut out = Vec::new();
@@ -204,10 +204,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         after
     }
 
-    /// Reads a whole head; the upstream's is appended to `out`.
+    /// Reads complete request headers; appends the request headers for the upstream to `out`.
     async fn next_request(&mut self, out: &mut Vec<u8>) -> Result<(Incoming, Rc<Snapshot>), After> {
         let Io { worker, timer } = self.io;
-        // Bytes of a head in part that were looked at.
+        // Bytes of a partial head at the previous parse.
         let mut seen = 0;
         let mut parses = Parses::default();
         loop {
@@ -246,7 +246,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             peer: self.peer,
             listener: Some(&self.listening.counters),
             is_secure: self.is_secure,
-            names: &self.io.worker.names,
+            ids: &self.io.worker.ids,
             observed: self.observed,
             is_shed: self.io.worker.pressure.is_on(),
         }
@@ -258,15 +258,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         if is_closed { ticks.min(LAST_REQUEST_TICKS) } else { ticks }
     }
 
-    /// Whether the connection should end with the answer in progress.
+    /// Whether the connection should close after the response in progress.
     pub(crate) fn is_draining(&self) -> bool {
         self.io.worker.is_ending() || self.listening.is_retired()
     }
 
-    /// Answers for the gateway itself.
+    /// Sends an error response of the gateway.
     pub(crate) async fn refuse(&mut self, mut refusal: Refusal, snapshot: &Snapshot) -> After {
         refusal.close |= self.is_draining();
-        refusal.cause = self.io.worker.cause_told(refusal.cause);
+        refusal.cause = self.io.worker.reported_cause(refusal.cause);
         self.count_failure(refusal.cause);
         self.count_response(refusal.routed, refusal.cause.status(), snapshot);
         let Io { worker, .. } = self.io;
@@ -283,13 +283,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// Counts what did not end well.
+    /// Counts a failure and records its cause for the log.
     pub(crate) fn count_failure(&self, cause: Cause) {
         let cause = count_failure(self.io.worker, self.listening, self.peer, cause);
         self.observed.cause.set(Some(cause));
     }
 
-    /// Counts an answer of our own to a request that `routed` says more of, where it has a route.
+    /// Counts a response of the gateway itself; `routed` is `None` if no route matched.
     pub(crate) fn count_response(&self, routed: Option<Routed>, status: u16, snapshot: &Snapshot) {
         self.listening.counters.response(status);
         self.observed.status.set(status);
@@ -300,7 +300,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// Answers for an exchange that failed before its response began.
+    /// Sends an error response for an exchange that failed before its response began.
     pub(crate) async fn fail(
         &mut self,
         cause: Cause,
@@ -319,22 +319,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     }
 }
 
-/// A connection's place in the counts and on the wheel, given up however its task ends. It is taken before the task
-/// first runs: a worker that drains must not end between the two.
+/// Registration of a connection in counters, limits and on the timer wheel. Drop removes it. It exists before the task
+/// first runs: a draining worker must not exit in between.
 pub(crate) struct Seat {
     worker: Rc<Worker>,
     listening: Rc<Listening>,
     timer: Rc<Timer>,
-    /// Among the connections of the worker, and of the client's address, where these are limited.
+    /// Counts toward the worker and, if limited, the client address.
     _of_worker: HostSeat,
     of_address: Option<AddressSeat>,
-    /// Where the connection comes from.
+    /// Address of the client.
     pub(crate) peer: SocketAddr,
     addresses: Option<Addresses>,
 }
 
 impl Seat {
-    /// The place that [`crate::worker::Shared::enter`] has found free.
+    /// Registers a connection that [`crate::worker::Shared::enter`] has admitted.
     pub(crate) fn take(
         worker: Rc<Worker>,
         listening: Rc<Listening>,
@@ -346,49 +346,49 @@ impl Seat {
         Seat { worker, listening, timer, peer, addresses, _of_worker: of_worker, of_address }
     }
 
-    /// The means of its connection's task.
+    /// Worker and timer for the task of the connection.
     pub(crate) fn io(&self) -> Io<'_> {
         Io { worker: &self.worker, timer: &self.timer }
     }
 
-    /// Where its client comes from.
+    /// Address of the client.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The same and where it went, where a backend may be told.
+    /// Source and destination address for the PROXY protocol, if a backend sends it.
     pub(crate) fn addresses(&self) -> Option<Addresses> {
         self.addresses
     }
 
-    /// Takes in for whom a balancer has connected.
+    /// Sets the client addresses from a PROXY protocol header.
     pub(crate) fn set_addresses(&mut self, addresses: Addresses) {
         self.peer = addresses.source;
         self.addresses = Some(addresses);
     }
 
-    /// Counts a client that came to nothing before its first request; the cause that it has.
+    /// Counts a client that failed before its first request. Returns the cause to report.
     pub(crate) fn count_failure(&self, cause: Cause) -> Cause {
         count_failure(&self.worker, &self.listening, self.peer, cause)
     }
 
-    /// Takes a place among the connections of its client's address, where these are limited.
-    pub(crate) fn take_place_of_address(&mut self) -> Result<(), Cause> {
+    /// Counts the connection toward the limit of its client address, if configured.
+    pub(crate) fn take_address_seat(&mut self) -> Result<(), Cause> {
         let most = self.worker.snapshot().table.limits.connections_per_address;
         self.of_address = AddressSeat::take_any(&self.worker.shared, self.peer, most)?;
         Ok(())
     }
 
-    /// Where it was accepted.
+    /// The listener that accepted the connection.
     pub(crate) fn listening(&self) -> &Listening {
         &self.listening
     }
 
-    /// Gives its place up, and says no to its client.
-    pub(crate) fn turn_away(self, stream: TcpStream, cause: Cause) {
+    /// Removes the registration and rejects the client.
+    pub(crate) fn reject(self, stream: TcpStream, cause: Cause) {
         let (worker, listening, peer) = (Rc::clone(&self.worker), Rc::clone(&self.listening), self.peer);
         drop(self);
-        turn_away(&worker, &listening, (stream, peer), cause);
+        reject(&worker, &listening, (stream, peer), cause);
     }
 }
 

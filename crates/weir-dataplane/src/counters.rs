@@ -1,13 +1,13 @@
-//! Counters that only their worker writes, and anybody sums.
+//! Counters with one writing worker and any number of readers.
 //!
-//! An increment is a load and a store without a lock prefix: there is one writer. Each set stands on cache lines of
-//! its own, so that workers and scrapes don't pull lines from each other.
+//! With one writer, an increment is a load and a store without a lock prefix. Each set is aligned to separate cache
+//! lines, so that workers and scrapes do not invalidate each other's lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cause::Cause;
 
-/// One number with one writer.
+/// A counter with one writer.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -35,42 +35,42 @@ impl Counter {
     }
 }
 
-/// What one worker counts at one listener.
+/// Counters of one worker for one listener.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct ListenerCounters {
     /// The listener's name.
     pub(crate) name: Box<str>,
-    /// Requests whose head was read to its end, or refused.
+    /// Requests with complete or rejected headers.
     pub(crate) requests: Counter,
-    /// Responses by the first digit of their status, from 1 (interim ones) to 5.
+    /// Responses by status class, from 1xx to 5xx.
     pub(crate) by_class: [Counter; 5],
     /// By [`Cause::index`].
     pub(crate) by_cause: [Counter; Cause::ALL.len()],
     pub(crate) accepted: Counter,
     pub(crate) open: Counter,
-    /// Accepted, and handed to another worker, which counts them as its own.
+    /// Accepted connections that were handed to another worker, which then counts them.
     pub(crate) handed: Counter,
-    /// Connections that left HTTP for another protocol.
+    /// Connections upgraded to another protocol.
     pub(crate) upgraded: Counter,
-    /// TLS handshakes that were finished.
+    /// Completed TLS handshakes.
     pub(crate) handshakes: Counter,
-    /// Of these, those that resumed a session.
+    /// Completed TLS handshakes that resumed a session.
     pub(crate) handshakes_resumed: Counter,
-    /// TLS handshakes that were not finished.
+    /// Failed TLS handshakes.
     pub(crate) handshakes_failed: Counter,
-    /// Steps of handshakes that had to wait for a later turn.
+    /// Handshake steps that were delayed to a later turn of the worker's loop.
     pub(crate) handshakes_delayed: Counter,
-    /// Handshakes whose signature was made off the worker.
+    /// Handshakes with the signature computed on another thread.
     pub(crate) handshakes_offloaded: Counter,
-    /// Connections whose TLS was passed on.
+    /// Connections with TLS passthrough.
     pub(crate) passed_on: Counter,
-    /// Request fields that were dropped for their names.
+    /// Request header fields that were dropped because of their names.
     pub(crate) fields_dropped: Counter,
 }
 
 impl ListenerCounters {
-    /// The counters of the listener called `name`.
+    /// Counters for the listener `name`.
     pub(crate) fn of(name: &str) -> ListenerCounters {
         ListenerCounters {
             name: name.into(),
@@ -102,22 +102,22 @@ impl ListenerCounters {
     }
 }
 
-/// What one worker counts of one endpoint.
+/// Counters of one worker for one endpoint.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct EndpointCounters {
-    /// Requests that had a connection to it, each try of them.
+    /// Request attempts that got a connection.
     pub(crate) requests: Counter,
-    /// Of these, those that are over.
+    /// Ended request attempts.
     pub(crate) ended: Counter,
-    /// What an ejection would count as errors, connections that were not made too.
+    /// Errors as ejection counts them, including failed connection attempts.
     pub(crate) errors: Counter,
-    /// Connections now.
+    /// Open connections.
     pub(crate) open: Counter,
 }
 
 impl EndpointCounters {
-    /// Connections that no request has. Who is not the owner may find one too many or too few, for a moment.
+    /// Idle connections. Other threads than the owner may momentarily read one too many or too few.
     pub(crate) fn idle(&self) -> u64 {
         let ended = self.ended.value();
         let in_use = self.requests.value().saturating_sub(ended);
@@ -125,36 +125,36 @@ impl EndpointCounters {
     }
 }
 
-/// What one worker counts towards the upstreams.
+/// Counters of one worker, mostly for upstreams.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct UpstreamCounters {
-    /// TLS handshakes that were finished.
+    /// Completed TLS handshakes.
     pub(crate) handshakes: Counter,
-    /// Of these, those that resumed a session.
+    /// Completed TLS handshakes that resumed a session.
     pub(crate) handshakes_resumed: Counter,
-    /// Exchanges that found a kept connection.
+    /// Exchanges that reused a kept connection.
     pub(crate) reused: Counter,
-    /// Copies of requests begun for mirrors.
+    /// Mirrored requests.
     pub(crate) copies: Counter,
-    /// Of these, those that were not answered whole.
+    /// Mirrored requests without a complete response.
     pub(crate) copy_failures: Counter,
-    /// Requests not copied for want of a place among the copies in flight.
+    /// Requests not mirrored because too many mirrored requests were in flight.
     pub(crate) copies_crowded: Counter,
-    /// Requests not copied for their length.
+    /// Requests not mirrored because they were too long.
     pub(crate) copies_too_long: Counter,
-    /// Lines of the access log that found no room in the queue.
+    /// Access log lines dropped because the queue was full.
     pub(crate) log_lines_dropped: Counter,
-    /// Accepting paused for want of file descriptors.
+    /// Pauses of accepting because no file descriptor was free.
     pub(crate) accept_pauses: Counter,
-    /// Requests turned away for want of memory.
+    /// Requests shed because of memory use.
     pub(crate) shed_by_memory: Counter,
-    /// Requests turned away as the worker was late.
+    /// Requests shed because of the worker's lag.
     pub(crate) shed_by_lag: Counter,
-    /// How late the worker's clock turned last.
+    /// Lag of the worker's last clock tick.
     pub(crate) lag_ns: Counter,
-    /// Connections that were open when the time to drain was over.
+    /// Connections still open at the drain timeout.
     pub(crate) cut_by_drain: Counter,
-    /// The version of the table that the worker goes by.
+    /// Version of the table that the worker uses.
     pub(crate) table_version: Counter,
 }

@@ -1,4 +1,4 @@
-//! The workers of a gateway: those that serve, and those that were let go and still have clients.
+//! The workers of a gateway: active ones, and draining ones that still serve clients.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::spread::Host;
 use crate::stats::WorkerStats;
 use crate::worker::{Command, Shared, Worker};
 
-/// All of them, with what they count.
+/// All workers with their counters.
 #[derive(Debug)]
 pub(crate) struct Crew {
     shared: Arc<Shared>,
@@ -26,23 +26,23 @@ pub(crate) struct Crew {
     threads: Vec<JoinHandle<()>>,
     has_panicked: bool,
     pub(crate) upstreams: Vec<Arc<UpstreamCounters>>,
-    /// By the listener's name, also of listeners that are gone.
+    /// By listener name, including removed listeners.
     pub(crate) listeners: BTreeMap<String, Vec<Arc<ListenerCounters>>>,
 }
 
-/// A worker that serves.
+/// An active worker.
 #[derive(Debug)]
 pub(crate) struct Member {
     commands: UnboundedSender<Command>,
     thread: Option<JoinHandle<()>>,
     upstream: Arc<UpstreamCounters>,
     host: Host,
-    /// What it counts, by the listener's name.
+    /// Its counters by listener name.
     counters: BTreeMap<String, Arc<ListenerCounters>>,
 }
 
 impl Crew {
-    /// Nobody so far.
+    /// A crew without workers.
     pub(crate) fn new(shared: Arc<Shared>) -> Crew {
         Crew {
             shared,
@@ -56,7 +56,7 @@ impl Crew {
         }
     }
 
-    /// How many a configuration wants.
+    /// The number of workers for this setting; by default one per usable CPU.
     pub(crate) fn wanted(&self, workers: Option<u32>) -> usize {
         workers.map_or_else(worth_cpus, |workers| workers as usize)
     }
@@ -65,12 +65,12 @@ impl Crew {
         self.serving.len()
     }
 
-    /// Starts workers that are missing for there to be so many; they are none of the crew yet, and end when dropped.
+    /// Starts the missing workers up to `wanted`. They join the crew only in [`Crew::change`]; drop stops them.
     pub(crate) fn recruits(&mut self, wanted: usize) -> io::Result<Vec<Member>> {
         (self.count()..wanted).map(|index| self.start(index, wanted)).collect()
     }
 
-    /// From now on so many serve: recruits join, or the last ones leave. Sockets are dealt apart from this.
+    /// Changes the number of active workers: recruits join, or the last workers drain. Does not redistribute sockets.
     pub(crate) fn change(&mut self, recruits: Vec<Member>, wanted: usize) {
         self.sweep();
         let has_changed = wanted != self.count();
@@ -79,31 +79,31 @@ impl Crew {
             self.serving.push(recruit);
         }
         for member in self.serving.drain(wanted..) {
-            // One that has ended needs to be told nothing.
+            // An ended worker needs no command.
             let _ = member.commands.send(Command::Leave);
             self.leaving.push(member.commands);
         }
         if has_changed {
             for index in 0..wanted {
                 let cpus = self.cpu(index, wanted).map_or_else(|| self.cpus.clone(), |cpu| vec![cpu]);
-                self.tell(index, Command::Bind { cpus });
+                self.send(index, Command::Bind { cpus });
             }
         }
     }
 
-    pub(crate) fn tell(&self, worker: usize, command: Command) {
-        // A worker that has ended needs to be told nothing.
+    pub(crate) fn send(&self, worker: usize, command: Command) {
+        // An ended worker needs no command.
         let _ = self.serving[worker].commands.send(command);
     }
 
-    /// Tells all that serve, and those that leave.
-    pub(crate) fn tell_all(&self, command: impl Fn() -> Command) {
+    /// Sends a command to all active and draining workers.
+    pub(crate) fn send_all(&self, command: impl Fn() -> Command) {
         for commands in self.serving.iter().map(|member| &member.commands).chain(&self.leaving) {
             let _ = commands.send(command());
         }
     }
 
-    /// Has a worker accept from these sockets of a listener.
+    /// Lets a worker accept from these sockets of a listener.
     pub(crate) fn listen(
         &mut self,
         worker: usize,
@@ -114,39 +114,39 @@ impl Crew {
         if !sockets.is_empty() {
             let (id, counters) = (open.id, self.counters(worker, &open.name));
             open.spread_over(worker, &self.serving[worker].host, |spread| {
-                self.tell(worker, Command::Listen { id, listener, counters, spread, sockets });
+                self.send(worker, Command::Listen { id, listener, counters, spread, sockets });
             });
         }
     }
 
-    /// What a worker counts at the listeners with this name.
+    /// The counters of a worker for the listener with this name.
     fn counters(&mut self, worker: usize, name: &str) -> Arc<ListenerCounters> {
         let sets = self.listeners.entry(name.to_owned()).or_default();
         let own = &mut self.serving[worker].counters;
         Arc::clone(own.entry(name.to_owned()).or_insert_with(|| unused(sets, || ListenerCounters::of(name))))
     }
 
-    /// What each of those that serve has now.
+    /// The current statistics of each active worker.
     pub(crate) fn stats(&self) -> Vec<WorkerStats> {
         self.serving.iter().map(|member| WorkerStats::of(&member.upstream, &member.counters)).collect()
     }
 
-    /// Whether all that should serve do.
+    /// Whether all active workers run.
     pub(crate) fn is_complete(&self) -> bool {
         !self.serving.iter().any(|member| member.commands.is_closed())
     }
 
-    /// Their threads, to be joined without a lock.
+    /// Takes the threads, so that the caller can join them without a lock.
     pub(crate) fn take_threads(&mut self) -> Vec<JoinHandle<()>> {
         std::mem::take(&mut self.threads)
     }
 
-    /// Whether one of those that ended before did so by a panic.
+    /// Whether an ended worker has panicked.
     pub(crate) fn has_panicked(&self) -> bool {
         self.has_panicked
     }
 
-    /// Lets go of what is left of workers that have ended.
+    /// Removes ended workers.
     fn sweep(&mut self) {
         self.leaving.retain(|commands| !commands.is_closed());
         let ended: Vec<_> = self.threads.extract_if(.., |thread| thread.is_finished()).collect();
@@ -170,16 +170,16 @@ impl Crew {
         Ok(Member { commands, thread: Some(thread), upstream, host, counters: BTreeMap::new() })
     }
 
-    /// With a worker for each CPU they would only chase each other; with fewer the scheduler knows better.
+    /// The CPU of a worker. Workers are pinned only if there is one per CPU; otherwise the scheduler does better.
     fn cpu(&self, index: usize, workers: usize) -> Option<usize> {
         (workers == self.cpus.len()).then(|| self.cpus[index])
     }
 }
 
-/// Counters that nobody writes: those of a worker that has ended go on, so that there are never more than workers.
+/// A set of counters without a writer. Reuses the sets of ended workers, so that their number does not grow.
 pub(crate) fn unused<T>(sets: &mut Vec<Arc<T>>, make: impl FnOnce() -> T) -> Arc<T> {
     if let Some(set) = sets.iter().find(|set| Arc::strong_count(set) == 1) {
-        // What the former writer wrote comes before what the next one reads.
+        // Orders the writes of the former owner before the reads of the next one.
         fence(Ordering::Acquire);
         return Arc::clone(set);
     }
@@ -194,7 +194,7 @@ mod tests {
     use crate::counters::Counter;
 
     #[test]
-    fn counters_have_one_writer_each_and_go_on_behind_the_last() {
+    fn counters_have_one_writer_each_and_are_reused() {
         let mut sets: Vec<Arc<Counter>> = Vec::new();
         let first = unused(&mut sets, Counter::default);
         let second = unused(&mut sets, Counter::default);

@@ -1,8 +1,8 @@
-//! Request fields that end here before anything reads them: routes, filters and upstreams see a head without them.
+//! Request header fields that are dropped first: routes, filters and upstreams never get them.
 //!
-//! By CGI and its heirs a program gets `HTTP_X_FORWARDED_FOR` from `X-Forwarded-For` as well as from `X_Forwarded_For`,
-//! so the second would pass by whatever is done to the first. `Proxy` becomes `HTTP_PROXY`, by which many libraries
-//! choose a proxy for requests of their own ("httpoxy").
+//! CGI and similar interfaces map both `X-Forwarded-For` and `X_Forwarded_For` to `HTTP_X_FORWARDED_FOR`. So the second
+//! name would bypass every rule for the first. `Proxy` becomes `HTTP_PROXY`, from which many libraries take the proxy
+//! for their own requests ("httpoxy").
 
 use std::net::SocketAddr;
 
@@ -14,25 +14,25 @@ use crate::program_log::seldom;
 
 const PROXY: &str = "proxy";
 
-/// The fields that stay; `None` if all of them do.
+/// The remaining fields; `None` if no field is dropped.
 #[inline]
 pub(crate) fn kept<'h>(fields: &[Field<'h>], table: &Table) -> Option<Vec<Field<'h>>> {
     let underscores = table.underscores_in_headers;
     fields.iter().any(|field| is_dropped(field.name, underscores)).then(|| stripped(fields, underscores))
 }
 
-/// Whether a request field of this name ends here.
+/// Whether a request header field with this name is dropped.
 #[inline]
 pub(crate) fn is_dropped(name: &str, underscores_in_headers: bool) -> bool {
     (name.len() == PROXY.len() && name.eq_ignore_ascii_case(PROXY))
         || (!underscores_in_headers && !is_plain_name(name))
 }
 
-/// Why a request field of this name ends here.
+/// Why a request header field with this name is dropped.
 pub(crate) fn reason(name: &str) -> &'static str {
     match name.eq_ignore_ascii_case(PROXY) {
-        true => "CGI programs take it for the address of a proxy",
-        false => "its name holds other characters than letters, digits and `-` (`underscores_in_headers`)",
+        true => "CGI programs read it as `HTTP_PROXY`",
+        false => "its name contains characters other than letters, digits and `-` (`underscores_in_headers`)",
     }
 }
 
@@ -41,7 +41,7 @@ fn stripped<'h>(fields: &[Field<'h>], underscores: bool) -> Vec<Field<'h>> {
     fields.iter().filter(|field| !is_dropped(field.name, underscores)).copied().collect()
 }
 
-/// Counts and logs what was dropped of a client's request.
+/// Counts the dropped fields of a request and logs the first one.
 #[cold]
 pub(crate) fn report(
     all: &[Field<'_>],

@@ -1,11 +1,11 @@
-//! What all workers know together of an endpoint.
+//! State of an endpoint that all workers share.
 //!
 //! ```text
-//!            checks fail (health.rs)               errors, in a row or by their share (BackendState::report)
+//!            checks fail (health.rs)         consecutive errors or error rate (BackendState::report)
 //! failing <--------------------------> in <--------------------------> ejected
-//!            checks are good again                 its time is over
+//!            checks pass again               ejection time is over
 //! ```
-//! It may be both failing and ejected, and takes requests when it is neither.
+//! An endpoint may be both failing and ejected. It gets requests if it is neither.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,55 +16,54 @@ use crate::counters::{Counter, EndpointCounters};
 use crate::crew::unused;
 use crate::error_window::ErrorWindow;
 
-/// The longest time for which an endpoint is ejected, in those of the first time.
+/// Maximum of an ejection, as a multiple of the first ejection time.
 const EJECTIONS_MAX: u32 = 10;
 
-/// What is known of one endpoint. It stands on cache lines of its own, as every worker may write it. Times are those of
-/// the monotonic clock.
+/// State of one endpoint. Aligned to separate cache lines, because every worker may write it. Times are monotonic.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct EndpointState {
     pub(crate) address: UpstreamAddress,
-    /// Requests in flight, where the backend is balanced by them.
+    /// In-flight requests. Counted only if load balancing uses them.
     requests: AtomicU32,
-    /// Errors in a row.
+    /// Consecutive errors.
     errors: AtomicU32,
-    /// What the last requests came to, where a share of errors takes it out.
+    /// Recent outcomes, for ejection by error rate.
     window: Mutex<ErrorWindow>,
-    /// Checks have taken it out.
+    /// Whether health checks failed.
     is_failing: AtomicBool,
-    /// Since when checks say what they say now.
+    /// Time of the last change of `is_failing`.
     checked_since_ns: AtomicU64,
     checks_passed: AtomicU64,
     checks_failed: AtomicU64,
-    /// Why the last of these failed.
+    /// Error of the last failed check.
     check_failure: Mutex<Option<Arc<str>>>,
     /// An [`EjectedFor`].
     ejected_for: AtomicU8,
     ejected_at_ns: AtomicU64,
     ejected_until_ns: AtomicU64,
-    /// How often it was ejected without a long good time between.
+    /// Ejections without a long period of health in between; sets the length of the next one.
     ejections: AtomicU32,
-    /// How often it was ever ejected.
+    /// Total of ejections.
     ejections_in_all: AtomicU64,
-    /// Since when it takes requests; 0 for one that was there from the beginning.
+    /// Time since which it gets requests, for slow start; 0 for the first endpoints of a backend.
     since_ns: AtomicU64,
-    /// Since when it is known.
+    /// Time of creation.
     known_since_ns: u64,
-    /// Since when the backend has it no more, though requests may still be there; 0 while it has.
+    /// Time of removal from the backend, though requests may still be in flight; 0 before.
     gone_since_ns: AtomicU64,
-    /// A set for each worker.
+    /// One set per worker.
     counters: Mutex<Vec<Arc<EndpointCounters>>>,
 }
 
-/// What is told of an endpoint.
+/// State and counters of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointReport {
     pub(crate) address: UpstreamAddress,
     pub(crate) standing: Standing,
-    /// Since when it is so.
+    /// Time since which `standing` holds.
     pub(crate) since_ns: u64,
-    /// When an ejection ends.
+    /// End of the ejection.
     pub(crate) until_ns: Option<u64>,
     pub(crate) requests_in_flight: u64,
     pub(crate) connections: u64,
@@ -73,7 +72,7 @@ pub(crate) struct EndpointReport {
     pub(crate) ejections: u64,
     pub(crate) checks_passed: u64,
     pub(crate) checks_failed: u64,
-    /// Why the last of these failed.
+    /// Error of the last failed check.
     pub(crate) check_failure: Option<Arc<str>>,
 }
 
@@ -81,28 +80,28 @@ pub(crate) struct EndpointReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     In,
-    /// It gets none, for what its checks or its requests come to.
+    /// Unhealthy or ejected, with reasons.
     Out(Vec<&'static str>),
-    /// The backend has it no more; it keeps what it has to its end.
+    /// Removed from the backend; connections and requests in progress continue.
     Draining,
 }
 
-/// What of its requests takes an endpoint out.
+/// Why an endpoint is ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EjectedFor {
-    /// So many errors in a row.
+    /// Consecutive errors.
     Row = 0,
-    /// Their share of the last while.
+    /// Error rate.
     Share = 1,
 }
 
-/// A request in flight at an endpoint, until it is dropped.
+/// An in-flight request of an endpoint. Drop ends it.
 #[derive(Debug)]
 pub(crate) struct InFlight(Arc<EndpointState>);
 
 impl EndpointState {
-    /// One that takes requests since then, and is known from now on.
+    /// An endpoint that gets requests since `since_ns` and is created at `now_ns`.
     pub(crate) fn new(address: UpstreamAddress, since_ns: u64, now_ns: u64) -> EndpointState {
         EndpointState {
             address,
@@ -126,16 +125,16 @@ impl EndpointState {
         }
     }
 
-    /// Counters that only the caller writes, until it lets go of them.
+    /// Counters that only the caller writes, until it drops them.
     pub(crate) fn counters(&self) -> Arc<EndpointCounters> {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         unused(&mut counters, EndpointCounters::default)
     }
 
-    /// Takes in whether the backend has it.
+    /// Sets whether it is removed from the backend.
     pub(crate) fn set_gone(&self, is_gone: bool, now_ns: u64) {
         if is_gone {
-            // Only the first to see it tells when that was.
+            // Keep the earliest time.
             let order = Ordering::Relaxed;
             let _ = self.gone_since_ns.compare_exchange(0, now_ns, order, order);
         } else {
@@ -143,12 +142,12 @@ impl EndpointState {
         }
     }
 
-    /// Whether the backend has it no more.
+    /// Whether it is removed from the backend.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone_since_ns.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a check of it, which may have failed.
+    /// Counts a health check; `failure` is the error of a failed one.
     pub(crate) fn count_check(&self, failure: Option<&str>) {
         let Some(failure) = failure else {
             self.checks_passed.fetch_add(1, Ordering::Relaxed);
@@ -158,19 +157,19 @@ impl EndpointState {
         self.checks_failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Connections to it that no request has.
+    /// Idle connections.
     pub(crate) fn idle(&self) -> u64 {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.iter().map(|worker| worker.idle()).sum()
     }
 
-    /// What is told of it.
+    /// A report at this time.
     pub(crate) fn report(&self, now_ns: u64) -> EndpointReport {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = |of: fn(&EndpointCounters) -> &Counter| {
             counters.iter().map(|worker| of(worker).value()).sum::<u64>()
         };
-        // What is over is read first: a request that comes meanwhile must not make less than none of those in flight.
+        // Read `ended` first: otherwise requests that start and end in between would make the difference too small.
         let ended = sum(|worker| &worker.ended);
         let requests = sum(|worker| &worker.requests);
         let (standing, since_ns) = self.standing(now_ns);
@@ -191,7 +190,7 @@ impl EndpointState {
         }
     }
 
-    /// Whether it gets requests, and since when that is so.
+    /// Whether it gets requests, and since when.
     fn standing(&self, now_ns: u64) -> (Standing, u64) {
         let of = |time: &AtomicU64| time.load(Ordering::Relaxed);
         let (gone_ns, checked_ns, ejected_ns, until_ns) = (
@@ -215,18 +214,18 @@ impl EndpointState {
         }
     }
 
-    /// Requests in flight.
+    /// In-flight requests.
     pub(crate) fn requests(&self) -> u32 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Counts one more until the outcome is dropped.
+    /// Counts an in-flight request until the returned value is dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> InFlight {
         self.requests.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
     }
 
-    /// For how long it has taken requests; for ever where it was there from the beginning, however young the clock is.
+    /// Time since it gets requests. `u64::MAX` for the first endpoints of a backend, which have no slow start.
     pub(crate) fn age_ns(&self, now_ns: u64) -> u64 {
         match self.since_ns.load(Ordering::Relaxed) {
             0 => u64::MAX,
@@ -234,17 +233,17 @@ impl EndpointState {
         }
     }
 
-    /// Whether it is to get no requests.
+    /// Whether it is unhealthy or ejected.
     pub(crate) fn is_out(&self, now_ns: u64) -> bool {
         self.is_failing.load(Ordering::Relaxed) || self.ejected_until_ns.load(Ordering::Relaxed) > now_ns
     }
 
-    /// Whether checks have taken it out.
+    /// Whether health checks failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Takes what checks have found in.
+    /// Records the result of health checks.
     pub(crate) fn set_failing(&self, is_failing: bool, now_ns: u64) {
         let was_failing = self.is_failing.swap(is_failing, Ordering::Relaxed);
         if was_failing != is_failing {
@@ -256,7 +255,7 @@ impl EndpointState {
         }
     }
 
-    /// Takes what a request has come to in; what of it, if anything, takes the endpoint out.
+    /// Records the outcome of a request. Returns a reason if the endpoint should be ejected.
     pub(crate) fn note(&self, is_error: bool, ejection: &Ejection, now_ns: u64) -> Option<EjectedFor> {
         let in_a_row = self.count_in_a_row(is_error);
         let has_share = ejection.share.as_ref().is_some_and(|share| self.has_share(is_error, share, now_ns));
@@ -266,7 +265,7 @@ impl EndpointState {
         has_share.then_some(EjectedFor::Share)
     }
 
-    /// Whether this outcome is an error that makes the share of errors reach what it may not. It takes a lock.
+    /// Records an outcome. Returns whether it is an error and the error rate reaches the limit. Takes a lock.
     fn has_share(&self, is_error: bool, share: &ErrorShare, now_ns: u64) -> bool {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         window.note(is_error, share.window.0.as_nanos() as u64, now_ns);
@@ -278,19 +277,19 @@ impl EndpointState {
         *self.window.lock().unwrap_or_else(PoisonError::into_inner) = ErrorWindow::default();
     }
 
-    /// How many errors in a row this outcome makes.
+    /// Records an outcome and returns the number of consecutive errors.
     fn count_in_a_row(&self, is_error: bool) -> u32 {
         if is_error {
             return self.errors.fetch_add(1, Ordering::Relaxed) + 1;
         }
-        // Where all goes well, as nearly always, nobody writes.
+        // Avoid a write in the common case.
         if self.errors.load(Ordering::Relaxed) > 0 {
             self.errors.store(0, Ordering::Relaxed);
         }
         0
     }
 
-    /// Takes it out for a while, each time for longer. Only one at a time may do so.
+    /// Ejects the endpoint, each time for longer. Calls must not overlap.
     pub(crate) fn eject(&self, why: EjectedFor, now_ns: u64, base_ns: u64) {
         let longest_ns = base_ns.saturating_mul(u64::from(EJECTIONS_MAX));
         let good_ns = now_ns.saturating_sub(self.ejected_until_ns.load(Ordering::Relaxed));
@@ -326,7 +325,7 @@ mod tests {
         EndpointState::new(SocketAddr::from(([127, 0, 0, 1], 1)).into(), 0, 3)
     }
 
-    /// The end of a time that begins at `now_ns`.
+    /// Ejects at `now_ns` and returns the end of the ejection.
     fn ejected_until(endpoint: &EndpointState, now_ns: u64) -> u64 {
         endpoint.eject(EjectedFor::Row, now_ns, 100);
         assert!(endpoint.is_out(now_ns));
@@ -334,20 +333,20 @@ mod tests {
     }
 
     #[test]
-    fn an_ejection_grows_until_all_was_well_for_long() {
+    fn ejections_grow_until_a_long_period_of_health() {
         let endpoint = endpoint();
         let mut now_ns = 10_000;
         for times in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10] {
             let until_ns = ejected_until(&endpoint, now_ns);
             assert_eq!(until_ns - now_ns, times * 100);
-            assert_eq!(endpoint.age_ns(until_ns + 7), 7, "from there on it begins slowly");
+            assert_eq!(endpoint.age_ns(until_ns + 7), 7, "slow start begins after the ejection");
             now_ns = until_ns + 1_000;
         }
         assert_eq!(ejected_until(&endpoint, now_ns + 1) - (now_ns + 1), 100);
     }
 
     #[test]
-    fn a_good_outcome_ends_the_row_of_errors() {
+    fn success_resets_consecutive_errors() {
         let endpoint = endpoint();
         let outcomes = [true, true, false, false, true].map(|is_error| endpoint.count_in_a_row(is_error));
         assert_eq!(outcomes, [1, 2, 0, 0, 1]);
@@ -355,19 +354,19 @@ mod tests {
         assert!(endpoint.is_out(5) && endpoint.is_failing());
         endpoint.set_failing(false, 9);
         assert!(!endpoint.is_out(9));
-        assert_eq!((endpoint.age_ns(9), endpoint.count_in_a_row(true)), (0, 1), "it begins anew");
+        assert_eq!((endpoint.age_ns(9), endpoint.count_in_a_row(true)), (0, 1), "both restart");
     }
 
-    /// What the last of so many outcomes, one every 10 ms, comes to; each fourth of them is an error.
+    /// Result of the last of these outcomes, one every 10 ms; every fourth is an error.
     fn each_fourth_fails(endpoint: &EndpointState, share: f64, outcomes: u64) -> Option<EjectedFor> {
         let share = ErrorShare { errors: Share(share), window: Time(Duration::from_secs(1)), requests: 40 };
         let ejection = Ejection { errors: 2, share: Some(share), ..Ejection::default() };
-        let told = |turn: u64| endpoint.note(turn % 4 == 3, &ejection, turn * 10_000_000);
-        (0..outcomes).map(told).last().flatten()
+        let note = |turn: u64| endpoint.note(turn % 4 == 3, &ejection, turn * 10_000_000);
+        (0..outcomes).map(note).last().flatten()
     }
 
     #[test]
-    fn errors_that_are_not_in_a_row_are_told_by_their_share() {
+    fn error_rate_ejects_without_consecutive_errors() {
         let check = |share: f64, outcomes: u64, expected: Option<EjectedFor>| {
             assert_eq!(each_fourth_fails(&endpoint(), share, outcomes), expected, "{share} {outcomes}");
         };
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_an_ejection_is_forgotten_with_it() {
+    fn ejection_resets_the_error_window() {
         let endpoint = endpoint();
         assert_eq!(each_fourth_fails(&endpoint, 0.25, 40), Some(EjectedFor::Share));
         endpoint.eject(EjectedFor::Share, 0, 1);
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_is_told_to_be_follows_checks_and_requests() {
+    fn reported_state_follows_checks_and_requests() {
         let endpoint = endpoint();
         let check = |now_ns: u64, standing: Standing, since_ns: u64, until_ns: Option<u64>| {
             let report = endpoint.report(now_ns);
@@ -419,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_workers_count_is_summed() {
+    fn sums_the_counters_of_workers() {
         let endpoint = endpoint();
         let (first, second) = (endpoint.counters(), endpoint.counters());
         first.requests.add(3);

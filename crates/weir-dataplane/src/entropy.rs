@@ -1,4 +1,4 @@
-//! Random bytes for names of requests and traces, drawn ahead in portions.
+//! Random bytes for request and trace IDs, generated in portions.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use weir_io::mono_ns;
 
 const PORTION_BYTES: usize = 512;
 
-/// One worker's stock.
+/// The random bytes of one worker.
 #[derive(Debug)]
 pub(crate) struct Entropy {
     source: &'static dyn SecureRandom,
     stock: RefCell<[u8; PORTION_BYTES]>,
-    /// Bytes of it that were handed out.
+    /// Bytes of `stock` already used.
     used: Cell<usize>,
 }
 
@@ -28,7 +28,7 @@ impl Default for Entropy {
 }
 
 impl Entropy {
-    /// Bytes that were handed out to nobody else; not all of them are 0, which names of traces may not be.
+    /// Unused random bytes. They are never all 0, because trace IDs must not be 0.
     pub(crate) fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut stock = self.stock.borrow_mut();
         loop {
@@ -44,7 +44,7 @@ impl Entropy {
         }
     }
 
-    /// The same as hexadecimal digits, two for each byte.
+    /// `N` random bytes as hexadecimal digits, two per byte.
     pub(crate) fn hex<const N: usize>(&self) -> String {
         hex(&self.bytes::<N>())
     }
@@ -61,7 +61,7 @@ impl Entropy {
 
     fn refill(&self, stock: &mut [u8; PORTION_BYTES]) {
         if self.source.fill(stock).is_err() {
-            // A system without randomness: the clock tells names apart, too, and nothing secret hangs on them.
+            // Without a random source, the clock still gives distinct IDs. IDs are no secrets.
             for chunk in stock.chunks_exact_mut(8) {
                 chunk.copy_from_slice(&mono_ns().to_le_bytes());
             }
@@ -73,7 +73,7 @@ impl Entropy {
 fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = write!(digits, "{byte:02x}");
     }
     digits
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_names_are_the_same() {
+    fn uuids_are_unique_and_well_formed() {
         let entropy = Entropy::default();
         let names: HashSet<String> = (0..1_000).map(|_| entropy.uuid()).collect();
         assert_eq!(names.len(), 1_000);

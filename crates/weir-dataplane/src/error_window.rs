@@ -1,26 +1,26 @@
-//! What the requests of the last while have come to: counts in a ring of fixed size.
+//! Error rate over a sliding time window: counts in a ring of fixed size.
 
-/// Parts of a window, each a tenth of it. The newest is still being counted in, so up to a tenth less is looked back over.
+/// Parts of a window, each a tenth of it. The newest part is incomplete, so the window covers up to a tenth less.
 const PARTS: usize = 10;
 
-/// The outcomes of so many requests.
+/// Requests and how many of them failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcomes {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
 }
 
-/// The outcomes of the last while, by parts of it. Times are those of any one clock.
+/// The outcomes in a sliding window, by parts of it. All times must come from the same clock.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorWindow {
     part_ns: u64,
-    /// The number of the newest part, from the clock's beginning on.
+    /// The number of the newest part, counted from time 0 of the clock.
     newest: u64,
     parts: [Outcomes; PARTS],
 }
 
 impl Outcomes {
-    /// Whether there are `least` requests or more, and this share of them are errors.
+    /// Whether there are at least `least` requests, and at least this share of them failed.
     pub(crate) fn has_share(self, share: f64, least: u32) -> bool {
         let is_enough = self.requests >= u64::from(least).max(1);
         is_enough && self.errors as f64 / self.requests as f64 >= share
@@ -28,20 +28,20 @@ impl Outcomes {
 }
 
 impl ErrorWindow {
-    /// Takes the outcome of one request in. A window of another length than before begins anew.
+    /// Records the outcome of one request. A changed window length resets the window.
     pub(crate) fn note(&mut self, is_error: bool, window_ns: u64, now_ns: u64) {
         let part_ns = (window_ns / PARTS as u64).max(1);
         let part = now_ns / part_ns;
         if part_ns != self.part_ns {
             *self = ErrorWindow { part_ns, newest: part, ..ErrorWindow::default() };
         }
-        // What lies a whole window behind is forgotten, however far the step is.
+        // Clear the parts since the last outcome, at most a whole window.
         let first_new = (self.newest + 1).max(part.saturating_sub(PARTS as u64 - 1));
         for new in first_new..=part {
             self.parts[slot(new)] = Outcomes::default();
         }
         self.newest = self.newest.max(part);
-        // Each worker looks at the clock by itself, so one may be a little behind the others.
+        // Each worker reads the clock itself, so its time may be slightly behind that of others.
         if self.newest - part < PARTS as u64 {
             let outcomes = &mut self.parts[slot(part)];
             outcomes.requests += 1;
@@ -49,7 +49,7 @@ impl ErrorWindow {
         }
     }
 
-    /// All outcomes of the window that ended with the last one noted.
+    /// All outcomes of the window that ends at the newest outcome.
     pub(crate) fn outcomes(&self) -> Outcomes {
         self.parts.iter().fold(Outcomes::default(), |sum, part| Outcomes {
             requests: sum.requests + part.requests,
@@ -66,7 +66,7 @@ fn slot(part: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// The window after these outcomes: whether each is an error, and when it comes, in ms of a window of 1 s.
+    /// Checks a window of 1 s after these outcomes: (is an error, time in ms).
     fn check(noted: &[(bool, u64)], requests: u64, errors: u64) {
         let mut window = ErrorWindow::default();
         noted.iter().for_each(|&(is_error, ms)| window.note(is_error, 1_000_000_000, ms * 1_000_000));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_count_for_as_long_as_the_window_is() {
+    fn outcomes_count_for_the_window_length() {
         check(&[], 0, 0);
         check(&[(true, 5_000), (false, 5_050), (true, 5_899)], 3, 2);
         check(&[(true, 5_000), (false, 5_099), (true, 5_999)], 3, 2);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_behind_is_one_of_the_window_or_not() {
+    fn late_outcomes_count_only_inside_the_window() {
         check(&[(false, 6_000), (true, 5_900)], 2, 1);
         check(&[(false, 6_000), (true, 5_100)], 2, 1);
         check(&[(false, 6_000), (true, 5_000)], 1, 0);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn another_length_begins_anew() {
+    fn changed_length_resets_the_window() {
         let mut window = ErrorWindow::default();
         window.note(true, 1_000, 50);
         window.note(true, 2_000, 60);
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_reached_exactly() {
+    fn share_limit_is_inclusive() {
         let has = |requests, errors, share| Outcomes { requests, errors }.has_share(share, 10);
         assert!(has(30, 3, 0.1) && !has(30, 2, 0.1) && !has(31, 3, 0.1));
         assert!(has(10, 10, 1.0) && !has(10, 9, 1.0));
-        assert!(!has(9, 9, 0.1), "too few to judge by");
+        assert!(!has(9, 9, 0.1), "too few requests");
         assert!(!Outcomes::default().has_share(0.1, 0));
     }
 }

@@ -1,8 +1,8 @@
-//! One exchange: the request to an upstream, its response back.
+//! One exchange: sends a request to an upstream and relays the response.
 //!
-//! A request that is whole when it is planned, as nearly all are, leaves in one write and the response is waited for.
-//! One whose body is still coming is passed on while the response may come already; whoever ends first decides.
-//! With two reads and two writes the common exchange is done, and nothing else asks the kernel.
+//! Most requests are complete when they are planned. They leave in one write, and then the gateway waits for the
+//! response. If the body is still arriving, the gateway relays both directions at the same time; the direction that
+//! ends first decides. The common exchange needs two reads and two writes and no other system call.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use weir_config::RouteTimeouts;
 use weir_http::Framing;
 
-use crate::balance::Wish;
+use crate::balance::LbContext;
 use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -37,56 +37,56 @@ use crate::tunnel::tunnel;
 use crate::upstream::{Checkout, Found, find, in_flight, wait_in_flight};
 use crate::wheel::ticks;
 
-/// The only final response below 200: HTTP ends with it.
+/// The only final status below 200: HTTP ends with it.
 const SWITCHING_PROTOCOLS: u16 = 101;
 
-/// What both directions of an exchange know and tell each other.
+/// State that both directions of an exchange share.
 pub(crate) struct Exchange<'a> {
     pub(crate) io: Io<'a>,
     pub(crate) listening: &'a Listening,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
     pub(crate) observed: &'a Observed,
-    /// The copy of a request that is still coming.
+    /// The mirrored copy, if the request is still arriving.
     pub(crate) copying: Option<&'a Copying>,
-    /// What may become of it beside this one.
+    /// The retry state of the request.
     pub(crate) tries: &'a Tries<'a>,
-    /// All of the request has left.
+    /// The request is sent completely.
     pub(crate) request_done: Cell<bool>,
-    /// The upstream would not take all of it.
+    /// The upstream stopped accepting the request.
     pub(crate) request_broken: Cell<bool>,
-    /// How long the response's head may take.
+    /// Timeout for the response headers.
     pub(crate) response_ticks: u32,
-    /// How long nothing of a body may come.
+    /// Timeout between two reads of a body.
     pub(crate) body_ticks: u32,
-    /// The name of the endpoint in cookies.
+    /// The ID of the endpoint in cookies.
     pub(crate) endpoint_id: u64,
-    /// What is sent to the upstream is sealed before, by TLS.
+    /// The connection to the upstream uses TLS.
     pub(crate) seals_request: bool,
-    /// What is sent to the client is.
+    /// The connection to the client uses TLS.
     pub(crate) seals_response: bool,
-    /// Bytes of the request that left.
+    /// Sent bytes of the request.
     pub(crate) sent: Cell<usize>,
-    /// Some of the response has come.
+    /// Bytes of the response were received.
     pub(crate) heard: Cell<bool>,
-    /// Some of the final response has left for the client, or is about to.
+    /// The final response to the client has begun or is about to.
     pub(crate) begun: Cell<bool>,
-    /// The end of the response, which leaves once its upstream's connection is free for others.
+    /// The end of the response. It is sent after the upstream connection is free for other requests.
     pub(crate) rest: Cell<Vec<u8>>,
 }
 
-/// What a try came to.
+/// Result of an attempt.
 enum Tried {
-    /// The exchange is over.
+    /// The exchange has ended.
     Ended(After),
-    /// The request is sent again over a new connection, whatever is kept.
+    /// Send the request again over a new connection, not over a kept one.
     Renewed,
-    /// There is another try, elsewhere than at this endpoint if that can be.
+    /// Retry, if possible not at this endpoint.
     Failed(Rc<EndpointPool>),
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
-    /// Passes a planned request on, and its response back. `out` has the head for the upstream.
+    /// Sends a planned request and relays its response. `out` contains the request headers for the upstream.
     #[inline]
     pub(crate) async fn exchange(
         &mut self,
@@ -108,14 +108,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         let is_whole = body.is_done();
         let limits = RouteLimits::of(timeouts(plan, snapshot), snapshot, self.io);
         let affinity = plan.affinity.with(self.peer.ip());
-        let mut wish = Wish { affinity, client: self.addresses, ..Wish::any(plan.backend) };
+        let mut context = LbContext { affinity, client: self.addresses, ..LbContext::any(plan.backend) };
         let _in_flight = match in_flight(plan, snapshot, self.io) {
-            Ok(place) => place,
-            // Boxed, so that exchanges that find a place are no larger for it.
+            Ok(permit) => permit,
+            // Boxed to keep exchanges small that need no queue.
             Err(pool) => {
-                let mut waiting = Box::pin(wait_in_flight(self.io, snapshot, pool, &limits, &mut wish));
+                let mut waiting = Box::pin(wait_in_flight(self.io, snapshot, pool, &limits, &mut context));
                 match self.side().unless_left(waiting.as_mut(), || is_whole).await {
-                    Ok(place) => Some(place),
+                    Ok(permit) => Some(permit),
                     Err(cause) => return self.decline(cause, plan, is_whole, snapshot).await,
                 }
             }
@@ -126,11 +126,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         loop {
             limits.begin_try(self.io);
             self.observed.begin_try();
-            let checked_out = match find(self.io, snapshot, &mut wish, fresh) {
+            let checked_out = match find(self.io, snapshot, &mut context, fresh) {
                 Ok(Found::Kept(checkout)) => Ok(checkout),
-                // Boxed, so that exchanges over kept connections are no larger for it.
+                // Boxed to keep exchanges over kept connections small.
                 Ok(Found::Wanted(wanted)) => {
-                    let mut connecting = Box::pin(wanted.connect(self.io, snapshot, &mut wish));
+                    let mut connecting = Box::pin(wanted.connect(self.io, snapshot, &mut context));
                     self.side().unless_left(connecting.as_mut(), || body.is_done()).await
                 }
                 Err(cause) => Err(cause),
@@ -139,9 +139,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 Ok(checkout) => checkout,
                 Err(cause) => {
                     let cause = limits.fail(self.io, cause, false);
-                    match self.may_go_on((&tries, &limits), cause, out, body.is_done()).await {
+                    match self.prepare_retry((&tries, &limits), cause, out, body.is_done()).await {
                         Ok(()) => {
-                            wish.try_again();
+                            context.begin_retry();
                             continue;
                         }
                         Err(cause) => return self.decline(cause, plan, body.is_done(), snapshot).await,
@@ -158,15 +158,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 Tried::Ended(after) => return after,
                 Tried::Renewed => fresh = true,
                 Tried::Failed(endpoint) => {
-                    wish.failed.push(endpoint);
-                    wish.try_again();
+                    context.failed.push(endpoint);
+                    context.begin_retry();
                     fresh = false;
                 }
             }
         }
     }
 
-    /// Sends the request over this connection, and passes the response back unless the request is to be sent again.
+    /// Makes one attempt over this connection. Relays the response unless a retry follows.
     #[inline]
     async fn try_once(
         &mut self,
@@ -182,11 +182,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
                 let halves = PlainHalf::both(stream);
                 match body.is_done() {
                     true => self.pass_whole(x, halves, inbound, out).await,
-                    // Boxed, so that exchanges whose request came whole are no larger for it.
+                    // Boxed to keep exchanges with complete requests small.
                     false => Box::pin(self.pass_streaming(x, halves, inbound, out, body)).await,
                 }
             }
-            // Boxed, so that exchanges in plain text over TCP are no larger for them.
+            // Boxed to keep exchanges over plain TCP small.
             Link::Unix(stream) => Box::pin(self.pass(x, stream.split(), inbound, out, body)).await,
             Link::Tls(stream) => {
                 let half = SecureHalf(&**stream);
@@ -197,7 +197,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         match relayed {
             Ok(relayed) if relayed.upgraded => {
                 limits.lift(x.io);
-                // A tunnel may be long, and needs the request no more.
+                // A tunnel may last long and no longer needs the request.
                 x.io.worker.buffers.put_output(std::mem::take(out));
                 let of_route = timeouts(x.plan, x.snapshot).and_then(|timeouts| timeouts.upgraded);
                 let most = of_route.map_or(x.snapshot.ticks.upgraded, |time| ticks(time.0));
@@ -206,13 +206,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             Ok(relayed) if !relayed.set_aside => {
                 Tried::Ended(self.conclude(x, relayed, checkout, limits).await)
             }
-            // Boxed, so that exchanges that go well are no larger for it.
-            other => Box::pin(self.come_to_nothing(x, other, checkout, limits, out)).await,
+            // Boxed to keep successful exchanges small.
+            other => Box::pin(self.retry_or_fail(x, other, checkout, limits, out)).await,
         }
     }
 
-    /// What follows a try whose response was set aside, or that failed.
-    async fn come_to_nothing(
+    /// Handles an attempt that failed or whose response was discarded for a retry.
+    async fn retry_or_fail(
         &mut self,
         x: &Exchange<'_>,
         relayed: Result<Relayed, Cause>,
@@ -222,7 +222,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     ) -> Tried {
         if let Err(cause) = relayed
             && checkout.reused
-            && x.may_be_sent_again(cause)
+            && x.may_resend(cause)
         {
             if let Some(pool) = x.pool() {
                 pool.state.count_retry();
@@ -230,26 +230,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             x.tries.restore(out);
             return Tried::Renewed;
         }
-        // While the next try is waited for nothing is held.
+        // Release the connection before the pause.
         let endpoint = Rc::clone(&checkout.endpoint);
         match relayed {
             Ok(relayed) if relayed.upstream_keep && x.is_passed() => checkout.keep(x.io, x.snapshot),
             _ => drop(checkout),
         }
         let next = match relayed.map_err(|cause| limits.fail(x.io, cause, x.begun.get())) {
-            Ok(_) => self.go_on((x.tries, limits), out, x.request_done.get()).await,
+            Ok(_) => self.wait_for_retry((x.tries, limits), out, x.request_done.get()).await,
             Err(cause) if x.begun.get() => Err(cause),
-            Err(cause) => self.may_go_on((x.tries, limits), cause, out, x.request_done.get()).await,
+            Err(cause) => self.prepare_retry((x.tries, limits), cause, out, x.request_done.get()).await,
         };
         match next {
             Ok(()) => Tried::Failed(endpoint),
-            Err(cause) => Tried::Ended(self.break_off(x, cause).await),
+            Err(cause) => Tried::Ended(self.end_failed(x, cause).await),
         }
     }
 
-    /// Makes ready for another try after one that failed, before anything of its response had left; the cause that is
-    /// told where there is none.
-    async fn may_go_on(
+    /// Prepares a retry after an attempt that failed before its response began. Without a retry, returns the cause to
+    /// report.
+    async fn prepare_retry(
         &mut self,
         (tries, limits): (&Tries<'_>, &RouteLimits),
         cause: Cause,
@@ -257,13 +257,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         is_whole: bool,
     ) -> Result<(), Cause> {
         match tries.go_on_after(cause) {
-            true => self.go_on((tries, limits), out, is_whole).await,
+            true => self.wait_for_retry((tries, limits), out, is_whole).await,
             false => Err(cause),
         }
     }
 
-    /// Waits for the next try, with the request in `out` again.
-    async fn go_on(
+    /// Restores the request in `out` and waits until the retry is due.
+    async fn wait_for_retry(
         &mut self,
         (tries, limits): (&Tries<'_>, &RouteLimits),
         out: &mut Vec<u8>,
@@ -276,7 +276,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         waited.map_err(|cause| limits.fail(self.io, cause, false))
     }
 
-    /// Begins the copy that the filters may want; that of a whole request has left then.
+    /// Begins a mirrored copy if the filters require one. Returns it only if the request is still arriving.
     #[inline]
     fn begin_copy(
         &self,
@@ -318,7 +318,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         match written {
             Ok(()) => {}
             Err(IoFault::Timeout) => return Err(Cause::UpstreamWriteTimeout),
-            // It may have answered before it closed.
+            // The upstream may have responded before it closed the connection.
             Err(IoFault::System(_)) => x.request_broken.set(true),
         }
         let (mut side, writer) = self.split();
@@ -326,7 +326,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         side.unless_left(relaying, || x.awaits_for_long()).await
     }
 
-    /// The request's body goes on while the response may come.
+    /// Sends the rest of the request body and relays the response at the same time.
     async fn pass_streaming<F: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         &mut self,
         x: &Exchange<'_>,
@@ -353,12 +353,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             Err(Err(SendFault::Upstream)) => x.request_broken.set(true),
         }
         x.io.timer.arm_response(&x.io.worker.wheel, x.response_ticks);
-        // What still comes of a body that the upstream would not take is the body's, should it be sent again.
+        // If the upstream stopped accepting the body, arriving bytes still belong to it and not to the next request.
         side.unless_left(relaying, || x.request_done.get() && x.awaits_for_long()).await
     }
 
-    /// Leaves the upstream's connection to others, and sends the client what it does not have yet. In this order: who has
-    /// read the answer finds the connection free.
+    /// Releases the upstream connection, then sends the rest of the response. In this order, because a client that has
+    /// read the response must find the connection free.
     async fn conclude(
         &mut self,
         x: &Exchange<'_>,
@@ -372,7 +372,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
         if let Err(cause) = send_rest(x, &mut self.writer).await {
             let cause = limits.fail(x.io, cause, true);
-            return self.break_off(x, cause).await;
+            return self.end_failed(x, cause).await;
         }
         limits.lift(x.io);
         match relayed.client_keep {
@@ -382,8 +382,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// The exchange failed: an answer of our own if none has begun, else the client must see that it broke.
-    async fn break_off(&mut self, x: &Exchange<'_>, cause: Cause) -> After {
+    /// Ends a failed exchange: sends an error response, or resets the connection if a response has begun.
+    async fn end_failed(&mut self, x: &Exchange<'_>, cause: Cause) -> After {
         if x.begun.get() {
             self.count_failure(cause);
             return After::Cut;
@@ -391,7 +391,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         self.decline(cause, x.plan, x.request_done.get(), x.snapshot).await
     }
 
-    /// An answer of our own, unless its client has left.
+    /// Sends an error response, unless the client has disconnected.
     async fn decline(&mut self, cause: Cause, plan: &Plan, request_done: bool, snapshot: &Snapshot) -> After {
         if matches!(cause, Cause::ClientClosed | Cause::ClientStalled) {
             self.count_failure(cause);
@@ -433,12 +433,12 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Whether the request is still on its way. Then its own time limits hold, and the response's begin behind it.
+    /// Whether the request is still being sent. The response timeout begins after that.
     pub(crate) fn is_sending(&self) -> bool {
         !self.request_done.get() && !self.request_broken.get()
     }
 
-    /// Counts the final response, whose head is about to leave for the client.
+    /// Counts the final response before its headers are sent to the client.
     #[inline]
     pub(crate) fn count_response(&self, status: u16) {
         self.listening.counters.response(status);
@@ -453,7 +453,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Takes in what came of the endpoint.
+    /// Records the outcome of an attempt for the endpoint.
     #[inline]
     fn report(&self, checkout: &Checkout, relayed: &Result<Relayed, Cause>) {
         let is_error = match relayed {
@@ -461,9 +461,9 @@ impl<'a> Exchange<'a> {
                 self.observed.upstream_status.set(relayed.status);
                 matches!(relayed.status, 502..=504)
             }
-            // That a kept connection has closed says nothing of the endpoint.
+            // An endpoint may close idle connections at any time; that is no error.
             Err(Cause::UpstreamClosed) if checkout.reused && !self.heard.get() => return,
-            // Nor that the time to drain is over.
+            // The drain timeout of the gateway is no error of the endpoint.
             Err(_) if self.io.worker.wheel.is_over() => return,
             Err(cause) if cause.is_upstreams() => true,
             Err(_) => return,
@@ -476,7 +476,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The same for the backend, which may take the endpoint out for it.
+    /// Records the outcome in the backend, which may eject the endpoint.
     fn report_to_backend(&self, checkout: &Checkout, is_error: bool) {
         if let Some(pool) = self.pool() {
             pool.report(&checkout.endpoint, is_error, self.io.worker.now_ns.get());
@@ -488,28 +488,28 @@ impl<'a> Exchange<'a> {
         self.snapshot.pool(self.plan.backend, &worker.shared.backends, worker.index)
     }
 
-    /// Whether the response has been waited for so long that a client which leaves is worth its waker.
+    /// Whether the wait for the response is so long that detecting client disconnects is worth its cost.
     #[inline]
     fn awaits_for_long(&self) -> bool {
         self.io.timer.awaits_response_for_long(&self.io.worker.wheel)
     }
 
-    /// Whether all of the request has left, and was taken.
+    /// Whether the upstream accepted the complete request.
     pub(crate) fn is_passed(&self) -> bool {
         self.request_done.get() && !self.request_broken.get()
     }
 
-    /// Whether a request that met a connection closed meanwhile may go over a new one: when the upstream can't have
-    /// acted on it, or acting twice is as good as once and the request is still there.
-    fn may_be_sent_again(&self, cause: Cause) -> bool {
-        // How much has left of what is still leaving is not known.
+    /// Whether to resend a request after the upstream closed a kept connection. Allowed if no byte was sent, or if the
+    /// request is idempotent and still buffered.
+    fn may_resend(&self, cause: Cause) -> bool {
+        // While the request is being sent, the number of sent bytes is unknown.
         let is_unsent = !self.is_sending() && self.sent.get() == 0;
         let harmless = is_unsent || (self.plan.idempotent && self.tries.is_held());
         cause == Cause::UpstreamClosed && !self.heard.get() && harmless
     }
 }
 
-/// The time limits of the route, where it has any.
+/// The timeouts of the route, if any.
 #[inline]
 fn timeouts<'s>(plan: &Plan, snapshot: &'s Snapshot) -> Option<&'s RouteTimeouts> {
     plan.filtered.as_deref()?.filters(snapshot).route.timeouts.as_deref()

@@ -1,5 +1,5 @@
-//! What a listener does without file descriptors: it waits, a tick at a time, and does not spin. Where that takes long,
-//! clients that wait are told so one by one, over a descriptor that is kept back.
+//! Behaviour of a listener without free file descriptors: it pauses for one tick at a time instead of spinning. After
+//! some pauses, it rejects waiting clients one by one through a reserved descriptor.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,27 +13,27 @@ use weir_config::Transport;
 use weir_io::try_in_turn;
 
 use crate::cause::Cause;
-use crate::connection::{count_failure, tell};
+use crate::connection::{count_failure, send_error};
 use crate::listener::Listening;
 use crate::program_log::seldom;
 use crate::worker::Worker;
 
-/// Pauses in a row after which it is no passing shortage: a second.
+/// Consecutive pauses before clients are rejected: one second.
 const PATIENCE_PAUSES: u32 = 10;
 
-/// How long a socket has gone without a client for want of descriptors.
+/// Consecutive pauses of one listening socket without free descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct Exhaustion {
     pauses: u32,
 }
 
 impl Exhaustion {
-    /// The next client; where the last try failed for want of descriptors, in turn with others who try.
+    /// Tries to accept the next client. After a failure for lack of descriptors, takes turns with other threads.
     pub(crate) fn poll<T>(&self, attempt: impl FnOnce() -> T) -> T {
         if self.pauses == 0 { attempt() } else { try_in_turn(attempt) }
     }
 
-    /// Pauses, and after some pauses tells one of the clients that wait.
+    /// Pauses. After several pauses, also rejects one waiting client.
     pub(crate) async fn bear(
         &mut self,
         worker: &Rc<Worker>,
@@ -53,13 +53,13 @@ impl Exhaustion {
     }
 }
 
-/// Whether trying again at once would spin.
+/// Whether an immediate retry would fail again.
 pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// Tells a client that waits, if there is one. Its connection takes the descriptor that was kept back; until it is over
-/// there is none, so it is one client at a time.
+/// Rejects a waiting client, if any. Its connection uses the reserved descriptor, so only one client is rejected at a
+/// time.
 async fn refuse_one(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: &TcpListener) {
     let accepted = poll_fn(|cx| {
         let attempt = || match socket.poll_accept(cx) {
@@ -81,16 +81,16 @@ async fn refuse(
     (mut stream, peer): (TcpStream, SocketAddr),
     transport: Transport,
 ) {
-    // There is no handshake only to say no.
+    // No TLS handshake for a rejection.
     if matches!(transport, Transport::Plain) {
-        tell(&worker, &listening, &mut stream, peer, Cause::OutOfSockets).await;
+        send_error(&worker, &listening, &mut stream, peer, Cause::OutOfSockets).await;
     }
     if let Ok(stream) = stream.into_std() {
         worker.reserve.take_back(stream.into());
     }
 }
 
-/// Waits for a tick.
+/// Waits for one tick of the timer wheel.
 pub(crate) async fn pause(worker: &Worker, listening: &Listening) {
     let timer = worker.wheel.timer(listening.id);
     timer.arm(&worker.wheel, 1);

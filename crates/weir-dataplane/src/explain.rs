@@ -1,5 +1,5 @@
-//! What the gateway does with a request, told without one running: by the very look-up and the very writing of heads
-//! that requests go through.
+//! Explains how the gateway handles a request, without a running gateway. It uses the same routing and header code as
+//! real requests.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,79 +12,79 @@ use crate::backend_states::BackendStates;
 use crate::cause::Cause;
 use crate::compress::offered;
 use crate::dropped_fields;
-use crate::forwarding::{Arrival, Names};
+use crate::forwarding::{Arrival, IdSource};
 use crate::observed::Observed;
 use crate::request::{Incoming, Plan, plan, view};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
-/// How many routes that a request does not get are told.
+/// Maximum of reported routes that do not match a request.
 const PASSED_OVER_MAX: usize = 5;
 
-/// Where clients of whom nothing else is known are said to come from, an address for documents (RFC 5737).
+/// Client address in explanations, reserved for documentation (RFC 5737).
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 0);
 
-/// What becomes of a request.
+/// How the gateway handles a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Its path in normal form, as routes match it; `None` where it is not routed.
+    /// The normalized path, as routes match it; `None` if the request is rejected before routing.
     pub path: Option<String>,
-    /// Its path as it was sent, where that is another.
+    /// The path as sent, if it differs.
     pub requested: Option<String>,
-    /// The route that it gets, by its key and name.
+    /// Key and name of the matching route.
     pub route: Option<String>,
-    /// Names of the fields that the gateway drops before anything reads them.
+    /// Names of header fields that the gateway drops before routing.
     pub dropped: Vec<String>,
-    /// What is done with it.
+    /// What the gateway does with the request.
     pub outcome: Outcome,
-    /// Why others do not get it, the nearest first.
+    /// Routes that do not match, with reasons; closest first.
     pub passed_over: Vec<PassedOver>,
-    /// How many other routes share its host or its path beside these.
+    /// The number of further routes with the same host or path.
     pub passed_over_more: usize,
 }
 
-/// What is done with a request.
+/// What the gateway does with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is sent on.
+    /// Sent to a backend.
     Sent {
         /// The backend's name.
         backend: String,
-        /// The head as the upstream gets it, up to and with its empty line.
+        /// The request headers for the upstream, including the empty line at the end.
         head: String,
-        /// What becomes of the answer's body, where the route compresses.
+        /// Whether the response body is compressed, if the route has `compress`.
         compression: Option<String>,
     },
-    /// Its route answers by itself.
+    /// The route itself responds.
     ByRoute {
         /// The status.
         status: u16,
-        /// The head as far as the request decides it: without Date, Connection and the empty line.
+        /// The response headers without Date, Connection and the empty line.
         head: String,
     },
-    /// The gateway refuses it.
+    /// Rejected by the gateway.
     Answered {
-        /// Why, which decides the status too.
+        /// The cause, which determines the status.
         cause: Cause,
-        /// The same in a sentence.
+        /// The cause as a sentence.
         text: String,
-        /// Where the client is sent.
+        /// Target of a redirect.
         location: Option<String>,
     },
 }
 
-/// What the gateway does by `table` with the request whose head stands in `request`, from a client that speaks TLS or
-/// not, to a listener of this `scope`; `None` where it is not whole. Of several backends with weights it is the first in
-/// turn. The client is at 192.0.2.1, and names of requests and traces are made anew each time.
+/// Explains how the gateway handles the request headers in `request` with this `table`, at a listener of this `scope`.
+/// Returns `None` if the headers are incomplete. Of several weighted backends, the first in turn is selected. The
+/// client address is 192.0.2.1. Each call generates new request and trace IDs.
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &BackendStates::default(), 0);
-    let (names, observed) = (Names::default(), Observed::default());
+    let (ids, observed) = (IdSource::default(), Observed::default());
     let arrival = Arrival {
         scope,
         peer: CLIENT,
         listener: None,
         is_secure,
-        names: &names,
+        ids: &ids,
         observed: &observed,
         is_shed: false,
     };
@@ -125,7 +125,7 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
     Some(Explanation { path, requested, route, dropped, outcome, passed_over, passed_over_more })
 }
 
-/// What becomes of the answer's body, where the route compresses.
+/// Whether the response body is compressed, if the route has `compress`.
 fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
     let filtered = plan.filtered.as_deref()?;
     let policy = filtered.filters(snapshot).compress.as_ref()?;
@@ -142,7 +142,7 @@ fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
 
 type Routed = (Option<String>, Option<String>, Option<String>, (Vec<PassedOver>, usize));
 
-/// The path, the same as it was sent where that is another, the route and the other routes of a request that is looked up.
+/// The normalized path, the path as sent if it differs, the route, and the routes that do not match.
 fn routed(table: &Table, head: &RequestHead<'_>, scope: Scope) -> Option<Routed> {
     let target = NormalTarget::of(head.path_and_query, &table.paths).ok()?;
     let view = view(head, &target, scope);

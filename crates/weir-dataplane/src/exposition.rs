@@ -1,15 +1,15 @@
-//! Prometheus' text format, version 0.0.4.
+//! Prometheus text format, version 0.0.4.
 
 use std::fmt::{Display, Write as _};
 
-/// A text in the making.
+/// A metrics text under construction.
 #[derive(Default)]
 pub(crate) struct Exposition(String);
 
 impl Exposition {
-    /// Begins a family; its samples follow.
+    /// Begins a metric family; its samples must follow.
     pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
@@ -28,7 +28,7 @@ impl Exposition {
     }
 }
 
-/// Nanoseconds as a decimal of seconds, without an end of zeros.
+/// Nanoseconds as decimal seconds without trailing zeros.
 pub(crate) fn seconds(ns: u64) -> String {
     let decimal = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_lose_no_digit() {
+    fn seconds_are_exact() {
         for (ns, expected) in
             [(0, "0"), (500_000, "0.0005"), (10_000_000_000, "10"), (1_000_000_001, "1.000000001")]
         {

@@ -1,4 +1,4 @@
-//! Requests of routes with filters: who answers them, what is sent upstream, what comes of the response.
+//! Requests of routes with filters: who responds, the request for the upstream, and changes to the response.
 
 use std::sync::Arc;
 
@@ -17,34 +17,34 @@ use crate::respond::Refusal;
 use crate::response;
 use crate::snapshot::Snapshot;
 
-/// A request with the route that has it.
+/// A request with its matching route.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matched<'r> {
     pub(crate) head: &'r RequestHead<'r>,
-    /// What is routed by and passed on.
+    /// The normalized target, used for routing and sent upstream.
     pub(crate) target: &'r NormalTarget<'r>,
     pub(crate) found: Match<'r>,
-    /// The client speaks TLS.
+    /// Whether the client uses TLS.
     pub(crate) is_secure: bool,
-    /// What is made of the request for upstreams.
+    /// Header fields that the gateway adds for upstreams.
     pub(crate) marks: Option<&'r Marks>,
 }
 
-/// What the filters want to be done once a request's head is gone.
+/// What the filters still need after the request headers are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Filtered {
-    /// Their position in the table.
+    /// Position of the filters in the table.
     position: u32,
-    /// The fields that every response gets for the page that asked, each with its line's end.
+    /// CORS header fields for every response, each with its line end.
     pub(crate) cors: Vec<u8>,
-    /// The position of the backend that gets a copy.
+    /// Position of the mirror backend, if the request is mirrored.
     pub(crate) copy_to: Option<usize>,
-    /// How the client likes responses to be compressed, where the route does so.
+    /// The content coding that the client prefers, if the route has `compress`.
     pub(crate) coding: Option<Coding>,
 }
 
-/// Reads what a request's head says to the filters at `position`: a plan, with the upstream's head in `out`, or an answer,
-/// with the beginning of its head there.
+/// Applies the filters at `position` to request headers. Returns a plan, with the upstream's request headers in `out`,
+/// or a response, with the beginning of its headers in `out`.
 pub(crate) fn plan_filtered(
     request: &Matched<'_>,
     position: u32,
@@ -53,7 +53,7 @@ pub(crate) fn plan_filtered(
 ) -> Incoming {
     let Matched { head, found, .. } = *request;
     let filters: &Filters = &snapshot.table.filters()[position as usize];
-    // A preflight carries no credentials, so it comes before whatever wants some.
+    // A preflight has no credentials, so it comes before authentication.
     if let Some(answer) = answer::preflight(request, filters, out) {
         return Incoming::Answered(answer);
     }
@@ -101,13 +101,13 @@ pub(crate) fn plan_filtered(
     }
 }
 
-/// The backend that gets a copy of this request. An upgraded connection has no end that could be copied.
+/// The mirror backend for this request. Upgrades are not mirrored, because a tunnel has no end that a copy could have.
 fn copy_to((filters, position): (&Filters, u32), snapshot: &Snapshot, upgrade: bool) -> Option<usize> {
     let copies = filters.copies.filter(|_| !upgrade)?;
     snapshot.shares(position, |shares| shares.is_copied(copies.share)).then_some(copies.backend)
 }
 
-/// Appends the head for the upstream.
+/// Appends the request headers for the upstream.
 fn append_request(
     request: &Matched<'_>,
     filters: &Filters,
@@ -136,7 +136,7 @@ fn append_request(
     append_end(head, upgrade, out);
 }
 
-/// Appends the fields that are set and added.
+/// Appends the fields that the configuration sets or adds.
 pub(crate) fn append_changed(changes: &HeaderChanges, out: &mut Vec<u8>) {
     for (name, value) in changes.fields() {
         append_field(out, name, value.as_bytes());
@@ -144,7 +144,7 @@ pub(crate) fn append_changed(changes: &HeaderChanges, out: &mut Vec<u8>) {
 }
 
 impl Filtered {
-    /// Appends the end-to-end fields of an upstream's response as the client gets them; whether a Date is among them.
+    /// Appends the end-to-end fields of an upstream response for the client. Returns whether they include a Date.
     pub(crate) fn append_response_fields(
         &self,
         head: &ResponseHead<'_>,
@@ -154,10 +154,10 @@ impl Filtered {
     ) -> bool {
         let filters = self.filters(snapshot);
         let changes = filters.route.response_headers.as_deref();
-        // Two answers to the same question would be none to a browser.
-        let is_told = |name: &str| filters.cors.is_some() && is_of_cors(name);
+        // Browsers reject duplicate CORS fields, so those of the policy replace the upstream's.
+        let is_of_policy = |name: &str| filters.cors.is_some() && is_of_cors(name);
         let keeps =
-            |name: &str| changes.is_none_or(|c| c.keeps(name)) && !is_told(name) && encoded.keeps(name);
+            |name: &str| changes.is_none_or(|c| c.keeps(name)) && !is_of_policy(name) && encoded.keeps(name);
         let mut is_dated = response::append_fields(head, keeps, out);
         if let Some(changes) = changes {
             append_changed(changes, out);
@@ -168,19 +168,18 @@ impl Filtered {
         is_dated
     }
 
-    /// What becomes of the final response with this head.
+    /// How the gateway encodes the final response with these headers.
     pub(crate) fn encoded(&self, head: &ResponseHead<'_>, snapshot: &Snapshot) -> Encoded {
         let filters = self.filters(snapshot);
         let policy = filters.compress.as_ref();
         policy.map_or(Encoded::AsItIs, |policy| encoded(policy, filters, head, self.coding))
     }
 
-    /// The filters, for whoever outlives this snapshot.
+    /// The filters as shared pointer, for a caller that outlives the snapshot.
     pub(crate) fn shared_filters(&self, snapshot: &Snapshot) -> Arc<Filters> {
         Arc::clone(&snapshot.table.filters()[self.position as usize])
     }
 
-    /// The filters themselves.
     pub(crate) fn filters<'s>(&self, snapshot: &'s Snapshot) -> &'s Filters {
         &snapshot.table.filters()[self.position as usize]
     }

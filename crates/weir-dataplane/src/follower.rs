@@ -1,4 +1,4 @@
-//! A thread beside the workers that goes by the table in force.
+//! A background thread that follows the active table.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_io::{WorkerOptions, spawn_worker};
 
-/// A thread that begins with the first table that has a use for it, and ends when this is dropped.
+/// A thread that starts with the first table that needs it. Drop ends it.
 #[derive(Debug, Default)]
 pub(crate) struct Follower(Mutex<Option<UnboundedSender<()>>>);
 
 impl Follower {
-    /// Begins the thread unless it runs; it is told by its argument when to look at the table anew.
+    /// Starts the thread unless it runs. Its argument receives a message after each change of the table.
     ///
     /// # Errors
-    /// When it can't start.
+    /// If the thread cannot start.
     pub(crate) fn start<F, Fut>(&self, name: &str, main: F) -> io::Result<()>
     where
         F: FnOnce(UnboundedReceiver<()>) -> Fut + Send + 'static,
@@ -30,10 +30,10 @@ impl Follower {
         Ok(())
     }
 
-    /// Has the thread, where it runs, look at the table in force.
+    /// Notifies the thread, if it runs, of a changed table.
     pub(crate) fn look(&self) {
         if let Some(looks) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A thread that has ended does nothing more, and there is nobody else who could.
+            // If the thread has ended, nothing else can do its work.
             let _ = looks.send(());
         }
     }

@@ -1,8 +1,8 @@
-//! What upstreams are told of a request beside what the client sent: who the client is, and the request's names.
+//! Request headers that the gateway adds for upstreams: the client's address, and request and trace IDs.
 //!
-//! The client is the one that the outermost trusted proxy reports: with N of them, the N-th element from the right of the
-//! one field that they append to (`weir_http::TrustedElements`). Everything to the left of it is a claim of the client,
-//! and ends here. The access log, `hash: client_address` and both fields for upstreams are made of this one reading.
+//! The outermost trusted proxy reports the client. With N trusted proxies, this is the N-th element from the right of
+//! the one field that they append to (`weir_http::TrustedElements`). Everything to its left is an unverified claim of
+//! the client and is dropped. The access log, `hash: client_address` and both header fields use the same result.
 
 use std::cell::RefCell;
 use std::fmt::{Display, Write as _};
@@ -22,48 +22,48 @@ const PROTO: &str = "X-Forwarded-Proto";
 const HOST: &str = "X-Forwarded-Host";
 const FORWARDED: &str = "Forwarded";
 const REQUEST_ID: &str = "X-Request-Id";
-/// Another proxy's word for the client, which is as much a claim as the others.
+/// The client address that some proxies send. Without a trusted proxy, it is an unverified claim too.
 const REAL_IP: &str = "X-Real-IP";
 const X_FORWARDED_PREFIX: &str = "x-forwarded-";
 
-/// The longest name of a request that is taken over from a client.
+/// Longest request ID in bytes that is accepted from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// What is known of a client beside what it sends.
+/// Where a request comes from.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival<'a> {
-    /// Which routes are for clients of its listener.
+    /// The routes of its listener.
     pub(crate) scope: Scope,
     pub(crate) peer: SocketAddr,
-    /// Where what is dropped of its requests is counted.
+    /// Counts dropped header fields.
     pub(crate) listener: Option<&'a ListenerCounters>,
-    /// It speaks TLS.
+    /// Whether the client uses TLS.
     pub(crate) is_secure: bool,
-    pub(crate) names: &'a Names,
-    /// Where what is made of the request is told.
+    pub(crate) ids: &'a IdSource,
+    /// Receives data about the request for the log.
     pub(crate) observed: &'a Observed,
-    /// The gateway is overloaded: it is turned away.
+    /// The gateway is overloaded and sheds the request.
     pub(crate) is_shed: bool,
 }
 
-/// Where a worker has the names of requests and traces from.
+/// Generates request and trace IDs for one worker.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct IdSource {
     entropy: Entropy,
     sampled: RefCell<DueShare>,
 }
 
-/// What is made of one request.
+/// Header fields and IDs that the gateway adds to one request.
 #[derive(Debug)]
 pub(crate) struct Marks {
-    /// The fields that it gets.
+    /// The added fields.
     fields: Vec<(&'static str, String)>,
-    /// Whether what the client sent under this name is a claim of who it is that ends here.
-    ends_claim: fn(&str) -> bool,
+    /// Whether a field of the client with this name is an unverified claim that is dropped.
+    drops_claim: fn(&str) -> bool,
     traced: Option<Traced>,
-    /// The client's address, as far as trusted proxies tell it.
+    /// The client's address: as trusted proxies report it, else the peer.
     pub(crate) client: IpAddr,
-    /// One of them does.
+    /// Whether a trusted proxy reports it.
     pub(crate) is_forwarded: bool,
     pub(crate) request_id: Option<String>,
 }
@@ -71,23 +71,23 @@ pub(crate) struct Marks {
 impl Marks {
     pub(crate) fn of(forwarding: &Forwarding, head: &RequestHead<'_>, arrival: &Arrival<'_>) -> Marks {
         let mut fields = Vec::new();
-        let forwarded = tell_of_client(forwarding, head, arrival, &mut fields);
+        let forwarded = append_client_fields(forwarding, head, arrival, &mut fields);
         let client = forwarded.unwrap_or(arrival.peer.ip().to_canonical());
         let request_id = match forwarding.request_id {
             RequestId::Off => None,
-            RequestId::Make => Some(arrival.names.entropy.uuid()),
-            RequestId::Pass => Some(passed_id(head).unwrap_or_else(|| arrival.names.entropy.uuid())),
+            RequestId::Make => Some(arrival.ids.entropy.uuid()),
+            RequestId::Pass => Some(passed_id(head).unwrap_or_else(|| arrival.ids.entropy.uuid())),
         };
         if let Some(id) = &request_id {
             fields.push((REQUEST_ID, id.clone()));
         }
         let traced = forwarding.trace.as_ref().map(|trace| {
-            let is_sampled = || arrival.names.sampled.borrow_mut().take(trace.sampled.0);
-            Traced::of(trace, head, &arrival.names.entropy, is_sampled, &mut fields)
+            let is_sampled = || arrival.ids.sampled.borrow_mut().take(trace.sampled.0);
+            Traced::of(trace, head, &arrival.ids.entropy, is_sampled, &mut fields)
         });
         Marks {
             fields,
-            ends_claim: ended_claims(forwarding),
+            drops_claim: dropped_claims(forwarding),
             traced,
             client,
             is_forwarded: forwarded.is_some(),
@@ -95,20 +95,20 @@ impl Marks {
         }
     }
 
-    /// The name of the trace that the request is part of.
+    /// The ID of the trace that the request belongs to.
     pub(crate) fn trace_id(&self) -> Option<&str> {
         let context = self.traced.as_ref()?.context.as_ref()?;
         Some(&context.trace_id)
     }
 
-    /// Whether the client's own field gives way.
+    /// Whether a field of the client with this name is dropped or replaced.
     pub(crate) fn replaces(&self, name: &str) -> bool {
         self.fields.iter().any(|(made, _)| made.eq_ignore_ascii_case(name))
-            || (self.ends_claim)(name)
+            || (self.drops_claim)(name)
             || self.traced.as_ref().is_some_and(|traced| traced.replaces(name))
     }
 
-    /// Appends the fields whose names are kept.
+    /// Appends the added fields whose names are kept.
     pub(crate) fn append(&self, keeps: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
         for (name, value) in self.fields.iter().filter(|(name, _)| keeps(name)) {
             append_field(out, name, value.as_bytes());
@@ -116,9 +116,9 @@ impl Marks {
     }
 }
 
-/// Which fields end here where upstreams are told of clients: with nobody in front who is trusted all; else the form
-/// that is not told in, of which nobody would know how much is true.
-fn ended_claims(forwarding: &Forwarding) -> fn(&str) -> bool {
+/// Selects the client's fields that are dropped if the gateway reports client addresses. Without trusted proxies, these
+/// are all forwarding fields. Otherwise it is the format that the gateway does not write, because nobody verifies it.
+fn dropped_claims(forwarding: &Forwarding) -> fn(&str) -> bool {
     match (forwarding.x_forwarded, forwarding.forwarded) {
         (false, false) => |_| false,
         _ if forwarding.trusted_hops == 0 => |name| is_forwarding_field(name.as_bytes()),
@@ -152,7 +152,7 @@ pub(crate) fn forwarded_client(forwarding: &Forwarding, fields: &[Field<'_>]) ->
 
 /// Adds the fields that report the client to upstreams, and returns its address as a trusted proxy reports it. If the
 /// element that should name the client has no address, the client is the peer.
-fn tell_of_client(
+fn append_client_fields(
     forwarding: &Forwarding,
     head: &RequestHead<'_>,
     arrival: &Arrival<'_>,
@@ -173,18 +173,18 @@ fn tell_of_client(
         trusted.append_x_forwarded_for(&mut addresses);
         append_display(peer, &mut addresses);
         fields.push((FOR, addresses));
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let value = only_value(head, name).filter(|_| has_proxies)?;
             std::str::from_utf8(value).ok().filter(|value| !value.is_empty())
         };
-        let scheme = told(PROTO).filter(|scheme| matches!(*scheme, "http" | "https"));
+        let scheme = reported(PROTO).filter(|scheme| matches!(*scheme, "http" | "https"));
         fields.push((PROTO, scheme.unwrap_or(scheme_name(arrival.is_secure)).to_owned()));
-        let host = told(HOST).unwrap_or(head.host);
+        let host = reported(HOST).unwrap_or(head.host);
         if !host.is_empty() {
             fields.push((HOST, host.to_owned()));
         }
     }
-    // A proxy that does not set it passes the client's own.
+    // A proxy that does not set this field would pass the client's value.
     if has_proxies && forwarding.adds_client_address() && head.field(REAL_IP).is_some() {
         fields.push((REAL_IP, forwarded.unwrap_or(peer).to_string()));
     }
@@ -195,7 +195,7 @@ fn scheme_name(is_secure: bool) -> &'static str {
     if is_secure { "https" } else { "http" }
 }
 
-/// Appends what this gateway says of who has connected to it.
+/// Appends the `Forwarded` element of this gateway for its peer.
 fn append_own_element(head: &RequestHead<'_>, peer: IpAddr, is_secure: bool, out: &mut String) {
     out.push_str("for=");
     match peer {
@@ -203,18 +203,18 @@ fn append_own_element(head: &RequestHead<'_>, peer: IpAddr, is_secure: bool, out
         IpAddr::V6(address) => append_display(format_args!("\"[{address}]\""), out),
     }
     if !head.host.is_empty() {
-        // A host that was parsed holds neither quotes nor backslashes.
+        // A parsed host contains neither quotes nor backslashes.
         append_display(format_args!(";host=\"{}\"", head.host), out);
     }
     append_display(format_args!(";proto={}", scheme_name(is_secure)), out);
 }
 
 fn append_display(value: impl Display, out: &mut String) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(out, "{value}");
 }
 
-/// What the client sent as `X-Request-Id`, if that is a name that a log can bear.
+/// The client's `X-Request-Id`, if it is valid: 1 to 128 visible ASCII characters.
 fn passed_id(head: &RequestHead<'_>) -> Option<String> {
     let value = std::str::from_utf8(only_value(head, REQUEST_ID)?).ok()?;
     let is_name = (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
@@ -222,7 +222,7 @@ fn passed_id(head: &RequestHead<'_>) -> Option<String> {
     is_name.then(|| value.to_owned())
 }
 
-/// The value of the one field called `name`; of several, which counts would be for each reader to guess.
+/// The value of the only field called `name`; `None` if there are several, which are ambiguous.
 pub(crate) fn only_value<'h>(head: &RequestHead<'h>, name: &str) -> Option<&'h [u8]> {
     let mut fields = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
     let (Some(field), None) = (fields.next(), fields.next()) else { return None };
@@ -235,12 +235,12 @@ mod tests {
 
     use super::*;
 
-    /// The client's address and the fields that a request with `fields` gets.
+    /// The client's address and the fields added to a request with `fields`.
     fn marks(forwarding: &Forwarding, peer: &str, fields: &str) -> (String, Vec<String>) {
         let text = format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();
         let head = parse_request(text.as_bytes(), &HeadLimits::default(), &mut slots).unwrap().unwrap();
-        let names = Names::default();
+        let ids = IdSource::default();
         let observed = Observed::default();
         let peer = peer.parse().unwrap();
         let arrival = Arrival {
@@ -248,13 +248,13 @@ mod tests {
             peer,
             listener: None,
             is_secure: true,
-            names: &names,
+            ids: &ids,
             observed: &observed,
             is_shed: false,
         };
         let marks = Marks::of(forwarding, &head, &arrival);
-        let told = marks.fields.iter().map(|(name, value)| format!("{name}: {value}"));
-        (marks.client.to_string(), told.collect())
+        let sent = marks.fields.iter().map(|(name, value)| format!("{name}: {value}"));
+        (marks.client.to_string(), sent.collect())
     }
 
     fn trusting(trusted_hops: u32) -> Forwarding {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_end_where_nobody_is_trusted() {
+    fn drops_claims_without_trusted_proxies() {
         let claims = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: evil\r\n";
         let (client, fields) = marks(&trusting(0), "192.0.2.1:5", claims);
         assert_eq!(client, "192.0.2.1");
@@ -271,17 +271,17 @@ mod tests {
     }
 
     #[test]
-    fn as_many_hops_are_believed_as_there_are() {
+    fn trusts_the_configured_number_of_hops() {
         let chain =
             "X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nX-Forwarded-For: 3.3.3.3\r\nX-Forwarded-Proto: http\r\n";
-        for (hops, client, told) in [
+        for (hops, client, sent) in [
             (0, "192.0.2.1", "192.0.2.1"),
             (1, "3.3.3.3", "3.3.3.3, 192.0.2.1"),
             (2, "2.2.2.2", "2.2.2.2, 3.3.3.3, 192.0.2.1"),
             (9, "1.1.1.1", "1.1.1.1, 2.2.2.2, 3.3.3.3, 192.0.2.1"),
         ] {
             let (found, fields) = marks(&trusting(hops), "192.0.2.1:5", chain);
-            assert_eq!((found.as_str(), fields[0].as_str()), (client, &*format!("X-Forwarded-For: {told}")));
+            assert_eq!((found.as_str(), fields[0].as_str()), (client, &*format!("X-Forwarded-For: {sent}")));
             let scheme = if hops == 0 { "https" } else { "http" };
             assert_eq!(fields[1], format!("X-Forwarded-Proto: {scheme}"));
         }
@@ -296,38 +296,38 @@ mod tests {
             let (client, _) = marks(&trusting(1), "[::ffff:192.0.2.1]:5", &fields);
             assert_eq!(client, "192.0.2.1", "{element}");
             let fields = format!("X-Forwarded-For: 6.6.6.6, {element}, 192.0.2.9\r\n");
-            let (client, told) = marks(&trusting(2), "192.0.2.1:5", &fields);
+            let (client, sent) = marks(&trusting(2), "192.0.2.1:5", &fields);
             assert_eq!(client, "192.0.2.1", "{element}");
             let known = if element.starts_with('u') && element.ends_with('n') || element.starts_with('_') {
                 element
             } else {
                 "unknown"
             };
-            assert_eq!(told[0], format!("X-Forwarded-For: {known}, 192.0.2.9, 192.0.2.1"));
+            assert_eq!(sent[0], format!("X-Forwarded-For: {known}, 192.0.2.9, 192.0.2.1"));
         }
     }
 
     #[test]
-    fn one_field_decides_and_the_other_follows() {
+    fn trusted_header_determines_both_fields() {
         let claims = "Forwarded: for=6.6.6.6\r\nX-Forwarded-For: 7.7.7.7, 1.1.1.1\r\nX-Real-IP: 6.6.6.6\r\n";
         let both = Forwarding { forwarded: true, ..trusting(1) };
-        let (client, told) = marks(&both, "192.0.2.1:5", claims);
+        let (client, sent) = marks(&both, "192.0.2.1:5", claims);
         assert_eq!(client, "1.1.1.1");
         let own = "for=192.0.2.1;host=\"h:80\";proto=https";
         let expected =
             [format!("Forwarded: for=1.1.1.1, {own}"), "X-Forwarded-For: 1.1.1.1, 192.0.2.1".to_owned()];
-        assert_eq!(told[..2], expected);
-        assert_eq!(told[4], "X-Real-IP: 1.1.1.1");
+        assert_eq!(sent[..2], expected);
+        assert_eq!(sent[4], "X-Real-IP: 1.1.1.1");
         let standard = Forwarding { trusted_header: Some(TrustedHeader::Forwarded), ..both };
-        let (client, told) = marks(&standard, "192.0.2.1:5", claims);
-        assert_eq!(client, "6.6.6.6", "a trusted proxy said so");
+        let (client, sent) = marks(&standard, "192.0.2.1:5", claims);
+        assert_eq!(client, "6.6.6.6", "the trusted proxy reports this address");
         let expected =
             [format!("Forwarded: for=6.6.6.6, {own}"), "X-Forwarded-For: 6.6.6.6, 192.0.2.1".to_owned()];
-        assert_eq!(told[..2], expected);
+        assert_eq!(sent[..2], expected);
     }
 
     #[test]
-    fn forwarded_is_read_and_written_as_rfc_7239_has_it() {
+    fn forwarded_follows_rfc_7239() {
         let forwarding = Forwarding { x_forwarded: false, forwarded: true, ..trusting(1) };
         let own = "for=\"[2001:db8::7]\";host=\"h:80\";proto=https";
         let (client, fields) = marks(
@@ -340,12 +340,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_one_name() {
+    fn a_request_has_one_request_id() {
         let check = |rule: RequestId, fields: &str, passed: Option<&str>| {
             let forwarding = Forwarding { request_id: rule, ..Forwarding::default() };
-            let (_, told) = marks(&forwarding, "192.0.2.1:5", fields);
-            assert_eq!(told.len(), 1);
-            let id = told[0].strip_prefix("X-Request-Id: ").unwrap();
+            let (_, sent) = marks(&forwarding, "192.0.2.1:5", fields);
+            assert_eq!(sent.len(), 1);
+            let id = sent[0].strip_prefix("X-Request-Id: ").unwrap();
             assert_eq!(Some(id).filter(|id| id.len() != 36), passed, "{fields:?}");
         };
         check(RequestId::Pass, "X-Request-Id: abc\r\n", Some("abc"));

@@ -1,4 +1,4 @@
-//! The gateway as a whole: starts workers, brings new configurations into force, drains.
+//! The gateway as a whole: starts workers, applies new configurations, drains.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,35 +24,35 @@ use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
 use crate::stats::{ReloadStats, Stats};
 use crate::worker::{Command, Shared};
 
-/// Connections that room is made for before the first one comes, 8 bytes each.
+/// Connections for which the descriptor table has room from the start, 8 bytes each.
 const FILES_RESERVED: u64 = 4_096;
 
-/// For how long the sockets of a listener may be there after its end, for clients on the way, on a busy host.
+/// How long the sockets of a removed listener may stay open on a busy host, until their queued clients are accepted.
 const SOCKETS_LAST: Duration = Duration::from_secs(5);
 
-/// How often it is tried to listen where such sockets are.
+/// How often the gateway retries to listen while such sockets are still open.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
-/// How often it is tried to tell workers something while a lock is held.
+/// How often the gateway retries to send a command to workers while another thread holds the lock.
 const LOCK_EVERY: Duration = Duration::from_millis(2);
 
-/// Why a gateway can't start, or a configuration can't come into force.
+/// Why a gateway can't start, or a configuration can't take effect.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The environment's fault: somebody else has the address, or it is not ours.
+    /// The environment's fault: another process uses the address, or this host does not allow it.
     #[error("cannot listen on {address}: {error}{}", listen_remedy(*address, error))]
     Listen {
         /// The address asked for.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The environment's fault: the folder is not there, or not ours to write into.
+    /// The environment's fault: the folder does not exist, or the gateway may not write to it.
     #[error("cannot write the access log to {target}: {error}")]
     AccessLog {
         /// The file, or standard output.
         target: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The environment's fault.
@@ -63,8 +63,8 @@ pub enum GatewayError {
     Ending,
 }
 
-/// What to do where the system refuses to listen on `address` with this error, behind a semicolon; nothing where that is
-/// not known.
+/// The remedy for a listen error on `address`, as text that starts with a semicolon. Empty if the error has no known
+/// remedy.
 pub fn listen_remedy(address: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!(
@@ -80,34 +80,34 @@ pub fn listen_remedy(address: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-/// How far a gateway is.
+/// The gateway's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
     /// Clients are served.
     Serving = 0,
-    /// Exchanges are brought to their end, and no connection outlives the next.
+    /// Connections end after their current or next exchange.
     Draining = 1,
-    /// The same, while another process serves new clients at the same addresses.
+    /// Like `Draining`, while another process serves new clients at the same addresses.
     HandedOver = 2,
 }
 
-/// What there was to open anew of the access log.
+/// What [`Gateway::reopen_access_log`] has reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reopened {
-    /// Its file: lines go there from now on.
+    /// The log file: new lines go to the new file.
     File,
-    /// Nothing: it goes to standard output.
+    /// Nothing: the log goes to standard output.
     StandardOutput,
-    /// Nothing: there is none.
+    /// Nothing: the configuration has no access log.
     Nothing,
 }
 
-/// A running gateway. Dropping it drains it too, without waiting.
+/// A running gateway. Dropping it also starts a drain, without waiting for its end.
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    /// Held by whoever brings a version into force, so that versions follow each other.
+    /// Held while a version is applied, so that versions are applied one after the other.
     turn: Mutex<()>,
     running: Mutex<Running>,
     retired: Retired,
@@ -123,14 +123,14 @@ struct Running {
     crew: Crew,
     next_id: u64,
     open: BTreeMap<ListenerId, OpenListener>,
-    /// Where listeners have ended lately, and when.
+    /// Addresses of listeners that ended recently, and when.
     ended: Vec<(SocketAddr, Instant)>,
 }
 
-/// A new listener, with what each worker gets of it.
+/// A new listener, with the sockets for each worker.
 type Opened = (ListenerId, OpenListener, Vec<Vec<DealtSocket>>);
 
-/// What a new configuration asks for, got ready before anything changes.
+/// The steps to a new configuration, prepared before anything changes.
 struct Change {
     workers: usize,
     recruits: Vec<Member>,
@@ -143,16 +143,16 @@ impl Gateway {
     /// Starts workers and opens listeners for `table`.
     ///
     /// # Errors
-    /// [`GatewayError::Listen`] when an address can't be had, [`GatewayError::Worker`] when a thread can't.
+    /// [`GatewayError::Listen`] if an address is not available, [`GatewayError::Worker`] if a thread can't start.
     pub fn start(table: Arc<Table>) -> Result<Gateway, GatewayError> {
         Gateway::start_with(table, Vec::new())
     }
 
-    /// The same with listening sockets from elsewhere, in place of those that would be opened for the same listeners.
-    /// What no listener of `table` wants is closed, at this end.
+    /// Like [`Gateway::start`], but uses listening sockets from elsewhere instead of opening new ones for the same
+    /// listeners. Sockets without a listener in `table` are closed in this process.
     ///
     /// # Errors
-    /// Those of [`Gateway::start`].
+    /// The errors of [`Gateway::start`].
     pub fn start_with(table: Arc<Table>, passed: Vec<Passed>) -> Result<Gateway, GatewayError> {
         reserve_files(FILES_RESERVED);
         let shared = Arc::new(Shared::new(Arc::clone(&table)));
@@ -178,12 +178,11 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Brings a new version into force. No connection and no request is lost by it; listeners that are gone end once
-    /// their clients are idle, workers that are too many once their clients have gone. Clients that connect from then
-    /// on meet the new certificates.
+    /// Activates a new version without losing a connection or a request. Removed listeners end once their clients are
+    /// idle. Surplus workers end once their clients have disconnected. New TLS handshakes use the new certificates.
     ///
     /// # Errors
-    /// When it can't be; then nothing has changed.
+    /// If the version can't be applied; then nothing has changed.
     pub fn apply(&self, table: Arc<Table>) -> Result<(), GatewayError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut running, change) = self.prepared(&table)?;
@@ -193,7 +192,7 @@ impl Gateway {
         }
         prepare(&table, &self.shared, (&self.checks, &self.lookups, &self.memory))?;
         let former = self.shared.table.swap(Arc::clone(&table));
-        // Most changes are of routes.
+        // Most changes affect routes only.
         if !former.backends().shares_all(table.backends()) {
             self.shared.backends.follow(&table);
         }
@@ -202,13 +201,13 @@ impl Gateway {
         self.look();
         self.reloads_applied.fetch_add(1, Ordering::Relaxed);
         running.commit(change);
-        // A worker with nothing to do would hold the former table until its clock turns.
-        running.crew.tell_all(|| Command::Renew);
+        // An idle worker would hold the former table until its next tick.
+        running.crew.send_all(|| Command::Renew);
         Ok(())
     }
 
-    /// What `table` asks for, once the sockets of listeners that have just ended at its addresses are closed. Nobody
-    /// else waits for them.
+    /// Prepares `table`. If sockets of just-ended listeners occupy its addresses, it waits until they are closed. That
+    /// wait does not block users of `running`.
     fn prepared(&self, table: &Table) -> Result<(MutexGuard<'_, Running>, Change), GatewayError> {
         loop {
             let mut running = self.running();
@@ -225,10 +224,10 @@ impl Gateway {
         }
     }
 
-    /// Opens the file of the access log anew, after it was renamed. No line is lost by it, and none is written twice.
+    /// Reopens the access log file after it was renamed. No line is lost or written twice.
     ///
     /// # Errors
-    /// When it can't be; then lines go on to where they went.
+    /// If the file can't be opened; then lines still go to the former file.
     pub fn reopen_access_log(&self) -> Result<Reopened, GatewayError> {
         let table = self.table();
         match &table.access_log {
@@ -238,37 +237,37 @@ impl Gateway {
         }
     }
 
-    /// Has the lines of the access log written that workers have put together so far, as far as that takes no longer
-    /// than `patience`. For an end that does not wait for [`Gateway::join`], from any thread.
+    /// Writes the access log lines that workers hold, within `patience`. Any thread may call it, before an exit that
+    /// does not wait for [`Gateway::join`].
     pub fn flush_access_log(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let left = || until.saturating_duration_since(Instant::now());
         let (handing, all_handed) = channel();
-        // Whoever holds the lock may be at a reload.
+        // A reload may hold the lock for a while.
         while !left().is_zero() {
             if let Ok(running) = self.running.try_lock() {
-                running.crew.tell_all(|| Command::HandLogOver(handing.clone()));
+                running.crew.send_all(|| Command::HandLogOver(handing.clone()));
                 break;
             }
             std::thread::sleep(LOCK_EVERY);
         }
         drop(handing);
-        // It ends with an error when the last worker has dropped its end.
+        // The channel reports an error once the last worker has dropped its sender.
         let _ = all_handed.recv_timeout(left());
         self.shared.log.flush(left());
     }
 
-    /// Which requests get a line of the access log.
+    /// The access log level.
     pub fn log_level(&self) -> LogLevel {
         self.shared.log.level.get()
     }
 
-    /// Sets which requests get a line, until it is set again. The configuration says what a line is and where it goes.
+    /// Sets the access log level until the next call. Format and target of the log stay as configured.
     pub fn set_log_level(&self, level: LogLevel) {
         self.shared.log.level.set(level);
     }
 
-    /// Counts a configuration or a file that its source refused.
+    /// Counts a configuration or a file that its source rejected.
     pub fn count_refused_reload(&self) {
         self.reloads_refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -278,17 +277,17 @@ impl Gateway {
         self.running().open.values().map(|l| l.bound).collect()
     }
 
-    /// The version in force.
+    /// The active configuration.
     pub fn table(&self) -> Arc<Table> {
         self.shared.table.load_full()
     }
 
-    /// What is known of backends.
+    /// The state of all backends.
     pub(crate) fn backends(&self) -> &BackendStates {
         &self.shared.backends
     }
 
-    /// How far it is.
+    /// The gateway's phase.
     pub fn phase(&self) -> Phase {
         match self.shared.phase.load(Ordering::Relaxed) {
             0 => Phase::Serving,
@@ -297,18 +296,18 @@ impl Gateway {
         }
     }
 
-    /// Whether no worker has ended but to drain. One that has is not started again.
+    /// Whether all workers run, unless the gateway drains. A worker that has ended is not restarted.
     pub fn is_healthy(&self) -> bool {
         self.phase() != Phase::Serving || self.running().crew.is_complete()
     }
 
-    /// What of it is overloaded, by the fields of `overload`: new requests are answered 503. Nothing when all is well.
+    /// The reasons for an overload, as fields of `overload`: new requests get a 503. Empty without an overload.
     pub fn overload_reasons(&self) -> Vec<&'static str> {
         self.shared.overload.reasons()
     }
 
-    /// Begins to drain: clients are let in for `drain.delay`, then who is on the way; every connection ends after the
-    /// exchange in progress.
+    /// Begins to drain. The gateway accepts clients for `drain.delay`, then those that are queued. Every connection
+    /// ends after its current exchange.
     pub fn drain(&self) {
         self.end(Phase::Draining, self.table().drain.delay.0, &[]);
     }
@@ -316,35 +315,35 @@ impl Gateway {
     /// Copies of all listening sockets, for another process.
     ///
     /// # Errors
-    /// When no descriptor is left for them.
+    /// If no file descriptor is left for the copies.
     pub fn sockets(&self) -> io::Result<Vec<Passed>> {
         let running = self.running();
         let of_each = running.open.iter().map(|(id, open)| open.passed(*id));
         Ok(of_each.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Begins to drain, while another process accepts from the sockets of these listeners: they are left as they are.
+    /// Begins to drain while another process accepts from the sockets of these listeners. They stay open for it.
     pub fn hand_over(&self, taken: &[ListenerId]) {
         self.end(Phase::HandedOver, Duration::ZERO, taken);
     }
 
-    /// Waits until all workers have ended, which they do only when drained; false when one of them panicked.
+    /// Waits until all workers have ended, which they do only when drained. Returns false if one of them panicked.
     pub fn join(&self) -> bool {
         let threads = self.running().crew.take_threads();
-        // Each is joined, whatever became of the others.
+        // Join every thread, even if one of them panicked.
         let panicked = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
         self.shared.log.finish();
         panicked == 0 && !self.running().crew.has_panicked()
     }
 
-    /// Client connections that were still open when the time to drain was over, known once [`Gateway::join`] returns.
+    /// Client connections that were still open when the drain timeout passed, known once [`Gateway::join`] returns.
     pub fn cut_by_drain(&self) -> u64 {
         self.running().crew.upstreams.iter().map(|counters| counters.cut_by_drain.value()).sum()
     }
 
     /// All counters, summed over the workers.
     pub fn stats(&self) -> Stats {
-        // What was in use when its table went may not be any more.
+        // Drop states of backends that were still in use when their table was replaced.
         self.shared.backends.follow(&self.table());
         let running = self.running();
         let upstreams = running.crew.upstreams.iter().map(|counters| &**counters);
@@ -378,17 +377,17 @@ impl Gateway {
         // From here on the workers' copies are the only ones of this process.
         for (listener, open) in std::mem::take(&mut running.open) {
             if taken.contains(&listener) {
-                running.crew.tell_all(|| Command::Release { id: open.id, numbers: None });
+                running.crew.send_all(|| Command::Release { id: open.id, numbers: None });
             }
         }
-        running.crew.tell_all(|| Command::Drain { delay });
+        running.crew.send_all(|| Command::Drain { delay });
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has what stands beside the workers look at the table in force.
+    /// Wakes the background threads, so that they read the active configuration.
     fn look(&self) {
         self.checks.look();
         self.lookups.look();
@@ -397,7 +396,7 @@ impl Gateway {
 }
 
 impl Running {
-    /// All that may fail.
+    /// Does all steps that may fail.
     fn prepare(&mut self, table: &Table, passed: Vec<Passed>) -> Result<Change, GatewayError> {
         let workers = self.crew.wanted(table.workers);
         let wanted: Vec<(ListenerId, &Listener)> =
@@ -439,7 +438,7 @@ impl Running {
         Ok(opened)
     }
 
-    /// Whether a listener has ended lately that may still be in the way of one at `address`.
+    /// Whether a recently ended listener may still occupy `address`.
     fn has_ended_at(&self, address: SocketAddr) -> bool {
         let is_in_the_way = |(ended, at): &(SocketAddr, Instant)| {
             ended.port() == address.port() && at.elapsed() < SOCKETS_LAST
@@ -447,7 +446,7 @@ impl Running {
         self.ended.iter().any(is_in_the_way)
     }
 
-    /// Nothing of this fails. Between two workers a socket's clients wait in its queue.
+    /// Never fails. While a socket moves between workers, its clients wait in its queue.
     fn commit(&mut self, change: Change) {
         let Change { workers, recruits, opened, redealt, gone } = change;
         self.crew.change(recruits, workers);
@@ -457,7 +456,7 @@ impl Running {
             for (worker, hand) in hands.into_iter().enumerate() {
                 self.crew.listen(worker, id, open, hand.gets);
                 if !hand.gives.is_empty() {
-                    self.crew.tell(worker, Command::Release { id: open.id, numbers: Some(hand.gives) });
+                    self.crew.send(worker, Command::Release { id: open.id, numbers: Some(hand.gives) });
                 }
             }
         }
@@ -471,13 +470,13 @@ impl Running {
         for id in gone {
             if let Some(open) = self.open.remove(&id) {
                 self.ended.push((open.bound, Instant::now()));
-                self.crew.tell_all(|| Command::Retire { id: open.id });
+                self.crew.send_all(|| Command::Retire { id: open.id });
             }
         }
     }
 }
 
-/// Starts what `table` needs beside the workers.
+/// Starts the background threads that `table` needs.
 fn prepare(
     table: &Table,
     shared: &Arc<Shared>,
@@ -491,7 +490,7 @@ fn prepare(
     lookups.prepare(table, shared, checks).map_err(GatewayError::Worker)
 }
 
-/// Opens where the access log of `table` goes, if it has one.
+/// Opens the access log of `table`, if it has one.
 fn open_log(shared: &Shared, table: &Table) -> Result<(), GatewayError> {
     let Some((log, _)) = &table.access_log else { return Ok(()) };
     shared.log.open(log).map_err(|error| {
@@ -507,7 +506,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_ends_by_itself_is_told() {
+    fn a_worker_that_ends_by_itself_is_reported() {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let settings = weir_config::Settings { workers: Some(2), ..Default::default() };
         let changes = vec![
@@ -517,12 +516,12 @@ mod tests {
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let gateway = Gateway::start(State::default().apply(batch).table.unwrap()).unwrap();
         assert!(gateway.is_healthy());
-        gateway.running().crew.tell(1, Command::Drain { delay: Duration::ZERO });
+        gateway.running().crew.send(1, Command::Drain { delay: Duration::ZERO });
         while gateway.is_healthy() {
             std::thread::yield_now();
         }
         gateway.drain();
-        assert!(gateway.is_healthy(), "to drain is no illness");
+        assert!(gateway.is_healthy(), "a drained gateway is healthy");
         assert!(gateway.join());
     }
 }

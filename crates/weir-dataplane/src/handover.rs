@@ -1,4 +1,4 @@
-//! Listening sockets go from one process to the next, through a socket in a folder that both know.
+//! Hands listening sockets from one process to the next, through a Unix socket in a folder that both use.
 //!
 //! ```text
 //! next                                    running
@@ -6,11 +6,11 @@
 //!  | <-- listener ADDRESS#TURN own (fd) ---- |   copies of all listening sockets; both accept from them
 //!  | <-- admin ADDRESS (fd) ---------------- |
 //!  | <-- end ------------------------------- |
-//!  |-- taken ADDRESS#TURN -----------------> |   for each listener that it has, too
+//!  |-- taken ADDRESS#TURN -----------------> |   for each listener that both have
 //!  |-- ready ------------------------------> |   it serves: the running one stops accepting, and drains
 //!  | <-- over ------------------------------ |
 //! ```
-//! A process that goes away before it was ready has changed nothing.
+//! If the new process exits before `ready`, nothing changes.
 
 use std::collections::VecDeque;
 use std::fs::Permissions;
@@ -31,16 +31,16 @@ use crate::sockets::Passed;
 /// The socket in the folder.
 const NAME: &str = "handover.sock";
 
-/// What the next process says first. Another form of what follows gets another number.
+/// The first line of the new process. A change of the protocol changes the number.
 const GREETING: &str = "weir-gateway handover 1";
 
-/// For each thing that the other process is to say. It has read its configuration before.
+/// Time limit for each message of the other process. It has already read its configuration.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// More than any line has.
+/// Longer than any valid line.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Why sockets did not go over.
+/// Why the sockets were not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
     /// The environment's fault.
@@ -48,43 +48,43 @@ pub enum HandoverError {
     Folder {
         /// The socket in the folder.
         path: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The environment's fault.
     #[error("cannot copy a listening socket: {0}")]
     Copy(io::Error),
-    /// The other process went away, or said nothing for long.
+    /// The other process disconnected, or a message timed out.
     #[error("lost contact with the other process: {0}")]
     Lost(io::Error),
-    /// The other process is another user's, or speaks otherwise.
+    /// The other process belongs to another user, or uses another protocol.
     #[error("unexpected peer in --runtime-dir: {0}")]
     Foreign(String),
 }
 
-/// What the next process sees of the one that runs.
+/// The new process's view of the running process.
 #[derive(Debug)]
 pub struct Predecessor {
     line: Line,
     /// Copies of its listening sockets.
     pub sockets: Vec<Passed>,
-    /// Its admin server's, with the address that was asked for.
+    /// The socket of its admin server, with the configured address.
     pub admin: Option<(SocketAddr, TcpListener)>,
 }
 
-/// Where a running process waits for the next.
+/// Accepts new processes that ask for the sockets.
 #[derive(Debug)]
 pub struct Successors(UnixListener);
 
-/// What the running process sees of the next.
+/// The running process's view of the new process.
 #[derive(Debug)]
 pub struct Successor {
     line: Line,
-    /// Its process; `None` where this one can't see it.
+    /// Its process id; `None` if it is in a PID namespace that this process can't see.
     pub process: Option<i32>,
 }
 
-/// A conversation in lines, some of which come with a descriptor.
+/// A connection that carries lines, some with a descriptor.
 #[derive(Debug)]
 struct Line {
     stream: UnixStream,
@@ -93,10 +93,10 @@ struct Line {
 }
 
 impl Predecessor {
-    /// Asks whoever runs with this folder for its sockets; `None` where nobody does.
+    /// Asks the process that runs with this folder for its sockets. `None` if there is no such process.
     ///
     /// # Errors
-    /// When there is somebody, and it does not hand them over.
+    /// If there is one that does not hand them over.
     pub fn ask(folder: &Path) -> Result<Option<Predecessor>, HandoverError> {
         let path = folder.join(NAME);
         let stream = match UnixStream::connect(&path) {
@@ -112,10 +112,11 @@ impl Predecessor {
         Ok(Some(predecessor))
     }
 
-    /// Says that this process serves, with these of the listeners; returns when the other one accepts no more.
+    /// Reports that this process serves, and which listeners it has taken. Returns once the other process no longer
+    /// accepts.
     ///
     /// # Errors
-    /// When the other one went away, or was not heard of again. It may then still accept, or not.
+    /// If the other process disconnects or does not respond. It may then still accept, or not.
     pub fn follow(mut self, taken: &[ListenerId]) -> Result<(), HandoverError> {
         for listener in taken {
             self.line.say(&format!("taken {listener}"))?;
@@ -127,7 +128,7 @@ impl Predecessor {
         }
     }
 
-    /// Whether there may be more.
+    /// Receives one message. Returns whether more may follow.
     fn take_one(&mut self) -> Result<bool, HandoverError> {
         let said = self.line.hear()?;
         let words: Vec<&str> = said.split(' ').collect();
@@ -149,19 +150,19 @@ impl Predecessor {
 }
 
 impl Successors {
-    /// Waits in `folder` from here on, in place of whoever waited there before.
+    /// Accepts connections in `folder` from here on, in place of an earlier process.
     ///
     /// # Errors
-    /// When the socket can't be made.
+    /// If the socket can't be created.
     pub fn listen(folder: &Path) -> Result<Successors, HandoverError> {
         let path = folder.join(NAME);
         let made = || {
             let own = folder.join(format!("{NAME}.{}", std::process::id()));
             remove_if_there(&own)?;
             let listener = UnixListener::bind(&own)?;
-            // Whoever may connect may have the sockets.
+            // Whoever can connect gets the listening sockets.
             std::fs::set_permissions(&own, Permissions::from_mode(0o600))?;
-            // In one step, so that the next process finds either the former or this one.
+            // Rename is atomic, so the next process finds either the former socket or this one.
             std::fs::rename(&own, &path)?;
             Ok(listener)
         };
@@ -170,10 +171,10 @@ impl Successors {
             .map_err(|error| HandoverError::Folder { path: path.display().to_string(), error })
     }
 
-    /// The next process that asks.
+    /// Waits for the next process.
     ///
     /// # Errors
-    /// When it is none of ours, or went away.
+    /// If it belongs to another user, or disconnects.
     pub fn accept(&self) -> Result<Successor, HandoverError> {
         let (stream, _) = self.0.accept().map_err(HandoverError::Lost)?;
         let peer = peer_of(&stream)?;
@@ -187,10 +188,11 @@ impl Successors {
 }
 
 impl Successor {
-    /// Hands copies of the sockets over, and waits until the other process serves; which listeners it has taken.
+    /// Hands over copies of the sockets and waits until the other process serves. Returns the listeners that it has
+    /// taken.
     ///
     /// # Errors
-    /// When it went away before, or said nothing for long: it has taken nothing then.
+    /// If it disconnects or times out before; then it has taken nothing.
     pub fn offer(
         &mut self,
         sockets: &[Passed],
@@ -215,7 +217,7 @@ impl Successor {
         }
     }
 
-    /// Says that this process accepts no more. The other one serves, whether it hears that or not.
+    /// Reports that this process no longer accepts. The other process serves even if this message is lost.
     pub fn conclude(mut self) {
         let _ = self.line.say("over");
     }
@@ -238,7 +240,7 @@ impl Line {
         send_descriptor(&self.stream, text.as_bytes(), socket.as_fd()).map_err(HandoverError::Lost)
     }
 
-    /// The next line.
+    /// Receives the next line.
     fn hear(&mut self) -> Result<String, HandoverError> {
         loop {
             if let Some(end) = self.bytes.iter().position(|&byte| byte == b'\n') {
@@ -258,7 +260,7 @@ impl Line {
         }
     }
 
-    /// The socket that came with the last line, which has to be bound to `address`; any port does for port 0.
+    /// The socket of the last line. It must be bound to `address`; port 0 matches any port.
     fn socket_at(&mut self, address: SocketAddr) -> Result<TcpListener, HandoverError> {
         let socket = self.socket()?;
         let bound = socket.local_addr().map_err(|error| HandoverError::Foreign(error.to_string()))?;
@@ -280,8 +282,8 @@ fn peer_of(stream: &UnixStream) -> Result<Peer, HandoverError> {
     Peer::of(stream).map_err(HandoverError::Lost)
 }
 
-/// Refuses a process of another user, but for root's: sockets of a stranger would let it read what clients send, and
-/// a stranger with these sockets could serve them.
+/// Rejects a process of another user, except root. Sockets from another user would let that user read client traffic,
+/// and another user with these sockets could accept clients.
 fn check_user(user: u32, act: &str) -> Result<(), HandoverError> {
     if [0, geteuid().as_raw()].contains(&user) {
         return Ok(());
@@ -297,7 +299,7 @@ fn unexpected(said: &str) -> HandoverError {
     ))
 }
 
-/// Nobody has the folder, or whoever had it is no more.
+/// Whether no process runs with this folder: the socket does not exist, or nothing listens on it.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }

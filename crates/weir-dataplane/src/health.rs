@@ -1,7 +1,7 @@
-//! Checks of endpoints, on a thread of its own: a worker knows of them only what is in and what is out.
+//! Health checks of endpoints, on a separate thread. Workers only see which endpoints are healthy.
 //!
-//! Each endpoint of a backend with checks has a task. A new table ends the tasks that it has no use for and begins those
-//! that are missing; the others go on as they are.
+//! Each endpoint of a backend with checks has a task. A new table stops the tasks that it no longer needs and starts
+//! the missing ones. The other tasks continue.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -31,49 +31,49 @@ use crate::worker::Shared;
 /// Checks in progress at one time; more wait.
 const CHECKS_MAX: usize = 64;
 
-/// How much an interval is longer or shorter by chance, so that endpoints are not asked all at once.
+/// The random part of an interval, in both directions, so that checks of many endpoints do not start together.
 const JITTER: f64 = 0.1;
 
-/// Characters of what the system or TLS says of a failure.
+/// At most so many characters of a system or TLS error are reported.
 const TEXT_MAX: usize = 200;
 
-/// The checks of a gateway. They end with it.
+/// The health checks of a gateway. They stop when it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct HealthChecks(Follower);
 
-/// What one endpoint is asked.
+/// The settings of an endpoint's checks.
 #[derive(Clone)]
-struct Question {
+struct CheckSpec {
     check: HealthCheck,
     proxy: Option<ProxyVersion>,
     tls: Option<Arc<UpstreamTls>>,
 }
 
-/// One endpoint that is checked.
+/// One endpoint with health checks.
 struct Checked {
-    question: Question,
+    spec: CheckSpec,
     endpoint: Arc<EndpointState>,
     task: AbortHandle,
 }
 
-/// Why a check was a bad one.
+/// Why a check failed.
 #[derive(Debug)]
-enum Ill {
+enum CheckFailure {
     TimedOut,
     Status(u16),
-    /// The connection ended before the head of an answer.
+    /// The connection ended before the response headers.
     Closed,
-    /// What came is not HTTP/1.1.
+    /// The response is not valid HTTP/1.1.
     Malformed,
-    /// No connection, or no TLS over it, or one that broke.
+    /// Connecting, the TLS handshake, or a read or write failed.
     System(io::Error),
 }
 
 impl HealthChecks {
-    /// Makes ready for what `table` asks for.
+    /// Starts the thread if `table` has health checks.
     ///
     /// # Errors
-    /// When the thread can't start.
+    /// If the thread can't start.
     pub(crate) fn prepare(&self, table: &Table, shared: &Arc<Shared>) -> io::Result<()> {
         if !table.checks_health {
             return Ok(());
@@ -82,7 +82,7 @@ impl HealthChecks {
         self.0.start("weir-health", move |looks| keep(looks, shared))
     }
 
-    /// Checks what the table in force and the addresses of its names ask for from here on.
+    /// Updates the checks to the active configuration and to the current addresses of its names.
     pub(crate) fn look(&self) {
         self.0.look();
     }
@@ -94,7 +94,7 @@ async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
     let places = Rc::new(Semaphore::new(CHECKS_MAX));
     while looks.recv().await.is_some() {
         let (table, names) = (shared.table.load_full(), shared.backends.names.version());
-        // Most changes are of routes.
+        // Most changes affect routes only.
         let is_same = |(backends, version): &(Pages<BackendEntry>, u64)| {
             *version == names && backends.shares_all(table.backends())
         };
@@ -107,7 +107,7 @@ async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
 
 type ByEndpoint = HashMap<(String, UpstreamAddress), Checked>;
 
-/// The tasks that `table` wants; `former` lends those that ask the same.
+/// The tasks that `table` needs. Tasks of `former` with the same settings continue.
 fn renew(mut former: ByEndpoint, table: &Table, shared: &Shared, places: &Rc<Semaphore>) -> ByEndpoint {
     let mut checked = HashMap::new();
     for entry in table.backends().iter() {
@@ -116,48 +116,48 @@ fn renew(mut former: ByEndpoint, table: &Table, shared: &Shared, places: &Rc<Sem
         let members = shared.backends.members(entry);
         let addresses = members.iter().map(|member| member.address.clone());
         for endpoint in backend.known_endpoints(addresses, table.version) {
-            let question = Question {
+            let spec = CheckSpec {
                 check: (**check).clone(),
                 proxy: entry.backend.proxy_protocol,
                 tls: entry.tls.clone(),
             };
             let key = (entry.name.clone(), endpoint.address.clone());
             let task = match former.remove(&key) {
-                Some(same) if same.question.is_same(&question) => same.task,
+                Some(same) if same.spec.is_same(&spec) => same.task,
                 other => {
                     if let Some(other) = other {
                         other.task.abort();
                     }
                     let subject = (Arc::clone(&endpoint), Arc::clone(&backend), entry.name.clone());
-                    spawn_local(ask_always(question.clone(), subject, Rc::clone(places))).abort_handle()
+                    spawn_local(check_forever(spec.clone(), subject, Rc::clone(places))).abort_handle()
                 }
             };
-            checked.insert(key, Checked { question, endpoint, task });
+            checked.insert(key, Checked { spec, endpoint, task });
         }
     }
     for gone in former.into_values() {
         gone.task.abort();
-        // Nobody would bring it back.
+        // Without checks, no later result would clear the failing state.
         gone.endpoint.set_failing(false, mono_ns());
     }
     checked
 }
 
-async fn ask_always(
-    question: Question,
+async fn check_forever(
+    spec: CheckSpec,
     (endpoint, backend, name): (Arc<EndpointState>, Arc<BackendState>, String),
     places: Rc<Semaphore>,
 ) {
-    let HealthCheck { interval, healthy, unhealthy, .. } = question.check;
+    let HealthCheck { interval, healthy, unhealthy, .. } = spec.check;
     let mut in_a_row = 0;
-    let mut was_well = None;
+    let mut was_success = None;
     loop {
         // It is never closed.
         let Ok(place) = places.acquire().await else { return };
-        let asked = question.ask(&endpoint.address).await;
+        let asked = spec.run(&endpoint.address).await;
         drop(place);
-        if matches!(&asked, Err(Ill::System(error)) if is_exhausted(error)) {
-            // It says nothing of the endpoint, which is what it was.
+        if matches!(&asked, Err(CheckFailure::System(error)) if is_exhausted(error)) {
+            // This says nothing about the endpoint, so it keeps its state.
             seldom!(
                 log::Level::Warn,
                 "health checks paused: no file descriptors or memory left; endpoints keep their state"
@@ -165,15 +165,15 @@ async fn ask_always(
             tokio::time::sleep(jittered(interval.0)).await;
             continue;
         }
-        let failure = asked.err().map(|ill| ill.to_string());
-        let is_well = failure.is_none();
-        backend.count_check(is_well);
+        let failure = asked.err().map(|failure| failure.to_string());
+        let is_success = failure.is_none();
+        backend.count_check(is_success);
         endpoint.count_check(failure.as_deref());
-        in_a_row = if was_well == Some(is_well) { in_a_row + 1 } else { 1u32 };
-        was_well = Some(is_well);
-        let enough = if is_well { healthy } else { unhealthy };
-        if in_a_row >= enough && endpoint.is_failing() == is_well {
-            endpoint.set_failing(!is_well, mono_ns());
+        in_a_row = if was_success == Some(is_success) { in_a_row + 1 } else { 1u32 };
+        was_success = Some(is_success);
+        let enough = if is_success { healthy } else { unhealthy };
+        if in_a_row >= enough && endpoint.is_failing() == is_success {
+            endpoint.set_failing(!is_success, mono_ns());
             let address = &endpoint.address;
             match failure {
                 None => log::info!("backend `{name}`: endpoint {address} is healthy again"),
@@ -191,19 +191,19 @@ fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(1.0 - JITTER + 2.0 * JITTER * fastrand::f64())
 }
 
-impl Question {
-    fn is_same(&self, other: &Question) -> bool {
+impl CheckSpec {
+    fn is_same(&self, other: &CheckSpec) -> bool {
         self.check == other.check
             && self.proxy == other.proxy
             && self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr)
     }
 
-    async fn ask(&self, endpoint: &UpstreamAddress) -> Result<(), Ill> {
-        let answered = tokio::time::timeout(self.check.timeout.0, self.converse(endpoint)).await;
-        answered.unwrap_or(Err(Ill::TimedOut))
+    async fn run(&self, endpoint: &UpstreamAddress) -> Result<(), CheckFailure> {
+        let outcome = tokio::time::timeout(self.check.timeout.0, self.probe(endpoint)).await;
+        outcome.unwrap_or(Err(CheckFailure::TimedOut))
     }
 
-    async fn converse(&self, endpoint: &UpstreamAddress) -> Result<(), Ill> {
+    async fn probe(&self, endpoint: &UpstreamAddress) -> Result<(), CheckFailure> {
         let mut stream = Socket::connect(endpoint).await?;
         let Some(path) = &self.check.path else { return Ok(()) };
         if let Some(version) = self.proxy {
@@ -213,11 +213,11 @@ impl Question {
         }
         let request = self.request(path, endpoint);
         match &self.tls {
-            None => answers_well(&mut stream, &request).await,
+            None => expect_success(&mut stream, &request).await,
             Some(tls) => {
                 let connector = TlsConnector::from(Arc::clone(&tls.config));
                 let mut stream = connector.connect(tls.name(endpoint), stream).await?;
-                answers_well(&mut stream, &request).await
+                expect_success(&mut stream, &request).await
             }
         }
     }
@@ -236,44 +236,49 @@ impl Question {
     }
 }
 
-impl Display for Ill {
+impl Display for CheckFailure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Ill::TimedOut => f.write_str("timed out"),
-            Ill::Status(status) => write!(f, "status {status}"),
-            Ill::Closed => f.write_str("connection closed before a response"),
-            Ill::Malformed => f.write_str("malformed HTTP/1.1 response"),
-            // A certificate may name as many hosts as it likes.
-            Ill::System(error) => error.to_string().chars().take(TEXT_MAX).try_for_each(|c| f.write_char(c)),
+            CheckFailure::TimedOut => f.write_str("timed out"),
+            CheckFailure::Status(status) => write!(f, "status {status}"),
+            CheckFailure::Closed => f.write_str("connection closed before a response"),
+            CheckFailure::Malformed => f.write_str("malformed HTTP/1.1 response"),
+            // A certificate error can list any number of host names.
+            CheckFailure::System(error) => {
+                error.to_string().chars().take(TEXT_MAX).try_for_each(|c| f.write_char(c))
+            }
         }
     }
 }
 
-impl From<io::Error> for Ill {
-    fn from(error: io::Error) -> Ill {
-        Ill::System(error)
+impl From<io::Error> for CheckFailure {
+    fn from(error: io::Error) -> CheckFailure {
+        CheckFailure::System(error)
     }
 }
 
-/// Sends the request; well is an answer with a status that says so.
-async fn answers_well<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, request: &[u8]) -> Result<(), Ill> {
+/// Sends the request and waits for the final response. A status from 200 to 399 is a success.
+async fn expect_success<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    request: &[u8],
+) -> Result<(), CheckFailure> {
     stream.write_all(request).await?;
     let mut answer = Vec::new();
     loop {
         if stream.read_buf(&mut answer).await? == 0 {
-            return Err(Ill::Closed);
+            return Err(CheckFailure::Closed);
         }
         while !answer.is_empty() {
             let mut slots = FieldSlots::new();
             let head = match parse_response(&answer, ResponseTo::Other, &HeadLimits::default(), &mut slots) {
                 Ok(Some(head)) => head,
                 Ok(None) => break,
-                Err(_) => return Err(Ill::Malformed),
+                Err(_) => return Err(CheckFailure::Malformed),
             };
             if !head.interim {
                 return match head.status {
                     200..400 => Ok(()),
-                    status => Err(Ill::Status(status)),
+                    status => Err(CheckFailure::Status(status)),
                 };
             }
             let head_len = head.head_len;

@@ -1,32 +1,32 @@
-//! The first message of a client that speaks TLS, as far as it tells the name that is asked for.
+//! Parses the ClientHello of a TLS client, up to the server name (SNI).
 //!
-//! Only its form is looked at: whatever versions and extensions are to come, they are for whoever it is passed on to.
+//! Only the message's form is checked. Versions and unknown extensions are for the TLS server behind the gateway.
 
-/// The longest message that is read, with the headers of its records.
+/// The longest ClientHello that is read, including record headers.
 pub(crate) const HELLO_BYTES_MAX: usize = 16 * 1024;
 
-/// The type of a record of the handshake, which is a client's first byte (RFC 8446, 5.1).
+/// The record type of a handshake. It is the first byte of a TLS client (RFC 8446, 5.1).
 pub(crate) const HANDSHAKE: u8 = 22;
-/// The type of a client's first message (RFC 8446, 4).
+/// The handshake type of a ClientHello (RFC 8446, 4).
 const CLIENT_HELLO: u8 = 1;
-/// The extension with the name (RFC 6066, 3), and the only kind of name that there is.
+/// The `server_name` extension (RFC 6066, 3), and the only name type that it defines.
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 
-/// What the bytes that have come are.
+/// The bytes that a client has sent so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Hello {
-    /// The start of a message.
+    /// The start of a ClientHello.
     Partial,
-    /// A whole message that asks for this name, in lower case, or for none.
+    /// A complete ClientHello with this server name in lower case, or without one.
     Whole(Option<String>),
-    /// No such message, or one that is too long.
+    /// Malformed, too long, or another TLS message.
     Malformed,
-    /// Nothing of a handshake of TLS at all, as the first byte says.
+    /// Not TLS, by the first byte.
     Foreign,
 }
 
-/// Looks at what a client has sent so far.
+/// Classifies the bytes that a client has sent so far.
 pub(crate) fn read_hello(bytes: &[u8]) -> Hello {
     if bytes.first().is_some_and(|&kind| kind != HANDSHAKE) {
         return Hello::Foreign;
@@ -38,8 +38,8 @@ pub(crate) fn read_hello(bytes: &[u8]) -> Hello {
     }
 }
 
-/// The first message of the handshake without its header, put together from its records; `Some(None)` while it is not
-/// whole, `None` when it is something else.
+/// The first handshake message without its header, assembled from its records. `Some(None)` if it is incomplete, `None`
+/// if it is malformed or no ClientHello.
 fn message(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut message = Vec::new();
     let mut rest = Reader(bytes);
@@ -68,7 +68,7 @@ fn message(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
     }
 }
 
-/// The name in a message (RFC 8446, 4.1.2), in lower case; `None` when the message is malformed.
+/// The server name in a ClientHello (RFC 8446, 4.1.2), in lower case. `None` if the message is malformed.
 fn name_of(message: &[u8]) -> Option<Option<String>> {
     let mut rest = Reader(message);
     // Version and random.
@@ -108,7 +108,7 @@ fn host_name(extension: &[u8]) -> Option<String> {
     Some(name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase())
 }
 
-/// Takes bytes from the front.
+/// Reads bytes from the front.
 struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -118,7 +118,7 @@ impl<'b> Reader<'b> {
         Some(taken)
     }
 
-    /// A number of `N` bytes, the highest first.
+    /// A big-endian number of `N` bytes.
     fn number<const N: usize>(&mut self) -> Option<usize> {
         Some(self.take(N)?.iter().fold(0, |number, &byte| number << 8 | usize::from(byte)))
     }
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// What a real client begins with.
+    /// The ClientHello of a real client.
     fn hello(name: &str, fragment: Option<usize>) -> Vec<u8> {
         let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hello_is_told_as_soon_as_it_is_known() {
+    fn other_bytes_are_rejected_as_soon_as_possible() {
         assert_eq!(read_hello(b"GET / HTTP/1.1\r\n"), Hello::Foreign);
         for wrong in [
             &[22, 2, 0, 0, 1, 1][..],
@@ -177,7 +177,7 @@ mod tests {
         ] {
             assert_eq!(read_hello(wrong), Hello::Malformed, "{wrong:?}");
         }
-        // A message that never ends.
+        // A message that never completes.
         let mut endless = vec![22, 3, 1, 0, 5, 1, 0, 0x3f, 0xff, 0];
         while endless.len() < HELLO_BYTES_MAX {
             assert_eq!(read_hello(&endless), Hello::Partial);
@@ -186,9 +186,9 @@ mod tests {
         assert_eq!(read_hello(&endless), Hello::Malformed);
     }
 
-    /// Whatever a byte is changed to, the reader comes to an end.
+    /// Whatever byte changes, the reader returns.
     #[test]
-    fn no_change_of_a_byte_upsets_it() {
+    fn changed_bytes_do_not_cause_a_panic() {
         let good = hello("a.test", Some(64));
         for at in 0..good.len() {
             for change in [1, 0x7f, 0x80, 0xff] {

@@ -1,9 +1,9 @@
-//! Returns memory to the system that has been free for a while.
+//! Returns unused memory to the system.
 //!
-//! The allocator keeps what connections free in the arena of their worker, behind whatever small thing lies at its end:
-//! after a flood of 5,000 clients 160 MiB stayed resident for ever. Returning it takes the locks of all arenas for some
-//! milliseconds, and memory that is wanted again costs a page fault for each page. So it is returned only when much of it
-//! was free at several looks in a row (docs/decisions/0022-memory-after-a-flood.md).
+//! The allocator keeps memory of closed connections in the arena of their worker. A small live block at the end of the
+//! arena is enough to hold all of it: after a flood of 5,000 clients, 160 MiB stayed resident. Returning memory locks
+//! all arenas for some milliseconds, and reuse costs a page fault per page. So memory is returned only if several
+//! samples in a row find much of it free (docs/decisions/0022-memory-after-a-flood.md).
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use weir_io::{allocated_bytes, trim_memory};
 
 use crate::memory::MemoryFiles;
 
-/// Between two looks.
+/// The time between two samples.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Looks in a row that find memory free before it is returned.
+/// Samples in a row with enough free memory before it is returned.
 const LOOKS: usize = 3;
 
-/// Less than this is not worth the locks.
+/// Returning less than this does not justify the locks.
 const WORTH_BYTES: u64 = 16 << 20;
 
-/// What is known of free memory from earlier looks.
+/// Free memory as seen by earlier samples.
 #[derive(Debug, Default)]
 pub(crate) struct IdleMemory {
     looked: Option<Instant>,
@@ -29,16 +29,16 @@ pub(crate) struct IdleMemory {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Anonymous memory behind which nothing can be returned: that of the first look, or what the last return left.
+    /// Anonymous memory that can't be returned: that of the first sample, or of the state after the last return.
     base_bytes: Option<u64>,
-    /// Free memory that a return leaves, since pages that are in use in part stay.
+    /// Free memory that a return leaves, because partly used pages stay.
     stays_bytes: u64,
-    /// Looks in a row that found more free memory than that.
+    /// Samples in a row that found more free memory than `stays_bytes`.
     in_a_row: usize,
 }
 
 impl IdleMemory {
-    /// Looks, where it is time to, and returns what has been free for several looks.
+    /// Takes a sample if one is due, and returns memory that several samples found free.
     pub(crate) fn look(&mut self, files: &MemoryFiles) {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
             return;
@@ -59,8 +59,8 @@ impl IdleMemory {
 }
 
 impl Seen {
-    /// Takes in how much anonymous memory is resident; whether enough of it has been free for long enough. What is
-    /// allocated is only asked for where there may be something to return.
+    /// Records the resident anonymous memory. Returns whether enough of it has been free for long enough. The allocator
+    /// is queried only if there may be something to return.
     fn is_idle(&mut self, anonymous_bytes: u64, allocated_bytes: impl FnOnce() -> Option<u64>) -> bool {
         let base_bytes = *self.base_bytes.get_or_insert(anonymous_bytes);
         let free_bytes = match anonymous_bytes >= base_bytes + WORTH_BYTES {
@@ -71,7 +71,7 @@ impl Seen {
         self.in_a_row >= LOOKS
     }
 
-    /// Free memory was returned, and this is left.
+    /// Records the state after a return.
     fn returned(&mut self, anonymous_bytes: u64, allocated_bytes: Option<u64>) {
         let stays_bytes = allocated_bytes.map_or(0, |allocated| anonymous_bytes.saturating_sub(allocated));
         *self = Seen { base_bytes: Some(anonymous_bytes), stays_bytes, in_a_row: 0 };
@@ -84,7 +84,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Whether looks that find so much anonymous and allocated memory, in MiB, say that it is idle.
+    /// Checks which of the samples (anonymous and allocated memory, in MiB) report idle memory.
     fn check(seen: &mut Seen, looks: &[(u64, u64, bool)]) {
         for (index, &(anonymous, allocated, expected)) in looks.iter().enumerate() {
             let is_idle = seen.is_idle(anonymous * MIB, || Some(allocated * MIB));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_leaves_memory_that_is_returned_once() {
+    fn memory_of_a_flood_is_returned_once() {
         let mut seen = Seen::default();
         check(
             &mut seen,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_wanted_in_between_stays() {
+    fn memory_that_is_used_again_stays() {
         let mut seen = Seen::default();
         check(&mut seen, &[(10, 8, false)]);
         let load = [(170, 20, false), (170, 20, false), (170, 160, false)];
@@ -115,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_returned_is_not_tried_again() {
+    fn a_return_without_effect_is_not_repeated() {
         let mut seen = Seen::default();
         check(&mut seen, &[(10, 8, false), (170, 12, false), (170, 12, false), (170, 12, true)]);
-        // Pages that are in use in part stay.
+        // Partly used pages stay.
         seen.returned(100 * MIB, Some(12 * MIB));
         check(&mut seen, &[(100, 12, false); 5]);
         check(&mut seen, &[(117, 17, false); 5]);
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn an_allocator_that_says_nothing_is_let_alone() {
+    fn nothing_is_returned_without_allocator_statistics() {
         let mut seen = Seen::default();
         assert!(![10, 170, 170, 170, 170].iter().any(|&bytes| seen.is_idle(bytes * MIB, || None)));
     }
 
     #[test]
-    fn what_is_allocated_is_not_asked_for_without_a_reason() {
+    fn the_allocator_is_queried_only_after_growth() {
         let mut seen = Seen::default();
         for _ in 0..5 {
             assert!(!seen.is_idle(20 * MIB, || panic!("nothing has grown")));

@@ -14,18 +14,18 @@ use crate::upstream_socket::Socket;
 use crate::wheel::Timer;
 use crate::worker::Worker;
 
-/// How often what a client sends first is looked at before it is whole. Real ones send it in one or two pieces; one that
-/// sends single bytes would have it read anew for each of them.
+/// How often the first bytes of a client are parsed before they are complete. Real clients send them in one or two
+/// pieces. Without this limit, a client that sends single bytes would have them parsed again for each byte.
 const LOOKS_MAX: usize = 64;
 
-/// What came of looking at what a client sends first.
+/// The result of looking at the first bytes of a client.
 #[derive(Debug)]
 pub(crate) enum Look<T> {
-    /// Something was made of it.
+    /// The bytes were complete, and parsed to this.
     Made(T),
-    /// It closed before.
+    /// The client closed before.
     Ended,
-    /// It was not whole after so many looks.
+    /// The bytes were still incomplete after [`LOOKS_MAX`] looks.
     Endless,
 }
 
@@ -33,21 +33,21 @@ pub(crate) enum Look<T> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) bytes: usize,
-    /// It goes from where it was read to.
+    /// It is written straight from the buffer that it was read into.
     pub(crate) in_place: bool,
 }
 
-/// Why an operation did not succeed.
+/// Why an operation failed.
 #[derive(Debug)]
 pub(crate) enum IoFault {
-    /// Its time is over.
+    /// Its time limit has passed.
     Timeout,
-    /// The system says so; a write of nothing counts as a closed connection.
+    /// The system's error. A write of zero bytes counts as a closed connection.
     System(io::Error),
 }
 
-/// The means of one connection's task. Every operation sets the deadline anew, so it bounds the time without progress.
-/// What is read from and written to is known when this is compiled: plain sockets pay nothing for TLS.
+/// I/O for one connection's task. Every operation restarts the deadline, so it limits the time without progress.
+/// Readers and writers are generic types: plain sockets have no cost for TLS.
 #[derive(Clone, Copy)]
 pub(crate) struct Io<'a> {
     pub(crate) worker: &'a Worker,
@@ -55,7 +55,7 @@ pub(crate) struct Io<'a> {
 }
 
 impl Io<'_> {
-    /// Reads what is there; 0 is the end. The buffer holds no memory while it waits empty.
+    /// Reads available bytes; 0 at the end of the stream. An empty buffer holds no memory during the wait.
     #[inline]
     pub(crate) async fn read<R: AsyncRead + Unpin>(
         self,
@@ -67,7 +67,7 @@ impl Io<'_> {
         self.read_armed(from, buffer).await
     }
 
-    /// The same under the deadline that is set already.
+    /// Like [`Io::read`], under the deadline that is already set.
     #[inline]
     pub(crate) async fn read_armed<R: AsyncRead + Unpin>(
         self,
@@ -92,7 +92,7 @@ impl Io<'_> {
         .await
     }
 
-    /// Looks at what has come, at so many bytes of it at most, and leaves it there; `None` at the end of the stream.
+    /// Applies `of` to at most `most` received bytes, and leaves them in the socket. `None` at the end of the stream.
     pub(crate) async fn peek<T>(
         self,
         from: &TcpStream,
@@ -117,8 +117,8 @@ impl Io<'_> {
         .await
     }
 
-    /// Looks at what comes, at most so many bytes, until `of` makes something of it or the time for a head is over. All of
-    /// it stays in the socket.
+    /// Applies `of` to at most `most` received bytes until it returns a value, or until the request header timeout
+    /// passes. All bytes stay in the socket.
     pub(crate) async fn look<T>(
         self,
         from: &TcpStream,
@@ -130,7 +130,7 @@ impl Io<'_> {
             match self.peek(from, most, &of).await? {
                 Some(Some(made)) => return Ok(Look::Made(made)),
                 None => return Ok(Look::Ended),
-                // What was looked at is still there: without this the socket would be ready for ever.
+                // The bytes are still in the socket. Without this call, it would be reported readable at once, again.
                 Some(None) => {
                     let _ =
                         from.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
@@ -140,7 +140,7 @@ impl Io<'_> {
         Ok(Look::Endless)
     }
 
-    /// Writes all of `bytes`. On a fault, `written` says how many left before it.
+    /// Writes all of `bytes`. On a fault, `written` holds the number of bytes that were sent before it.
     #[inline]
     pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
         self,
@@ -164,7 +164,7 @@ impl Io<'_> {
                     Poll::Pending => return self.poll_timeout(cx),
                 }
             }
-            // What TLS has sealed and the socket did not take waits in its own buffer; a plain socket has none.
+            // TLS buffers sealed bytes that the socket did not accept. A plain socket has no such buffer.
             match Pin::new(&mut *to).poll_flush(cx) {
                 Poll::Ready(flushed) => Poll::Ready(flushed.map_err(IoFault::System)),
                 Poll::Pending => self.poll_timeout(cx),
@@ -173,9 +173,9 @@ impl Io<'_> {
         .await
     }
 
-    /// After a piece of a body that filled a buffer there is likely more. Others have their turn before it, and what is
-    /// read then is longer where that takes no more memory: behind no copy, and over no TLS, which holds all that it has
-    /// sealed. The buffer is left meanwhile, so that all use the few that are in the processor's cache.
+    /// Yields to other tasks after a piece that filled a buffer, because more is likely to follow. The buffer is
+    /// released meanwhile, so that all tasks share the few buffers in the processor's cache. The next read is longer
+    /// where that costs no memory: not after a copy, and not over TLS, which keeps all sealed bytes.
     #[inline]
     pub(crate) async fn give_way_after(self, piece: Piece, is_sealed: bool, buffer: &mut Buffer) {
         if piece.bytes >= BUFFER_BYTES {
@@ -187,7 +187,7 @@ impl Io<'_> {
         }
     }
 
-    /// Ends the writing side; over TLS with its goodbye.
+    /// Closes the writing side. Over TLS it sends `close_notify` first.
     pub(crate) async fn shut_down<W: AsyncWrite + Unpin>(
         self,
         to: &mut W,
@@ -201,7 +201,7 @@ impl Io<'_> {
         .await
     }
 
-    /// A new connection to an upstream.
+    /// Opens a connection to an upstream.
     pub(crate) async fn connect(self, address: &UpstreamAddress, ticks: u32) -> Result<Socket, IoFault> {
         self.timer.arm(&self.worker.wheel, ticks);
         let mut connecting = pin!(Socket::connect(address));
@@ -212,15 +212,15 @@ impl Io<'_> {
         .await
     }
 
-    /// Says goodbye: no more is written, and what still comes is thrown away for a while, so that the last answer is
-    /// not lost to a reset.
+    /// Closes in order: shuts down the writing side and discards received bytes for a while. Otherwise a reset could
+    /// destroy the last response before the client has read it.
     pub(crate) async fn linger<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         self,
         reader: &mut R,
         writer: &mut W,
         buffer: &mut Buffer,
     ) {
-        // A client that is at a long body may read the answer only behind it, so bytes are not counted.
+        // A client may read the response only after it has sent a long body, so received bytes are not limited.
         const QUIET_TICKS: u32 = 20;
         const ALL_TICKS: u32 = 100;
         if self.shut_down(writer, QUIET_TICKS).await.is_err() {

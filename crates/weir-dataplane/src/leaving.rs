@@ -1,11 +1,11 @@
-//! Clients that leave while something else is waited for: a place at a backend, a connection, more of a response.
+//! Detects clients that disconnect during a wait: for a request limit, for a connection, for more of a response.
 //!
 //! ```text
-//! watched -> sends ahead: kept for later, up to a bound behind which nothing is seen
-//!    +-----> was reset, or has ended its side: it has left
-//!    +-----> has ended its side where listeners serve such clients: nothing more is to be seen
+//! watched -> sends more requests: kept for later, up to a limit; behind it nothing is detected
+//!    +-----> resets, or closes its side: it has disconnected
+//!    +-----> closes its side on a listener with `half_close`: nothing more can be detected
 //! ```
-//! Nothing is asked of the kernel before the poll has told that something came.
+//! No system call happens until the poll reports an event.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,22 +19,22 @@ use crate::cause::Cause;
 use crate::io::Io;
 use crate::listener::Listening;
 
-/// Bytes of further requests that are taken while one is served. Who sends more ahead than this is not seen to leave.
+/// Bytes of further requests that are read ahead while one is served. A disconnect behind more bytes is not detected.
 const AHEAD_BYTES_MAX: usize = 4 << 10;
 
-/// What is read of a client all of whose request has come.
+/// The reading side of a client whose request has been read completely.
 pub(crate) struct ClientSide<'a, R> {
     pub(crate) io: Io<'a>,
     pub(crate) listening: &'a Listening,
     pub(crate) reader: &'a mut R,
-    /// What it sends ahead comes here.
+    /// The buffer for bytes that it sends ahead.
     pub(crate) inbound: &'a mut Buffer,
-    /// It has ended its side, and is served all the same.
+    /// The client has closed its side, and still gets a response.
     pub(crate) is_half_closed: &'a mut bool,
 }
 
 impl<R: AsyncRead + Unpin> ClientSide<'_, R> {
-    /// What `future` comes to, unless the client leaves in a wait that `is_watched`.
+    /// The result of `future`, unless the client disconnects during a wait for which `is_watched` returns true.
     #[inline]
     pub(crate) async fn unless_left<T>(
         &mut self,
@@ -48,7 +48,7 @@ impl<R: AsyncRead + Unpin> ClientSide<'_, R> {
         .await
     }
 
-    /// Whether the client has left. What it sends ahead is kept, as much as is read at one time.
+    /// Ready once the client has disconnected. Stops reading ahead once [`AHEAD_BYTES_MAX`] bytes are held.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Cause> {
         let stock = &self.io.worker.buffers;
         while !*self.is_half_closed && self.inbound.data().len() < AHEAD_BYTES_MAX {
@@ -75,7 +75,7 @@ impl<R: AsyncRead + Unpin> ClientSide<'_, R> {
     }
 }
 
-/// Whether a client that sends no more has ended its side; over TLS it may have done so without a goodbye.
+/// Whether the client has closed its side, rather than reset the connection. Over TLS it may omit `close_notify`.
 fn is_in_order(ended: &io::Result<()>) -> bool {
     match ended {
         Ok(()) => true,

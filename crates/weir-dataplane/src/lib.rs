@@ -1,77 +1,77 @@
 //! The data plane: listeners, connections, exchanges, upstream pools, admin.
 //!
-//! It takes compiled tables of `weir-config` and serves clients by them. Where configuration comes from it does not
-//! know.
+//! It serves clients by compiled tables of `weir-config`. It does not depend on where the configuration comes from.
 //!
 //! ```text
 //! Gateway (gateway.rs) --- commands, table by pointer swap ---> Worker (worker.rs), one thread each
-//!    |- Crew (crew.rs): who serves, who leaves                     |- Wheel (wheel.rs): a clock of 100 ms, deadlines
+//!    |- Crew (crew.rs): running and leaving workers                |- Wheel (wheel.rs): a clock of 100 ms, deadlines
 //!    |- OpenListener (sockets.rs): all sockets, dealt out -------> |- Listening (listener.rs), copies of its sockets
 //!    |                                                             |  Spread (spread.rs): clients for other workers
-//!    |                                                             |- Peers (peers.rs): the others, to be asked for room
+//!    |                                                             |- Peers (peers.rs): commands to other workers
 //!    |- Stats (stats.rs) <-- counters with one writer each ------- |- Snapshot (snapshot.rs): table and pools (pool.rs)
-//!    |- Admin (admin.rs): a thread of its own                      |- Exhaustion (exhaustion.rs): no descriptors left
+//!    |- Admin (admin.rs): one thread                               |- Exhaustion (exhaustion.rs): no descriptors left
 //!    |- Successors (handover.rs): sockets for the next process     |
-//!    |- LogWriter (log.rs): a thread of its own, lines from every worker
-//!    |- Offload (offload.rs): a few threads, for signatures by RSA
-//!    |- HealthChecks (health.rs), NameLookups (names.rs), MemoryWatch (overload.rs): others, where there are any
+//!    |- LogWriter (log.rs): one thread, lines from every worker
+//!    |- Offload (offload.rs): a few threads for RSA signatures
+//!    |- HealthChecks (health.rs), NameLookups (names.rs), MemoryWatch (overload.rs): one thread each, if needed
 //!                                                                  |- Client (connection.rs), a task each
-//!                                                                       proxied.rs: whom a balancer connects for
-//!                                                                       passthrough.rs: TLS passed on by its name
-//!                                                                       secure.rs: the handshake first, in turns (turns.rs)
+//!                                                                       proxied.rs: clients behind a PROXY protocol balancer
+//!                                                                       passthrough.rs: TLS passed on by SNI
+//!                                                                       secure.rs: TLS handshake, in turns (turns.rs)
 //!                                                                       plan (request.rs): parse, route, new head
-//!                                                                         dropped_fields.rs: what nothing reads
+//!                                                                         dropped_fields.rs: request fields that are dropped
 //!                                                                         filtered.rs, weights.rs: routes with filters
-//!                                                                         answer (answer.rs): what a route answers itself
-//!                                                                         forwarding.rs, trace.rs: what upstreams are told
+//!                                                                         answer (answer.rs): responses of a route itself
+//!                                                                         forwarding.rs, trace.rs: forwarding and trace headers
 //!                                                                       exchange (exchange.rs): upstream.rs, send.rs, body.rs, retry.rs
 //!                                                                         upstream_socket.rs: TCP or a Unix socket
 //!                                                                         waiting.rs: requests beyond a backend's limits
-//!                                                                         leaving.rs: clients that leave meanwhile
+//!                                                                         leaving.rs: clients that disconnect meanwhile
 //!                                                                       relay (response.rs), tunnel.rs after a 101
 //!                                                                         route_limits.rs, mirror.rs, compress.rs: where a route has them
-//!                                                                       refuse (respond.rs): an answer of our own
-//!                                                                       observed.rs, log_line.rs: what the log tells
+//!                                                                       refuse (respond.rs): a response of the gateway
+//!                                                                       observed.rs, log_line.rs: access log
 //! ```
 //!
-//! What becomes of a request can be told without a gateway, too: `explain` (explain.rs) goes through the same `plan`.
+//! `explain` (explain.rs) shows the result for a request without a running gateway. It uses the same `plan`.
 //!
-//! # What an exchange costs
-//! Two reads, two writes and its share of a poll. Nothing else per request asks the kernel, takes a lock, allocates,
-//! or looks at a clock. What makes that hold:
-//! - sockets are registered once, upstream ones too, and stay so while they are kept;
+//! # The cost of an exchange
+//! Two reads, two writes and a share of a poll. Otherwise no request makes a system call, takes a lock, allocates or
+//! reads a clock. The means:
+//! - sockets, also upstream ones, are registered once and stay registered while they are kept;
 //! - deadlines are numbers on the worker's wheel, not timers;
-//! - a read that did not fill its buffer has emptied the socket, so it is not followed by another;
-//! - sockets are read and written without the C library's points of cancellation (plain.rs);
-//! - head and body leave in one write where both are there;
-//! - code for plain text and for TLS is compiled apart, on both sides, so that neither asks for each byte which it is;
-//! - counters are plain stores, summed by who asks; the table is compared by pointer.
+//! - a read that did not fill its buffer has emptied the socket, so no second read follows;
+//! - socket reads and writes bypass the C library's cancellation points (plain.rs);
+//! - head and body leave in one write if both are available;
+//! - code for plain text and code for TLS are compiled separately on both sides, so no byte pays for a check;
+//! - counters are plain stores, and the reader sums them; tables are compared by pointer.
 //!
-//! # What it does to messages
+//! # Changes to messages
 //! - Hop-by-hop fields and those named by `Connection` stay on their connection. `Host` goes first and unchanged; for
-//!   a client of HTTP/1.0 that names none it is the backend's first endpoint.
-//!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed unless `forwarding` asks for it, so that
-//!   gateways compare on equal terms.
-//! - Chunked bodies are framed anew: extensions end here, and trailers that `trailers` does not allow. Bodies until
-//!   close become chunked for HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor interim responses.
-//! - Request fields whose names hold other characters than letters, digits and `-` are dropped, and so is `Proxy`.
-//! - Paths are brought to normal form, in which they are routed and sent on; what has none is refused (400), see
-//!   `weir-config`. CONNECT is answered 501. An upgrade that the upstream accepts becomes a tunnel; `h2c` is never offered
-//!   to it.
+//!   an HTTP/1.0 client without `Host`, it is the backend's first endpoint.
+//!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed unless `forwarding` is configured. This keeps
+//!   comparisons between gateways fair.
+//! - Chunked bodies are framed again: chunk extensions are dropped, and so are trailers that `trailers` does not allow.
+//!   Bodies that end with the connection become chunked for HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor
+//!   interim responses.
+//! - Request fields are dropped if their names hold other characters than letters, digits and `-`. So is `Proxy`.
+//! - Paths are routed and sent upstream in normal form. A path without a normal form is rejected (400), see
+//!   `weir-config`. CONNECT gets a 501. An upgrade that the upstream accepts becomes a tunnel; `h2c` is never offered
+//!   to the upstream.
 //! - A response without `Date` gets one (RFC 9110, 6.6.1).
-//! - An answer of the gateway itself carries `X-Weir-Error` with a name from [`Cause`]. A response that broke off after
-//!   it began is cut by a reset, never ended as if it were whole.
-//! - An endpoint that takes no connection is passed over for the next, three at most, and none where a request is sent
-//!   again. Nothing was sent, so any request may be.
-//! - A request is sent a second time over a fresh connection, once, when a kept connection turned out closed before a
-//!   byte of the response, and only if nothing of it had left, or if it is idempotent and still held whole. Whatever
-//!   else is sent again is so by the route's `retries`, within the backend's budget.
+//! - A response of the gateway itself carries `X-Weir-Error` with a name from [`Cause`]. If an upstream response fails
+//!   after its start, the client connection is reset, so that the response never looks complete.
+//! - If the connection to an endpoint fails, the next one is tried: at most three, and none for a request that is a
+//!   retry. Nothing was sent, so this is safe for any request.
+//! - If a kept connection turns out closed before a byte of the response, the request is sent once more over a fresh
+//!   connection. This requires that nothing of it was sent, or that it is idempotent and still held completely. All
+//!   other retries follow the route's `retries`, within the backend's budget.
 //!
-//! # How it ends
-//! A listener that is gone has the kernel pass over newcomers, takes who is in the queues of its sockets or half-way
-//! into them, and closes them then. Connections end after the exchange in progress, with `Connection: close`; idle ones
-//! after a second in which a last request may come. Workers that are too many give their sockets to the others, and end
-//! with their last client. A process that is followed by another leaves it the sockets as they are.
+//! # Shutdown
+//! A removed listener makes the kernel skip its sockets for new connections. It accepts the clients in their queues or
+//! half-way into them, then closes them. Connections end after their current exchange, with `Connection: close`; idle
+//! ones after a second in which a last request may arrive. Surplus workers give their sockets to the others, and end
+//! with their last client. During an upgrade, the old process leaves the sockets open for the new one.
 
 mod addresses;
 mod admin;
@@ -107,6 +107,7 @@ mod gateway;
 mod handover;
 mod health;
 mod hello;
+mod idle_clients;
 mod idle_memory;
 mod io;
 mod leaving;
@@ -141,7 +142,6 @@ mod secure;
 mod secure_upstream;
 mod send;
 mod series;
-mod silent;
 mod snapshot;
 mod sockets;
 mod spread;

@@ -1,25 +1,25 @@
-//! How long one connection to an upstream is used.
+//! How long one upstream connection is kept and reused.
 
 use weir_config::Keepalive;
 
 use crate::wheel::{NEVER, ticks};
 
-/// The part of its bounds that a connection may have less by chance.
+/// The largest part by which a connection's limits are randomly reduced.
 const JITTER: f64 = 0.1;
 
-/// What is left to a connection.
+/// The requests and the time that a connection has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     requests: u32,
-    /// The tick at which it serves no more.
+    /// The tick from which it serves no request.
     until: u32,
 }
 
 impl Life {
-    /// That of a connection for one request.
+    /// A connection for one request.
     pub(crate) const ONE: Life = Life { requests: 1, until: NEVER };
 
-    /// That of a connection that begins now.
+    /// A connection that begins now.
     pub(crate) fn begin(keepalive: &Keepalive, now: u32) -> Life {
         let some_less = |most: u32| (f64::from(most) * (1.0 - JITTER * fastrand::f64())).ceil() as u32;
         Life {
@@ -28,13 +28,13 @@ impl Life {
         }
     }
 
-    /// Takes a request away that was served; whether there may be another.
+    /// Counts a served request. Returns whether the connection may serve another.
     pub(crate) fn spend(&mut self, now: u32) -> bool {
         self.requests = self.requests.saturating_sub(1);
         self.requests > 0 && !self.is_over(now)
     }
 
-    /// Whether its time is over.
+    /// Whether its time limit has passed.
     pub(crate) fn is_over(&self, now: u32) -> bool {
         self.until <= now
     }
@@ -49,12 +49,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_kept_with_up_to_a_tenth_less() {
+    fn limits_are_reduced_by_at_most_a_tenth() {
         let keepalive = |requests, seconds| Keepalive { requests, time: seconds };
         let hundred = keepalive(Some(100), Some(Time(Duration::from_secs(100))));
         let lives: Vec<Life> = (0..200).map(|_| Life::begin(&hundred, 5)).collect();
         assert!(lives.iter().all(|life| (90..=100).contains(&life.requests)));
-        // A time limit takes a tick more, so that it is never early.
+        // A time limit gets one extra tick, so that it never ends early.
         assert!(lives.iter().all(|life| (5 + 900..=5 + 1001).contains(&life.until)));
         assert!(lives.iter().any(|life| *life != lives[0]));
         let mut twice = Life::begin(&keepalive(Some(2), None), 0);

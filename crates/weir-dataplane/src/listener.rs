@@ -1,8 +1,8 @@
 //! A listener at one worker, from its first client to its last, and the sockets that the worker accepts from.
 //!
 //! ```text
-//! open --> closing: nobody new comes; who is on the way is let in, then the socket is closed
-//!   +----> released: others accept from this socket, now or soon; it is left as it is
+//! open --> closing: the kernel skips it for new clients; queued clients are accepted, then it is closed
+//!   +----> released: other workers or processes accept from this socket; it stays open
 //! ```
 
 use std::cell::{Cell, RefCell};
@@ -28,28 +28,28 @@ use crate::program_log::seldom;
 use crate::proxied::serve_proxied;
 use crate::proxy_header::Addresses;
 use crate::secure::serve_secure;
-use crate::spread::{Berth, Handed, HostSeat, Spread, Way};
+use crate::spread::{Handed, HandoffTarget, HostSeat, Spread, Way};
 use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
-/// Clients beyond a limit that are told so at one time; the others are closed without a word.
-const TOLD_MAX: usize = 32;
+/// Rejected clients that may get a response at one time. The others are closed without one.
+const REJECTING_MAX: usize = 32;
 
 /// One worker's part of a listener.
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) id: u64,
     listener: ListenerId,
-    /// How its clients were spoken with last.
+    /// The transport of the most recent client.
     transport: RefCell<Transport>,
-    /// Whether its clients began with a header of the PROXY protocol last.
+    /// Whether the most recent client had to start with a PROXY protocol header.
     wants_header: Cell<bool>,
-    /// Whether its clients could end their side and still be answered last.
+    /// Whether the most recent client could close its side and still get a response.
     half_close: Cell<bool>,
     pub(crate) counters: Arc<ListenerCounters>,
-    pub(crate) told: Cell<usize>,
+    pub(crate) rejecting: Cell<usize>,
     spread: Arc<Spread>,
-    /// Where other workers hand it their clients.
-    berth: Arc<Berth>,
+    /// Where other workers hand over clients for this listener.
+    target: Arc<HandoffTarget>,
     retired: Cell<bool>,
     doors: RefCell<Vec<Rc<Door>>>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Listening {
 #[derive(Debug)]
 pub(crate) struct Door {
     number: usize,
-    /// Others keep it when this process ends.
+    /// Another process keeps the socket open when this process exits.
     is_lent: bool,
     state: Cell<DoorState>,
     waker: RefCell<Option<Waker>>,
@@ -77,7 +77,7 @@ impl Listening {
         listener: ListenerId,
         table: &Table,
         counters: Arc<ListenerCounters>,
-        (spread, berth): (Arc<Spread>, Arc<Berth>),
+        (spread, target): (Arc<Spread>, Arc<HandoffTarget>),
     ) -> Listening {
         Listening {
             id,
@@ -86,15 +86,15 @@ impl Listening {
             wants_header: Cell::new(table.requires_proxy_header(listener).unwrap_or_default()),
             half_close: Cell::new(table.allows_half_close(listener).unwrap_or_default()),
             counters,
-            told: Cell::new(0),
+            rejecting: Cell::new(0),
             spread,
-            berth,
+            target,
             retired: Cell::new(false),
             doors: RefCell::default(),
         }
     }
 
-    /// Another socket, which its clients come by.
+    /// Adds a socket to accept clients from.
     pub(crate) fn add_door(&self, number: usize, is_lent: bool) -> Rc<Door> {
         let state = Cell::new(DoorState::Open);
         let door = Rc::new(Door { number, is_lent, state, waker: RefCell::default() });
@@ -102,19 +102,19 @@ impl Listening {
         door
     }
 
-    /// Ends: takes who is on the way by the sockets that are ours, and closes them.
+    /// Closes the listener: accepts queued clients from the process's own sockets, then closes these.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
-        self.spread.close(&self.berth);
+        self.spread.close(&self.target);
         for door in self.doors.borrow().iter() {
             door.turn(if door.is_lent { DoorState::Released } else { DoorState::Closing });
         }
     }
 
-    /// Accepts no more from these sockets, or from any.
+    /// Stops accepting from these sockets, or from all.
     pub(crate) fn release(&self, numbers: Option<&[usize]>) {
         if numbers.is_none() {
-            self.spread.close(&self.berth);
+            self.spread.close(&self.target);
         }
         let is_chosen = |door: &&Rc<Door>| numbers.is_none_or(|numbers| numbers.contains(&door.number));
         for door in self.doors.borrow().iter().filter(is_chosen) {
@@ -126,12 +126,12 @@ impl Listening {
         self.retired.get()
     }
 
-    /// Whether clients may still come, by one of its sockets or from another worker.
+    /// Whether clients may still arrive, through one of its sockets or from another worker.
     pub(crate) fn is_open(&self) -> bool {
-        !self.doors.borrow().is_empty() || self.berth.is_open()
+        !self.doors.borrow().is_empty() || self.target.is_open()
     }
 
-    /// The way for a client to a worker that should have it; who ends sees to the last clients itself.
+    /// The way to a worker that should serve the next client. A worker that ends serves the last clients itself.
     fn way_elsewhere(&self, worker: &Worker) -> Option<Way> {
         if worker.is_ending() || self.is_retired() { None } else { self.spread.way_from(&worker.host) }
     }
@@ -140,13 +140,13 @@ impl Listening {
         self.doors.borrow_mut().retain(|other| !Rc::ptr_eq(other, door));
     }
 
-    /// The routes that its clients may have.
+    /// The routes that its clients can match.
     #[inline]
     pub(crate) fn scope(&self, table: &Table) -> Scope {
         table.scope(self.listener)
     }
 
-    /// How the next client is spoken with. The table has a retired listener no more, and it ends as it was.
+    /// The transport for the next client. The table no longer has a retired listener, so that one keeps its last value.
     pub(crate) fn transport(&self, table: &Table) -> Transport {
         if let Some(transport) = table.transport(self.listener) {
             self.transport.replace(transport.clone());
@@ -154,7 +154,7 @@ impl Listening {
         self.transport.borrow().clone()
     }
 
-    /// Whether the next client begins with a header of the PROXY protocol; a retired listener ends as it was.
+    /// Whether the next client starts with a PROXY protocol header. A retired listener keeps its last value.
     fn wants_header(&self, table: &Table) -> bool {
         if let Some(wants_header) = table.requires_proxy_header(self.listener) {
             self.wants_header.set(wants_header);
@@ -162,7 +162,7 @@ impl Listening {
         self.wants_header.get()
     }
 
-    /// Whether clients may end their side and still be answered; a retired listener ends as it was.
+    /// Whether clients may close their side and still get a response. A retired listener keeps its last value.
     pub(crate) fn half_close(&self, table: &Table) -> bool {
         if let Some(half_close) = table.allows_half_close(self.listener) {
             self.half_close.set(half_close);
@@ -172,14 +172,14 @@ impl Listening {
 }
 
 impl Drop for Listening {
-    /// A worker that ends in whatever way is given no more clients.
+    /// Stops other workers from handing over clients, however this worker ends.
     fn drop(&mut self) {
-        self.spread.close(&self.berth);
+        self.spread.close(&self.target);
     }
 }
 
 impl Door {
-    /// What was released stays so.
+    /// A released door stays released.
     fn turn(&self, state: DoorState) {
         if self.state.get() != DoorState::Released {
             self.state.set(state);
@@ -189,7 +189,7 @@ impl Door {
         }
     }
 
-    /// The next client; `None` once the door is open no more.
+    /// The next client; `None` once the door is closing or released.
     fn poll_accept(
         &self,
         socket: &TcpListener,
@@ -206,7 +206,7 @@ impl Door {
     }
 }
 
-/// Accepts clients from a socket until its door is open no more.
+/// Accepts clients from a socket while its door is open.
 pub(crate) async fn accept(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
@@ -221,7 +221,7 @@ pub(crate) async fn accept(
                 welcome(&worker, &listening, client);
             }
             Err(error) if is_exhausted(&error) => exhaustion.bear(&worker, &listening, &socket).await,
-            // The client gave up while it was queued.
+            // The client disconnected while it was queued.
             Err(_) => {}
         }
     }
@@ -231,9 +231,9 @@ pub(crate) async fn accept(
     listening.forget(&door);
 }
 
-/// Closes a socket with nobody in its queue or half-way into it: to close it with clients there would reset them.
+/// Closes a socket once no client is queued or half-way into the queue. Closing earlier would reset those clients.
 async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListener) {
-    // Where the kernel can't, a client that comes in the very last moment is reset.
+    // Without kernel support, a client that connects at the last moment is reset.
     let _ = pass_over_newcomers(&socket);
     let timer = worker.wheel.timer(listening.id);
     timer.arm(&worker.wheel, LAST_REQUEST_TICKS);
@@ -252,7 +252,7 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
         }
     }
     worker.wheel.forget(&timer);
-    // The poll may not have told yet what is queued: only the socket knows.
+    // The poll may not have reported queued clients yet, so ask the socket.
     if let Ok(socket) = socket.into_std() {
         while let Ok((stream, peer)) = socket.accept() {
             let nonblocking = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
@@ -263,13 +263,13 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
     }
 }
 
-/// Admits a client here, or hands it to the worker that has fewest where this one would have over its share.
+/// Admits a client here, or hands it to the worker with the fewest clients if this worker would exceed its share.
 fn welcome(worker: &Rc<Worker>, listening: &Rc<Listening>, client: (TcpStream, SocketAddr)) {
     let Some(way) = listening.way_elsewhere(worker) else {
         return admit(worker, listening, worker.host.seat(), client);
     };
     let (stream, peer) = client;
-    // From here on nothing of this worker's watches it.
+    // From here on this worker's poll no longer watches the socket.
     if let Ok(stream) = stream.into_std() {
         listening.counters.handed.add(1);
         way.send(listening.id, stream, peer);
@@ -278,9 +278,9 @@ fn welcome(worker: &Rc<Worker>, listening: &Rc<Listening>, client: (TcpStream, S
 
 /// Admits a client that another worker has accepted.
 pub(crate) fn take_in(worker: &Rc<Worker>, handed: Handed) {
-    // As long as somebody is on the way to a listener, it is there.
+    // The listener stays open while clients are on their way to it.
     let Some(listening) = worker.listening(handed.listening) else { return };
-    // It fails only where the kernel has no memory left to watch one more socket.
+    // This fails only if the kernel has no memory to watch one more socket.
     if let Ok(stream) = TcpStream::from_std(handed.stream) {
         admit(worker, &listening, handed.seat, (stream, handed.peer));
     }
@@ -293,7 +293,7 @@ fn admit(
     (stream, peer): (TcpStream, SocketAddr),
 ) {
     listening.counters.accepted.add(1);
-    // Answers leave in one write each; without this, the second of two small ones would wait for an acknowledgement.
+    // Without this, the second of two small responses would wait for an acknowledgement.
     if stream.set_nodelay(true).is_err() {
         return;
     }
@@ -308,11 +308,12 @@ fn admit(
             let (worker, listening) = (Rc::clone(worker), Rc::clone(listening));
             spawn_local(admit_behind(worker, listening, of_worker, (stream, peer)));
         }
-        Err(cause) => turn_away(worker, listening, (stream, peer), cause),
+        Err(cause) => reject(worker, listening, (stream, peer), cause),
     }
 }
 
-/// Admits a client behind one that ends for it. That one may have sent a request in the last moment, and stays then.
+/// Admits a client once an idle connection has been closed for it. That connection may have sent a request at the last
+/// moment; then it stays.
 async fn admit_behind(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
@@ -328,11 +329,11 @@ async fn admit_behind(
     }
     match found {
         Ok(of_address) => seat(&worker, &listening, (of_worker, of_address), client),
-        Err(cause) => turn_away(&worker, &listening, client, cause),
+        Err(cause) => reject(&worker, &listening, client, cause),
     }
 }
 
-/// Begins to serve a client, which has its places.
+/// Starts to serve an admitted client.
 fn seat(
     worker: &Rc<Worker>,
     listening: &Rc<Listening>,
@@ -340,8 +341,8 @@ fn seat(
     (stream, peer): (TcpStream, SocketAddr),
 ) {
     let table = &worker.snapshot().table;
-    let told = table.sends_proxy_protocol.then(|| stream.local_addr().ok()).flatten();
-    let addresses = told.map(|destination| Addresses { source: peer, destination });
+    let destination = table.sends_proxy_protocol.then(|| stream.local_addr().ok()).flatten();
+    let addresses = destination.map(|destination| Addresses { source: peer, destination });
     let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), (peer, addresses), places);
     match listening.transport(table) {
         transport if listening.wants_header(table) => spawn_local(serve_proxied(seat, stream, transport)),
@@ -351,27 +352,26 @@ fn seat(
     };
 }
 
-/// Counts a client for whom there is no place, and tells it so where that is cheap.
-pub(crate) fn turn_away(
+/// Counts a rejected client, and sends it a response if that is cheap.
+pub(crate) fn reject(
     worker: &Rc<Worker>,
     listening: &Rc<Listening>,
     (stream, peer): (TcpStream, SocketAddr),
     cause: Cause,
 ) {
     count_failure(worker, listening, peer, cause);
-    // A handshake is dearer than an exchange: there is none only to say no.
+    // A handshake costs more than an exchange, so rejected TLS clients get none.
     let is_plain = matches!(listening.transport(&worker.snapshot().table), Transport::Plain);
-    if is_plain && listening.told.get() < TOLD_MAX {
+    if is_plain && listening.rejecting.get() < REJECTING_MAX {
         spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, peer, cause));
     }
 }
 
-/// A place among the process's connections, and among those of the client's address where that is known and these are
-/// limited.
+/// Takes a connection of the process, and one of the client address if that is known and limited.
 fn place(worker: &Worker, listening: &Listening, peer: SocketAddr) -> Result<Option<AddressSeat>, Cause> {
     let table = &worker.snapshot().table;
     let of_address = match listening.wants_header(table) {
-        // For whom a balancer connects is known only once it has told.
+        // The client's address is known only after the PROXY protocol header.
         true => None,
         false => AddressSeat::take_any(&worker.shared, peer, table.limits.connections_per_address)?,
     };
@@ -387,7 +387,7 @@ mod tests {
     use crate::spread::Host;
     use crate::worker::Shared;
 
-    /// Else a worker that is told to drain could end between accepting a client and serving it.
+    /// Otherwise a worker could drain and end between accepting a client and serving it.
     #[test]
     fn a_client_counts_before_its_task_runs() {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -404,7 +404,7 @@ mod tests {
                 address.into(),
                 &table,
                 Arc::new(ListenerCounters::of("l")),
-                (Arc::default(), Berth::new(&worker.host)),
+                (Arc::default(), HandoffTarget::new(&worker.host)),
             ));
             let socket = TcpListener::bind(address).await.unwrap();
             let client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The access log. Workers put lines together in blocks and hand these to one thread, which writes them: a disk or a
-//! reader that is slow holds up no worker. What is queued is bounded, and what finds no room is dropped and counted.
+//! The access log. Workers collect lines in blocks and hand the blocks to one thread, which writes them. So a slow disk
+//! or a slow reader never delays a worker. The queue is limited; lines that do not fit are dropped and counted.
 
 use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
@@ -18,26 +18,26 @@ use weir_config::{AccessLog, LogLine};
 
 use crate::counters::UpstreamCounters;
 use crate::exposition::Exposition;
-use crate::log_line::{LogClock, Told, append_line};
+use crate::log_line::{LogClock, LoggedRequest, append_line};
 use crate::program_log::seldom;
 use crate::weights::DueShare;
 
-/// From this size on a block leaves for the writer; smaller ones do with the next tick.
+/// A block of this size goes to the writer at once. Smaller blocks go with the next tick.
 const BLOCK_BYTES: usize = 16 << 10;
-/// What one worker may have handed over that is not written.
+/// Limit of the bytes that one worker may have queued for the writer.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
-/// How long the end of the process waits for what is still queued.
+/// How long the process waits at its exit for queued lines.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which requests get a line.
+/// Which requests are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LogLevel {
     /// None.
     Off = 0,
-    /// Those that did not end well.
+    /// Failed requests.
     Error = 1,
-    /// Those too of which the configuration wants one.
+    /// Failed requests, and those that the configuration selects.
     #[default]
     Info = 2,
     /// All.
@@ -45,7 +45,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// Every level, the least first.
+    /// All levels, from the fewest lines to the most.
     pub const ALL: [LogLevel; 4] = [LogLevel::Off, LogLevel::Error, LogLevel::Info, LogLevel::Debug];
 
     /// The name in lower case.
@@ -64,14 +64,14 @@ impl LogLevel {
     }
 }
 
-/// What became of lines of the access log.
+/// Counts of access log lines by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AccessLogStats {
     /// Lines that were written.
     pub lines: u64,
-    /// Lines that were dropped, as the queue of their worker was full.
+    /// Lines that were dropped because the queue of their worker was full.
     pub dropped: u64,
-    /// Lines that the system did not take: the disk is full, whoever read them has gone.
+    /// Lines that the system did not accept, for example because the disk is full or the reader of a pipe has exited.
     pub failed: u64,
 }
 
@@ -88,7 +88,7 @@ impl AccessLogStats {
     }
 }
 
-/// The level, which is read by every worker and seldom set.
+/// The level: every worker reads it, and it is seldom set.
 #[derive(Debug)]
 pub(crate) struct AtomicLevel(AtomicU8);
 
@@ -116,15 +116,21 @@ pub(crate) struct WorkerLog {
     due: RefCell<DueShare>,
     level: Arc<AtomicLevel>,
     clock: RefCell<LogClock>,
-    /// Bytes that are on their way to the writer.
+    /// Bytes queued for the writer.
     queued: Arc<AtomicUsize>,
     sender: Sender<Message>,
 }
 
 impl WorkerLog {
-    /// Appends the line of a request, if it gets one: `sample` of them do, and those that did not end well.
-    pub(crate) fn write(&self, sample: f64, line: &LogLine, told: &Told<'_>, counters: &UpstreamCounters) {
-        let is_failure = told.observed.cause.get().is_some();
+    /// Appends the line of a request if the level allows it: failed requests, or also the share `sample` of all.
+    pub(crate) fn write(
+        &self,
+        sample: f64,
+        line: &LogLine,
+        request: &LoggedRequest<'_>,
+        counters: &UpstreamCounters,
+    ) {
+        let is_failure = request.observed.cause.get().is_some();
         let is_due = match self.level.get() {
             LogLevel::Off => false,
             LogLevel::Error => is_failure,
@@ -137,7 +143,7 @@ impl WorkerLog {
         let mut clock = self.clock.borrow_mut();
         clock.refresh();
         let mut block = self.block.borrow_mut();
-        append_line(&mut block, line, told, &clock);
+        append_line(&mut block, line, request, &clock);
         block.push(b'\n');
         self.lines.set(self.lines.get() + 1);
         let is_full = block.len() >= BLOCK_BYTES;
@@ -147,7 +153,7 @@ impl WorkerLog {
         }
     }
 
-    /// Hands over what there is.
+    /// Hands the current block to the writer.
     pub(crate) fn hand_over(&self, counters: &UpstreamCounters) {
         let lines = self.lines.take();
         if lines == 0 {
@@ -156,14 +162,14 @@ impl WorkerLog {
         let bytes = self.block.take();
         let queued = self.queued.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
         let block = Block { lines, queued: Arc::clone(&self.queued), bytes };
-        // A block that does not leave gives its room back.
+        // A block that is not sent subtracts its bytes when it is dropped.
         if queued > QUEUE_BYTES_MAX || self.sender.send(Message::Write(block)).is_err() {
             counters.log_lines_dropped.add(lines);
         }
     }
 }
 
-/// Lines on their way to the writer, with their place in the queue.
+/// Lines on their way to the writer. Dropping them frees their share of the queue.
 #[derive(Debug)]
 struct Block {
     bytes: Vec<u8>,
@@ -180,18 +186,18 @@ impl Drop for Block {
 #[derive(Debug)]
 enum Message {
     Write(Block),
-    /// What follows goes there.
+    /// Later lines go to this file.
     Open(File),
-    /// Everything before it is written once this is dropped.
+    /// The sender is dropped once all earlier lines are written.
     Flush(Sender<()>),
     End,
 }
 
-/// The thread that writes, once there is something to write to.
+/// The writing thread. It starts with the first log that is opened.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     sender: Sender<Message>,
-    /// Until the thread has it.
+    /// `None` once the thread runs.
     receiver: Mutex<Option<Receiver<Message>>>,
     /// Closed when the thread ends.
     running: Mutex<Option<Receiver<()>>>,
@@ -220,7 +226,7 @@ impl Default for LogWriter {
 }
 
 impl LogWriter {
-    /// The part of a worker.
+    /// A worker's part of the log.
     pub(crate) fn of_worker(&self) -> WorkerLog {
         WorkerLog {
             block: RefCell::default(),
@@ -233,17 +239,17 @@ impl LogWriter {
         }
     }
 
-    /// Opens where `log` goes, anew if it is open; lines that come from here on go there.
+    /// Opens or reopens the target of `log`. Later lines go there.
     ///
     /// # Errors
-    /// When it can't be opened, or is a pipe that nobody reads from; then nothing has changed.
+    /// If it can't be opened, or is a pipe without a reader; then nothing has changed.
     pub(crate) fn open(&self, log: &AccessLog) -> io::Result<()> {
         let file = match &log.file {
             Some(path) => open_file(path)?,
             None => File::from(io::stdout().as_fd().try_clone_to_owned()?),
         };
         self.start()?;
-        // The thread is there as long as this is.
+        // The thread runs as long as `self` exists.
         let _ = self.sender.send(Message::Open(file));
         Ok(())
     }
@@ -261,28 +267,28 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Waits until what was handed over so far is written, but no longer than this.
+    /// Waits until all lines handed over so far are written, for at most `patience`.
     pub(crate) fn flush(&self, patience: Duration) {
-        // Before the thread starts nothing is handed over, and nobody would hear of this.
+        // Before the thread starts, nothing is handed over and nothing would answer.
         if self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             let (written, is_written) = channel();
-            // It may have ended already; either way the other end is dropped, which is what is waited for.
+            // The thread may have ended already. Then the sender is dropped too, which ends the wait.
             let _ = self.sender.send(Message::Flush(written));
             let _ = is_written.recv_timeout(patience);
         }
     }
 
-    /// Waits until everything that was handed over is written, but not for ever.
+    /// Waits until all lines handed over are written, for at most [`END_PATIENCE`].
     pub(crate) fn finish(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
-            // It may have ended already.
+            // The thread may have ended already.
             let _ = self.sender.send(Message::End);
             let _ = running.recv_timeout(END_PATIENCE);
         }
     }
 
-    /// What became of the lines, but for those that workers dropped.
+    /// Counts of written and failed lines. The workers count dropped lines.
     pub(crate) fn stats(&self) -> AccessLogStats {
         AccessLogStats {
             lines: self.written.lines.load(Ordering::Relaxed),
@@ -292,7 +298,7 @@ impl LogWriter {
     }
 }
 
-/// Opens a file to append to. A pipe has its reader already: to wait for one would hold up whoever asks.
+/// Opens a file to append to. A pipe must already have a reader, because waiting for one would block the caller.
 fn open_file(path: &str) -> io::Result<File> {
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
     let opened =
@@ -301,7 +307,7 @@ fn open_file(path: &str) -> io::Result<File> {
         Some(Errno::NXIO) if is_pipe(path) => io::Error::new(error.kind(), "no process reads from this pipe"),
         _ => error,
     })?;
-    // The thread that writes may wait for room.
+    // The writing thread may block.
     fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
     Ok(file)
 }
@@ -312,7 +318,7 @@ fn is_pipe(path: &str) -> bool {
 
 fn write_blocks(messages: &Receiver<Message>, written: &Written) {
     let mut file = None;
-    // A block broke off in the middle of a line.
+    // The last block ended in the middle of a line.
     let mut is_torn = false;
     for message in messages {
         match message {

@@ -1,6 +1,6 @@
 //! One line of the access log.
 //!
-//! What clients send is escaped: no line holds a line end but its own, and no value ends the quotation marks around it.
+//! Client data is escaped: it can't add a line end, and no value can end the quotation marks around it.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -17,7 +17,7 @@ use crate::dropped_fields::is_dropped;
 use crate::forwarding::Marks;
 use crate::observed::Observed;
 
-/// What a line tells of the request's head, as it will stand there. The head itself is gone when the line is written.
+/// The formatted values of the request's head. The head itself is gone when the line is written.
 #[derive(Debug, Default)]
 pub(crate) struct HeadValues {
     text: Vec<u8>,
@@ -30,7 +30,7 @@ impl HeadValues {
         self.ends.clear();
     }
 
-    /// Takes what `line` wants of `head`.
+    /// Formats the values of `head` that `line` needs.
     pub(crate) fn fill(&mut self, line: &LogLine, head: &LoggedHead<'_>) {
         for piece in &line.pieces {
             if let LogPiece::Value(value) = piece
@@ -42,21 +42,21 @@ impl HeadValues {
         }
     }
 
-    /// The values in their order; none where there was no head.
+    /// The values in order; empty if there was no head.
     fn values(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(move |(start, &end)| &self.text[start..end])
     }
 }
 
-/// What is known of a request's head: all of a good one, and what could be read of one that was refused.
+/// A request's head: all of a valid one, or the readable parts of a rejected one.
 #[derive(Default)]
 pub(crate) struct LoggedHead<'h> {
     method: Option<&'h str>,
     target: Option<&'h [u8]>,
     version: Option<&'h str>,
     host: &'h [u8],
-    /// As they came, with those that the gateway drops.
+    /// As received, including those that the gateway drops.
     fields: &'h [Field<'h>],
     underscores_in_headers: bool,
 }
@@ -94,15 +94,15 @@ impl<'h> LoggedHead<'h> {
         }
     }
 
-    /// Method, target and version, as far as they are known.
+    /// Method, target and version, as far as known.
     fn request_line(&self) -> Option<Vec<u8>> {
         let parts = [self.method.map(str::as_bytes), self.target, self.version.map(str::as_bytes)];
         let line = parts.into_iter().flatten().collect::<Vec<_>>().join(&b' ');
         Some(line).filter(|line| !line.is_empty())
     }
 
-    /// The value of the field called `name`, with `-` for `_`. As in nginx, lines of one name are joined, and a field
-    /// that the gateway drops has no value.
+    /// The value of the field called `name`; a `-` in `name` also matches `_`. As in nginx, several lines with one name
+    /// are joined, and a field that the gateway drops has no value.
     fn field(&self, name: &str) -> Option<Cow<'h, [u8]>> {
         let lines = self.fields.iter().filter(|field| self.is_named(field.name, name));
         let mut values = lines.map(|field| field.value);
@@ -124,18 +124,18 @@ impl<'h> LoggedHead<'h> {
     }
 }
 
-/// A request of which a line is written.
-pub(crate) struct Told<'t> {
+/// A request to log.
+pub(crate) struct LoggedRequest<'t> {
     pub(crate) observed: &'t Observed,
     pub(crate) table: &'t Table,
     pub(crate) listener: &'t str,
     pub(crate) peer: SocketAddr,
     pub(crate) is_secure: bool,
-    /// From the whole head to the end of the answer.
+    /// From the complete request head to the end of the response.
     pub(crate) ns: u64,
 }
 
-/// The time of day, whose text is made once a second.
+/// The time of day. Its text is formatted once a second.
 #[derive(Debug, Default)]
 pub(crate) struct LogClock {
     now: Duration,
@@ -145,7 +145,7 @@ pub(crate) struct LogClock {
 }
 
 impl LogClock {
-    /// Looks at the clock.
+    /// Reads the clock.
     pub(crate) fn refresh(&mut self) {
         self.set(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
     }
@@ -161,8 +161,8 @@ impl LogClock {
     }
 }
 
-/// Appends the line of a request, without its end.
-pub(crate) fn append_line(out: &mut Vec<u8>, line: &LogLine, request: &Told<'_>, clock: &LogClock) {
+/// Appends the line of a request, without a line end.
+pub(crate) fn append_line(out: &mut Vec<u8>, line: &LogLine, request: &LoggedRequest<'_>, clock: &LogClock) {
     let head = request.observed.head.borrow();
     let mut of_head = head.values();
     for piece in &line.pieces {
@@ -191,8 +191,8 @@ fn append_of_head(values: &mut Values<'_>, value: &LogValue, head: &LoggedHead<'
     }
 }
 
-fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, clock: &LogClock) {
-    let Told { observed, table, listener, peer, is_secure, ns } = *request;
+fn append_value(values: &mut Values<'_>, value: &LogValue, request: &LoggedRequest<'_>, clock: &LogClock) {
+    let LoggedRequest { observed, table, listener, peer, is_secure, ns } = *request;
     let routed = observed.routed.get();
     let series = routed.and_then(|routed| table.series().get(routed.series as usize));
     let marks = observed.marks.borrow();
@@ -232,7 +232,7 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
         LogValue::UpstreamTries => values.number(Some(observed.tries.get()).filter(|&tries| tries > 0)),
         LogValue::RequestId => values.optional(marks.as_ref().and_then(|marks| marks.request_id.as_deref())),
         LogValue::TraceId => values.optional(marks.as_ref().and_then(|marks| marks.trace_id())),
-        // They are told by the head.
+        // Their values come from the head, in `append_line`.
         LogValue::Request
         | LogValue::Method
         | LogValue::Target
@@ -242,17 +242,17 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &Told<'_>, c
     }
 }
 
-/// The client's address, where a trusted proxy has reported one.
+/// The client's address, if a trusted proxy has reported one.
 fn forwarded_client(observed: &Observed, marks: Option<&Marks>) -> Option<IpAddr> {
     marks.map_or(observed.refused_client.get(), |marks| marks.is_forwarded.then_some(marks.client))
 }
 
-/// A version of TLS that listeners have, by its name.
+/// The name of a TLS version that listeners support.
 fn name_of(version: ProtocolVersion) -> &'static str {
     if version == ProtocolVersion::TLSv1_2 { "TLSv1.2" } else { "TLSv1.3" }
 }
 
-/// Nanoseconds as seconds with six digits behind the point.
+/// Nanoseconds, printed as seconds with six decimals.
 struct Seconds(u64);
 
 impl Display for Seconds {
@@ -261,7 +261,7 @@ impl Display for Seconds {
     }
 }
 
-/// Where values are appended, each as its style wants it.
+/// Appends values in the style of the log.
 struct Values<'o> {
     out: &'o mut Vec<u8>,
     style: LogStyle,
@@ -313,7 +313,7 @@ impl Values<'_> {
     }
 }
 
-/// As nginx escapes what clients send: nothing of it can end a quotation or a line.
+/// Escapes client data like nginx, so that it can't end a quotation or a line.
 fn append_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     if bytes.is_empty() {
@@ -380,7 +380,7 @@ mod tests {
         }
     }
 
-    /// Whatever byte a client sends, a line stays a line, and JSON stays JSON.
+    /// Whatever byte a client sends, a line stays one line, and JSON stays valid.
     #[test]
     fn no_byte_ends_a_line() {
         for byte in 0..=u8::MAX {

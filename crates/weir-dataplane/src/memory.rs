@@ -1,31 +1,31 @@
-//! How much memory is in use, and how much there may be: by what the kernel says in files.
+//! Memory in use and its limit, as reported by the kernel in procfs and cgroup files.
 
 use std::path::{Path, PathBuf};
 
 use weir_config::MemoryBound;
 
-/// From here on a limit of cgroup v1 is none: it has no other word for that than a very great number.
+/// Limits from here on mean "no limit": cgroup v1 reports it as a very large number.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-/// Memory in use, and the bound that it is held against.
+/// Memory in use, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) used_bytes: u64,
     pub(crate) limit_bytes: u64,
 }
 
-/// Where the files are.
+/// Where to read the files.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryFiles {
     root: PathBuf,
     page_bytes: u64,
 }
 
-/// What the files of a group are called.
+/// File names of a cgroup.
 struct GroupFiles {
     limit: &'static str,
     used: &'static str,
-    /// The line about pages of files that nobody uses, which the kernel gives away before it is out of memory.
+    /// The key for inactive pages of files, which the kernel frees before it runs out of memory.
     cache: &'static str,
 }
 
@@ -43,7 +43,7 @@ impl Default for MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// What is in use against `bound`; `None` where the kernel does not say.
+    /// Memory in use against `bound`; `None` if the kernel does not report it.
     pub(crate) fn read(&self, bound: MemoryBound) -> Option<Memory> {
         match bound {
             MemoryBound::Size(size) => {
@@ -51,20 +51,20 @@ impl MemoryFiles {
             }
             MemoryBound::Share(share) => {
                 let Memory { used_bytes, limit_bytes } = self.nearest_to_its_limit()?;
-                // A cast of a float ends at the bounds of the integer.
+                // A cast from float saturates at the bounds of the integer.
                 Some(Memory { used_bytes, limit_bytes: (limit_bytes as f64 * share.0) as u64 })
             }
         }
     }
 
-    /// Of the host, the process's cgroup and those above it the one that has least left of what it may have.
+    /// Of the host, the process's cgroup and its ancestors, the one that uses the largest share of its limit.
     fn nearest_to_its_limit(&self) -> Option<Memory> {
         let candidates = self.groups().into_iter().chain(self.host());
         let share = |memory: &Memory| memory.used_bytes as f64 / memory.limit_bytes.max(1) as f64;
         candidates.max_by(|a, b| share(a).total_cmp(&share(b)))
     }
 
-    /// The process, on a host that others use too.
+    /// The process's memory against the host's memory, because other processes use the host too.
     fn host(&self) -> Option<Memory> {
         let text = self.text("proc/meminfo")?;
         let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -88,7 +88,7 @@ impl MemoryFiles {
         Some((pages.next()?, pages.next()?))
     }
 
-    /// The cgroups that the process counts in, and that have a limit.
+    /// The cgroups with a limit that the process belongs to.
     fn groups(&self) -> Vec<Memory> {
         let text = self.text("proc/self/cgroup").unwrap_or_default();
         let mut groups = Vec::new();
@@ -103,8 +103,8 @@ impl MemoryFiles {
             for folder in folders {
                 let top = self.root.join(folder);
                 let own = top.join(path.trim_start_matches('/'));
-                // In a container the path may be the host's: what is not there is passed over, up to the top, which is
-                // the container's own then.
+                // In a container the path may be the host's. Missing folders are skipped up to the top, which is then
+                // the container's own cgroup.
                 let up = own.ancestors().take_while(|folder| folder.starts_with(&top));
                 groups.extend(up.filter_map(|folder| files.read(folder)));
             }
@@ -118,7 +118,7 @@ impl MemoryFiles {
 }
 
 impl GroupFiles {
-    /// What is said in the group's folder; `None` where there is no limit.
+    /// Reads the group's folder; `None` if it has no limit.
     fn read(&self, folder: &Path) -> Option<Memory> {
         let number = |file: &str| -> Option<u64> {
             std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
@@ -143,7 +143,7 @@ mod tests {
         ("proc/meminfo", "MemTotal:    4000 kB\nMemFree: 1 kB\n"),
     ];
 
-    /// What is read of these files against half of what there may be.
+    /// Checks the reading of these files against half of the limit.
     fn check(files: &[(&str, &str)], used_bytes: u64, limit_bytes: u64) {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in HOST.iter().chain(files) {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_it_is_the_process_on_its_host() {
+    fn without_a_limit_process_memory_counts_against_the_host() {
         check(&[], 100 * PAGE_BYTES, 4_096_000);
         let unlimited = [
             ("proc/self/cgroup", "3:cpu,memory:/a\n0::/a\n"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn of_groups_the_one_nearest_to_its_limit_counts_without_what_can_be_given_away() {
+    fn the_cgroup_closest_to_its_limit_counts_without_inactive_file_pages() {
         let version_2 = [
             ("proc/self/cgroup", "0::/pod/gateway\n"),
             ("sys/fs/cgroup/pod/gateway/memory.max", "max\n"),

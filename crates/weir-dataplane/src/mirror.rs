@@ -1,8 +1,8 @@
-//! Copies of requests for another backend. Nobody waits for them, and their answers are thrown away.
+//! Copies of requests for another backend. Nothing waits for them, and their responses are discarded.
 //!
-//! A copy is put together while its request passes, and leaves once that is whole. It has a task, a deadline and an
-//! upstream connection of its own, so whatever becomes of it changes nothing for the client. There is room for so many
-//! copies of such a length; what finds none is counted and not copied.
+//! A copy is collected while its request passes, and sent once it is complete. It has its own task, deadline and
+//! upstream connection, so its result never affects the client. Number and length of copies are limited. Requests
+//! beyond a limit are counted and not copied.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::spawn_local;
 use weir_http::{FieldSlots, Framing, ResponseTo, parse_response};
 
-use crate::balance::Wish;
+use crate::balance::LbContext;
 use crate::body::{BodyFault, BodyPump};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
@@ -24,16 +24,16 @@ use crate::snapshot::Snapshot;
 use crate::upstream::checkout;
 use crate::worker::Worker;
 
-/// Copies that one worker has on their way at one time.
+/// Copies that one worker has in flight at one time.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Bytes of a request that is copied, head and body.
+/// The largest request that is copied, head and body together.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of an answer's body that are read to keep the connection; a longer one ends with it.
+/// The longest response body that is read to keep the connection. A longer one closes it.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// The copy of a request that is passing.
+/// The copy of the current request.
 #[derive(Debug)]
 pub(crate) struct Copying {
     worker: Rc<Worker>,
@@ -41,12 +41,12 @@ pub(crate) struct Copying {
     listener: u64,
     backend: usize,
     response_to: ResponseTo,
-    /// What has passed so far; `None` once it has left, or is too long.
+    /// The bytes so far; `None` once the copy was sent or became too long.
     bytes: RefCell<Option<Vec<u8>>>,
 }
 
 impl Copying {
-    /// Begins the copy of a planned request for the backend at this position.
+    /// Starts the copy of a planned request for the backend at this position.
     pub(crate) fn begin(
         backend: usize,
         plan: &Plan,
@@ -68,7 +68,7 @@ impl Copying {
         }))
     }
 
-    /// Takes what goes to the request's own upstream; with the end of it the copy leaves.
+    /// Adds bytes that go to the request's own upstream. The last of them sends the copy.
     pub(crate) fn take(&self, more: &[u8], is_whole: bool) {
         let mut held = self.bytes.borrow_mut();
         let Some(bytes) = held.as_mut() else { return };
@@ -106,7 +106,7 @@ impl Copying {
     }
 }
 
-/// Sends a copy and reads its answer to the end.
+/// Sends a copy and reads its response to the end.
 async fn deliver(
     io: Io<'_>,
     snapshot: &Snapshot,
@@ -114,7 +114,7 @@ async fn deliver(
     copy: &[u8],
     response_to: ResponseTo,
 ) -> Result<(), Cause> {
-    let mut checkout = checkout(io, snapshot, &mut Wish::any(backend), false).await?;
+    let mut checkout = checkout(io, snapshot, &mut LbContext::any(backend), false).await?;
     let Upstream { link, inbound, .. } = &mut *checkout.upstream;
     let is_kept = match link {
         Link::Plain(stream) => converse(io, snapshot, (stream, inbound), copy, response_to).await?,
@@ -129,7 +129,7 @@ async fn deliver(
     Ok(())
 }
 
-/// The same over what the upstream speaks; whether the connection can go on.
+/// Like [`deliver`], over one type of stream. Returns whether the connection can be kept.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     io: Io<'_>,
     snapshot: &Snapshot,
@@ -139,14 +139,14 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<bool, Cause> {
     let written = io.write_all(upstream.0, copy, &mut 0, snapshot.ticks.write).await;
     written.map_err(|_| Cause::UpstreamClosed)?;
-    // All of the answer has the time that a client's has for its head: nobody is served by more.
+    // The whole response gets the time limit of response headers, because no client waits for it.
     io.timer.arm(&io.worker.wheel, snapshot.ticks.response);
     let head = final_head(io, snapshot, &mut upstream, response_to).await?;
     let is_whole = throw_away(io, &mut upstream, head.framing).await?;
     Ok(is_whole && head.is_kept)
 }
 
-/// What is to be known of an answer's head.
+/// The needed parts of a response head.
 struct AnswerHead {
     len: usize,
     is_interim: bool,
@@ -154,7 +154,7 @@ struct AnswerHead {
     is_kept: bool,
 }
 
-/// Reads past interim responses to the head of the final one, and past that.
+/// Reads and skips interim responses and the head of the final response.
 async fn final_head<S: AsyncRead + Unpin>(
     io: Io<'_>,
     snapshot: &Snapshot,
@@ -191,7 +191,7 @@ fn read_head(
     let mut slots = FieldSlots::new();
     let head = parse_response(bytes, response_to, &snapshot.head_limits, &mut slots);
     let Some(head) = head.map_err(Cause::of_response_head)? else { return Ok(None) };
-    // No upgrade was asked for.
+    // The copy requests no upgrade.
     if head.upgrade {
         return Err(Cause::UpstreamMalformed);
     }
@@ -203,7 +203,7 @@ fn read_head(
     }))
 }
 
-/// Reads a body; whether to its end.
+/// Reads and discards a body. Returns whether the end was reached.
 async fn throw_away<S: AsyncRead + Unpin>(
     io: Io<'_>,
     upstream: &mut (&mut S, &mut Buffer),

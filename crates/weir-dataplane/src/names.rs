@@ -1,8 +1,9 @@
-//! Names of endpoints, looked up on a thread of its own: a worker only sees that there are other addresses.
+//! DNS lookups of endpoint names, on a separate thread. Workers only see that the addresses have changed.
 //!
-//! Each name has a task, which asks again when the answer has run out. Addresses that have changed make a new version;
-//! a worker that sees one at its next tick makes its pools anew, in which what stays keeps its connections. Every table
-//! that comes into force has the system's files read again: where these or the servers have changed, all are asked anew.
+//! Each name has a task, which repeats the lookup once the answer has expired. Changed addresses make a new version.
+//! A worker that sees a new version at its next tick builds new pools; unchanged endpoints keep their connections.
+//! Each new table makes the thread read the system files again. If these files or the servers have changed, all names
+//! are looked up again.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,14 +24,14 @@ use crate::program_log::seldom;
 use crate::resolver::{Sources, SystemFiles};
 use crate::worker::Shared;
 
-/// How long an answer holds at least, and at most, whatever its time to live.
+/// Lower and upper limit of the time for which an answer is valid, whatever its time to live.
 const ANSWER_LEAST: Duration = Duration::from_secs(1);
 const ANSWER_MOST: Duration = Duration::from_secs(3600);
 
-/// How long after a lookup that failed the next one comes.
+/// The pause after a failed lookup.
 const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is known of names. Workers read it only when it has changed.
+/// The known addresses of names. Workers read them only after a change.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
@@ -39,50 +40,50 @@ pub(crate) struct Names {
     failures: AtomicU64,
 }
 
-/// The lookups of a gateway. They end with it.
+/// The lookups of a gateway. They stop when it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct NameLookups {
     follower: Follower,
     files: SystemFiles,
 }
 
-/// What a task needs.
+/// The context of a lookup task.
 struct Subject {
     shared: Arc<Shared>,
     checks: Arc<HealthChecks>,
     files: SystemFiles,
 }
 
-/// The tasks, and what they go by.
+/// The lookup tasks and their resolver.
 #[derive(Default)]
 struct Tasks {
     of_names: HashMap<String, AbortHandle>,
-    /// None before the first.
+    /// `None` before the first resolver exists.
     resolver: Option<(Sources, Rc<TokioResolver>)>,
     /// The backends whose names have tasks.
     seen: Option<Pages<BackendEntry>>,
 }
 
 impl Names {
-    /// The addresses of `host`, in order; none before the first answer.
+    /// The addresses of `host`, sorted; empty before the first answer.
     pub(crate) fn addresses(&self, host: &str) -> Vec<IpAddr> {
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         addresses.get(host).cloned().unwrap_or_default()
     }
 
-    /// Grows with every change.
+    /// Grows with every change of an address.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Lookups that were made, and of these those that failed.
+    /// The number of lookups, and of failed ones among them.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.lookups.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
     }
 
-    /// Takes an answer in; whether it says something new.
+    /// Stores an answer. Returns whether it differs from the former one.
     fn put(&self, host: &str, mut found: Vec<IpAddr>) -> bool {
-        // Servers shuffle their answers, which is no change.
+        // Servers shuffle their answers. A new order is no change.
         found.sort_unstable();
         found.dedup();
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,10 +105,10 @@ impl Names {
 }
 
 impl NameLookups {
-    /// Makes ready for what `table` names.
+    /// Starts the thread if `table` has endpoints with names.
     ///
     /// # Errors
-    /// When the thread can't start.
+    /// If the thread can't start.
     pub(crate) fn prepare(
         &self,
         table: &Table,
@@ -122,7 +123,7 @@ impl NameLookups {
         self.follower.start("weir-names", move |looks| keep(looks, subject))
     }
 
-    /// Looks up what the table in force names from here on.
+    /// Updates the lookups to the active configuration.
     pub(crate) fn look(&self) {
         self.follower.look();
     }
@@ -146,7 +147,7 @@ async fn keep(mut looks: UnboundedReceiver<()>, subject: Subject) {
     }
 }
 
-/// Waits until somebody says to look, or, where the last look came to nothing, for a while at most; false at the end.
+/// Waits for a wake-up, but no longer than [`FAILURE_PAUSE`] after a failure. Returns false if the gateway has ended.
 async fn wait(looks: &mut UnboundedReceiver<()>, is_failing: bool) -> bool {
     match is_failing {
         true => tokio::time::timeout(FAILURE_PAUSE, looks.recv()).await.unwrap_or(Some(())).is_some(),
@@ -155,10 +156,10 @@ async fn wait(looks: &mut UnboundedReceiver<()>, is_failing: bool) -> bool {
 }
 
 impl Tasks {
-    /// Makes a resolver where there is none of what is to be gone by now. All names are asked for anew by it.
+    /// Creates a resolver if there is none for the current files and servers. It looks up all names again.
     ///
     /// # Errors
-    /// When there can't be one; then the former one goes on.
+    /// If it can't be created; then the former one stays.
     fn renew_resolver(&mut self, table: &Table, subject: &Subject) -> io::Result<()> {
         let sources = subject.files.read(&table.resolver.servers)?;
         if self.resolver.as_ref().is_some_and(|(former, _)| *former == sources) {
@@ -171,10 +172,10 @@ impl Tasks {
         Ok(())
     }
 
-    /// Has the tasks that `table` wants, and no others.
+    /// Starts and stops tasks, so that they match the names of `table`.
     fn follow(&mut self, table: &Table, subject: &Rc<Subject>) {
         let Some((_, resolver)) = &self.resolver else { return };
-        // Most changes are of routes.
+        // Most changes affect routes only.
         if self.seen.as_ref().is_some_and(|seen| seen.shares_all(table.backends())) {
             return;
         }
@@ -183,7 +184,7 @@ impl Tasks {
         for host in table.backends().iter().flat_map(|entry| entry.backend.names()) {
             if !self.of_names.contains_key(host) {
                 let task = former.remove(host).filter(|_| goes_on).unwrap_or_else(|| {
-                    let task = ask_always(host.to_owned(), Rc::clone(resolver), Rc::clone(subject));
+                    let task = keep_resolving(host.to_owned(), Rc::clone(resolver), Rc::clone(subject));
                     spawn_local(task).abort_handle()
                 });
                 self.of_names.insert(host.to_owned(), task);
@@ -197,7 +198,7 @@ impl Tasks {
     }
 }
 
-async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subject>) {
+async fn keep_resolving(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subject>) {
     let names = &subject.shared.backends.names;
     loop {
         names.lookups.fetch_add(1, Ordering::Relaxed);
@@ -206,7 +207,7 @@ async fn ask_always(host: String, resolver: Rc<TokioResolver>, subject: Rc<Subje
                 let left = found.valid_until().saturating_duration_since(Instant::now());
                 (Some(found.iter().collect()), left.clamp(ANSWER_LEAST, ANSWER_MOST))
             }
-            // Whoever knows says that there is none.
+            // The server has confirmed that there is no address.
             Err(error) if error.is_no_records_found() => (Some(Vec::new()), FAILURE_PAUSE),
             Err(error) => {
                 seldom!(
@@ -232,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// Lookups of one name by files of the test's own.
+    /// Lookups of one name, with files of this test.
     struct Looking {
         shared: Arc<Shared>,
         lookups: NameLookups,
@@ -275,15 +276,15 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(10));
                 condition(self.names())
             };
-            assert!((0..2000).any(|_| is_so()), "{what} never came: {:?}", self.names());
+            assert!((0..2000).any(|_| is_so()), "timed out waiting for {what}: {:?}", self.names());
         }
     }
 
-    /// Both kinds of address, so that nobody is asked.
+    /// Both address families, so that no server is queried.
     const HOSTS: &str = "127.0.0.1 svc.test\n::1 svc.test\n";
 
     #[test]
-    fn a_resolver_that_cannot_be_made_is_a_failure_and_tried_again() {
+    fn a_resolver_that_cannot_be_created_counts_as_failure_and_is_retried() {
         let looking = Looking::start();
         looking.write("hosts", HOSTS);
         looking.lookups.look();
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_sees_what_the_system_says_now() {
+    fn a_reload_reads_the_system_files_again() {
         let looking = Looking::start();
         looking.write("resolv.conf", "nameserver 127.0.0.1\n");
         looking.write("hosts", HOSTS);
@@ -307,8 +308,8 @@ mod tests {
         looking.lookups.look();
         let second = IpAddr::from([127, 0, 0, 2]);
         looking.wait_for("the change", |names| names.addresses("svc.test").contains(&second));
-        assert_eq!(looking.names().counts(), (2, 0), "nobody asks anew where all is as before");
-        // What was made of the file that was there goes on.
+        assert_eq!(looking.names().counts(), (2, 0), "unchanged files cause no lookup");
+        // The resolver made from the former file stays.
         looking.write("resolv.conf", "");
         looking.lookups.look();
         looking.wait_for("the failure", |names| names.counts().1 >= 1);
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_makes_a_version() {
+    fn only_changed_addresses_make_a_version() {
         let names = Names::default();
         let ip = |last| IpAddr::from([192, 0, 2, last]);
         assert!(names.put("a", vec![ip(2), ip(1), ip(2)]));

@@ -1,4 +1,4 @@
-//! What is told of a request: in the access log, and as its latency. Where neither is asked for, none of it is filled in.
+//! Values of a request for the access log and the latency metrics. Nothing is recorded if neither is configured.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -15,44 +15,44 @@ use crate::cause::Cause;
 use crate::connection::Client;
 use crate::forwarding::{Marks, forwarded_client};
 use crate::listener::Listening;
-use crate::log_line::{HeadValues, LoggedHead, Told};
+use crate::log_line::{HeadValues, LoggedHead, LoggedRequest};
 use crate::request::Routed;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 
-/// What is known of the request in progress of one connection.
+/// The recorded values of the current request of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// When its head was whole.
+    /// When its head was complete.
     began_ns: Cell<u64>,
-    /// When the head of the final answer came from the upstream; 0 before.
+    /// When the final response head arrived from the upstream; 0 before.
     answered_ns: Cell<u64>,
-    /// The status that the client got; 0 before.
+    /// The status sent to the client; 0 before.
     pub(crate) status: Cell<u16>,
-    /// Why it did not end well.
+    /// Why it failed.
     pub(crate) cause: Cell<Option<Cause>>,
     pub(crate) bytes_sent: Cell<u64>,
-    /// Of the head, and of the body what was read.
+    /// Bytes of the head, plus the bytes read of the body.
     pub(crate) bytes_received: Cell<u64>,
-    /// The status of the last answer that an endpoint gave; 0 before.
+    /// The status of the last upstream response; 0 before.
     pub(crate) upstream_status: Cell<u16>,
-    /// How often it was tried to have it answered upstream.
+    /// Attempts to get a response from an upstream.
     pub(crate) tries: Cell<u32>,
-    /// What the client's connection speaks, where that is TLS.
+    /// The TLS version of the client's connection; `None` for plain text.
     pub(crate) tls: Option<ProtocolVersion>,
     pub(crate) routed: Cell<Option<Routed>>,
-    /// The endpoint that was asked last.
+    /// The endpoint of the last attempt.
     pub(crate) upstream: RefCell<Option<UpstreamAddress>>,
-    /// What was made of it for upstreams, before all else.
+    /// The forwarding values for upstreams, made before routing.
     pub(crate) marks: RefCell<Option<Box<Marks>>>,
-    /// The client of a request without marks, as its head was refused, where a trusted proxy reports it.
+    /// The client reported by a trusted proxy, for a request whose head was rejected and that has no marks.
     pub(crate) refused_client: Cell<Option<IpAddr>>,
-    /// What the access log tells of its head.
+    /// The values of its head for the access log.
     pub(crate) head: RefCell<HeadValues>,
 }
 
 impl Observed {
-    /// Of the requests of a connection that speaks this version of TLS, or plain text.
+    /// For requests of a connection with this TLS version, or plain text.
     pub(crate) fn over(tls: Option<ProtocolVersion>) -> Observed {
         Observed { tls, ..Observed::default() }
     }
@@ -72,19 +72,19 @@ impl Observed {
         self.head.borrow_mut().clear();
     }
 
-    /// The head of the final answer has come from the upstream.
+    /// Records that the final response head arrived from the upstream.
     pub(crate) fn answered(&self, status: u16) {
         self.answered_ns.set(mono_ns());
         self.upstream_status.set(status);
     }
 
-    /// It is tried once more to have it answered upstream.
+    /// Records another attempt to get an upstream response.
     #[inline]
     pub(crate) fn begin_try(&self) {
         self.tries.set(self.tries.get() + 1);
     }
 
-    /// Passes on what `inbound` has of the request's body, and counts it.
+    /// Passes on the part of the request's body in `inbound`, and counts it.
     #[inline]
     pub(crate) fn pass(
         &self,
@@ -98,7 +98,7 @@ impl Observed {
         passed
     }
 
-    /// Consumes what `inbound` has of the request's body if it goes on as it is and is not the end, and counts it.
+    /// Consumes the body bytes in `inbound` if they go on unchanged and are not the end of the body, and counts them.
     #[inline]
     pub(crate) fn pass_in_place(&self, body: &mut BodyPump, inbound: &mut Buffer) -> Result<bool, BodyFault> {
         let before = inbound.data().len();
@@ -111,21 +111,21 @@ impl Observed {
         self.bytes_received.set(self.bytes_received.get() + bytes as u64);
     }
 
-    /// So many bytes have left for the client.
+    /// Counts bytes sent to the client.
     #[inline]
     pub(crate) fn sent(&self, bytes: usize) {
         self.bytes_sent.set(self.bytes_sent.get() + bytes as u64);
     }
 
-    /// From the whole head to the head of the answer.
+    /// From the complete request head to the response head.
     pub(crate) fn upstream_ns(&self) -> Option<u64> {
         (self.answered_ns.get() > 0).then(|| self.answered_ns.get().saturating_sub(self.began_ns.get()))
     }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
-    /// Begins to observe a request whose head still stands at the start of what was read; `has_head` is false where it
-    /// is not whole, or malformed.
+    /// Starts recording a request whose head is still at the start of `inbound`. `has_head` is false if the head is
+    /// incomplete or malformed.
     #[inline(never)]
     pub(crate) fn begin_observation(&self, snapshot: &Snapshot, has_head: bool) {
         self.observed.begin();
@@ -145,8 +145,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// Takes what can be read of a head that was refused. The fields of trusted proxies stand behind those of the client,
-    /// so they are read only if none is missing.
+    /// Records the readable parts of a rejected head. Fields of trusted proxies follow those of the client, so they are
+    /// read only if no field is missing.
     #[cold]
     fn observe_refused(&self, snapshot: &Snapshot, line: &LogLine) {
         let mut slots = FieldSlots::new();
@@ -160,7 +160,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             .fill(line, &LoggedHead::of_refused(&head, snapshot.table.underscores_in_headers));
     }
 
-    /// Tells what was observed.
+    /// Logs the recorded request and counts its latency.
     #[inline(never)]
     pub(crate) fn conclude_observation(&self, snapshot: &Snapshot) {
         let observed = self.observed;
@@ -172,13 +172,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             let place = (self.io.worker, self.listening, &*snapshot.table);
             snapshot.series.with(series, place, |counters| counters.latency(ns));
         }
-        tell(self.io.worker, self.listening, snapshot, (self.peer, self.is_secure), observed, ns);
+        log_request(self.io.worker, self.listening, snapshot, (self.peer, self.is_secure), observed, ns);
         observed.marks.take();
     }
 }
 
-/// Tells of an answer to a client that has made no request.
-pub(crate) fn tell_of_refusal(
+/// Logs a response to a client that has sent no request.
+pub(crate) fn log_refusal(
     worker: &Worker,
     listening: &Listening,
     client: (SocketAddr, bool),
@@ -191,11 +191,11 @@ pub(crate) fn tell_of_refusal(
         observed.status.set(cause.status());
         observed.cause.set(Some(cause));
         observed.sent(bytes_sent);
-        tell(worker, listening, &snapshot, client, &observed, 0);
+        log_request(worker, listening, &snapshot, client, &observed, 0);
     }
 }
 
-fn tell(
+fn log_request(
     worker: &Worker,
     listening: &Listening,
     snapshot: &Snapshot,
@@ -205,7 +205,7 @@ fn tell(
 ) {
     if let Some((log, line)) = &snapshot.table.access_log {
         let listener = &listening.counters.name;
-        let told = Told { observed, table: &snapshot.table, listener, peer, is_secure, ns };
-        worker.log.write(log.sample.0, line, &told, &worker.upstreams);
+        let request = LoggedRequest { observed, table: &snapshot.table, listener, peer, is_secure, ns };
+        worker.log.write(log.sample.0, line, &request, &worker.upstreams);
     }
 }

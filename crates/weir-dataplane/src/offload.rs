@@ -1,7 +1,7 @@
-//! Work that takes as long as dozens of exchanges, on a few threads beside the workers: signatures by RSA.
+//! RSA signatures on a few separate threads, because one takes as long as dozens of exchanges.
 //!
-//! A worker that did it itself would hold up all its other connections for that time. What waits is bounded: beyond
-//! that it is turned away at once, rather than served when nobody waits for it any more.
+//! A worker that computed it itself would delay all its other connections. The queue is limited: work beyond the limit
+//! fails at once, because its client would no longer wait for the result.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,28 +10,28 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use weir_io::{WorkerOptions, available_cpus, spawn_thread};
 
-/// Threads, where there are as many CPUs. They compete with the workers, so more would help nobody.
+/// The maximum of threads; fewer if there are fewer CPUs. They compete with the workers, so more would not help.
 const THREADS_MAX: usize = 4;
 
-/// Pieces of work that wait: a second of signatures with 2048 bits for one thread, which clients still wait for.
+/// Queue limit: about a second of 2048-bit signatures for one thread, which clients still wait for.
 const WAITING_MAX: usize = 4096;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The threads, from the first configuration on that has a use for them. They end with the gateway.
+/// The threads. They start with the first configuration that needs them, and end with the gateway.
 #[derive(Debug, Default)]
 pub(crate) struct Offload(OnceLock<SyncSender<Work>>);
 
-/// As much waits as may.
+/// The queue is full.
 #[derive(Debug, thiserror::Error)]
 #[error("too many tasks wait for a thread")]
 pub(crate) struct Overflow;
 
 impl Offload {
-    /// Starts the threads unless they run. They may run where the thread may that calls this.
+    /// Starts the threads unless they run. They may use the CPUs of the calling thread.
     ///
     /// # Errors
-    /// When none can be had.
+    /// If a thread can't start.
     pub(crate) fn start(&self) -> io::Result<()> {
         self.start_with(available_cpus().len().clamp(1, THREADS_MAX), WAITING_MAX)
     }
@@ -48,17 +48,17 @@ impl Offload {
                 WorkerOptions { name: format!("weir-offload-{number}"), ..WorkerOptions::default() };
             spawn_thread(options, move || keep(&received))?;
         }
-        // Whoever was faster has started as many, and these end.
+        // If another caller was faster, its threads stay, and these end.
         let _ = self.0.set(sender);
         Ok(())
     }
 
-    /// Whether somebody has had a use for it.
+    /// Whether the threads were started.
     pub(crate) fn is_running(&self) -> bool {
         self.0.get().is_some()
     }
 
-    /// What `work` comes to, done on one of the threads. It is left out if nobody waits any more when its turn comes.
+    /// Runs `work` on one of the threads and returns its result. If the caller no longer waits, `work` is skipped.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -66,7 +66,7 @@ impl Offload {
         let (sender, outcome) = oneshot::channel();
         let work = move || {
             if !sender.is_closed() {
-                // Who went away meanwhile has no use for it.
+                // The caller may have stopped waiting in the meantime.
                 let _ = sender.send(work());
             }
         };
@@ -78,7 +78,7 @@ impl Offload {
 
 fn keep(received: &Mutex<Receiver<Work>>) {
     loop {
-        // One thread at a time waits for work, the others for their turn to do so.
+        // One thread at a time waits for work; the others wait for the lock.
         let work = received.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(work) = work else { return };
         work();
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Sets this on its way.
+    /// Polls a future once.
     fn begin<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
         match future.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Some(outcome),
@@ -101,9 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_turned_away_and_what_nobody_waits_for_left_out() {
+    fn work_beyond_the_queue_fails_and_abandoned_work_is_skipped() {
         let offload = Offload::default();
-        assert!(begin(pin!(offload.run(|| ()))).is_some_and(|outcome| outcome.is_err()), "it does not run");
+        assert!(begin(pin!(offload.run(|| ()))).is_some_and(|outcome| outcome.is_err()), "not started");
         offload.start_with(1, 2).unwrap();
         let (begun, waits) = sync_channel(0);
         let (go, may_go) = sync_channel::<()>(0);
@@ -117,7 +117,7 @@ mod tests {
         let mut second = pin!(offload.run(|| 2));
         assert!(begin(second.as_mut()).is_none());
         {
-            let mut left = pin!(offload.run(|| -> u8 { panic!("nobody waits for it") }));
+            let mut left = pin!(offload.run(|| -> u8 { panic!("abandoned work ran") }));
             assert!(begin(left.as_mut()).is_none());
             let over = begin(pin!(offload.run(|| 4)));
             assert!(matches!(over, Some(Err(Overflow))));
@@ -126,6 +126,6 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert_eq!(runtime.block_on(first).unwrap(), 1);
         assert_eq!(runtime.block_on(second).unwrap(), 2);
-        assert_eq!(runtime.block_on(offload.run(|| 5)).unwrap(), 5, "the thread is still there");
+        assert_eq!(runtime.block_on(offload.run(|| 5)).unwrap(), 5, "the thread still runs");
     }
 }

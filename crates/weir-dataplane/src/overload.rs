@@ -1,12 +1,12 @@
-//! When the gateway has more to do than it can: new requests are turned away, so that those in progress end well.
+//! Overload protection: rejects new requests, so that those in progress can complete.
 //!
-//! Memory is looked at by a thread of its own, once a second, and holds for all workers. How late its event loop comes
-//! round each worker knows by its own clock, and turns away by that alone. Requests look at one number of their worker,
-//! which the worker sets as its clock turns.
+//! A separate thread samples memory once a second, for all workers. Each worker measures the lag of its event loop
+//! with its own clock, and rejects requests by that lag only. A request checks one value of its worker, which the
+//! worker sets at each tick.
 //!
 //! ```text
 //!         memory: 1 reading, lag: 5 ticks in a row above the limit
-//!    well <------------------------------------------------------> overloaded
+//!  normal <------------------------------------------------------> overloaded
 //!         memory: 3 readings below 95 %, lag: 10 ticks below half of it
 //! ```
 
@@ -29,10 +29,10 @@ use crate::memory::{Memory, MemoryFiles};
 use crate::program_log::seldom;
 use crate::worker::Shared;
 
-/// How often memory is looked at.
+/// How often memory is sampled.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
-/// Readings in a row that begin and end an overload.
+/// Readings in a row that start and end an overload.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     begin: u32,
@@ -42,62 +42,62 @@ struct Patience {
 const OF_MEMORY: Patience = Patience { begin: 1, end: 3 };
 const OF_LAG: Patience = Patience { begin: 5, end: 10 };
 
-/// Why requests are turned away.
+/// Why requests are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strain {
     Memory,
     Lag,
 }
 
-/// What all workers know of it. It is written when something changes, and once a second.
+/// The overload state that all workers share. It is written after a change, and once a second.
 #[derive(Debug, Default)]
 pub(crate) struct OverloadState {
     is_short_of_memory: AtomicBool,
-    /// Workers that are late.
+    /// Workers that lag.
     late_workers: AtomicUsize,
     memory_used_bytes: AtomicU64,
     memory_limit_bytes: AtomicU64,
 }
 
-/// What one worker knows of it.
+/// The overload state of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     strain: Cell<Option<Strain>>,
     lag: RefCell<Gate>,
 }
 
-/// The look at memory of a gateway. It ends with it.
+/// The thread that samples memory. It ends with the gateway.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryWatch(Follower);
 
-/// Overload now, and what was turned away.
+/// Overload now, and rejected requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverloadStats {
-    /// Memory is short.
+    /// Memory use is above its limit.
     pub memory: bool,
-    /// Workers that are late.
+    /// Workers that lag.
     pub late_workers: u64,
-    /// Memory in use, as it is held against `overload.memory`; 0 without.
+    /// Memory in use, as compared with `overload.memory`; 0 without a limit.
     pub memory_used_bytes: u64,
-    /// The bound that `overload.memory` comes to; 0 without.
+    /// The limit in bytes that results from `overload.memory`; 0 without a limit.
     pub memory_limit_bytes: u64,
-    /// Requests turned away for want of memory.
+    /// Requests rejected because of memory use.
     pub shed_by_memory: u64,
-    /// Requests turned away by workers that were late.
+    /// Requests rejected because their worker lagged.
     pub shed_by_lag: u64,
 }
 
 impl MemoryWatch {
-    /// Starts the thread that watches free memory and the memory bound of the active configuration.
+    /// Starts the thread that watches unused memory and the memory limit of the active configuration.
     ///
     /// # Errors
-    /// When the thread can't start.
+    /// If the thread can't start.
     pub(crate) fn prepare(&self, shared: &Arc<Shared>) -> io::Result<()> {
         let shared = Arc::clone(shared);
         self.0.start("weir-memory", move |looks| keep(looks, shared))
     }
 
-    /// Goes by the table in force from here on.
+    /// Makes the thread read the active configuration.
     pub(crate) fn look(&self) {
         self.0.look();
     }
@@ -128,7 +128,7 @@ async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
 }
 
 impl OverloadState {
-    /// Takes a reading in.
+    /// Records a reading.
     fn take(&self, reading: Option<Memory>, gate: &mut Gate) {
         let Some(Memory { used_bytes, limit_bytes }) = reading else {
             seldom!(
@@ -141,7 +141,7 @@ impl OverloadState {
         self.memory_limit_bytes.store(limit_bytes, Ordering::Relaxed);
         let has_changed = gate.see(used_bytes > limit_bytes, used_bytes < limit_bytes / 20 * 19, OF_MEMORY);
         if gate.is_on {
-            // What was given back may still be held by the allocator, and nothing would ever be let in again.
+            // The allocator may still hold freed memory. Without this, the overload might never end.
             trim_memory();
         }
         if has_changed {
@@ -162,7 +162,7 @@ impl OverloadState {
         self.memory_limit_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// What of the gateway is overloaded, by the fields of `overload`; nothing when all is well.
+    /// The reasons for an overload, as fields of `overload`. Empty without an overload.
     pub(crate) fn reasons(&self) -> Vec<&'static str> {
         let memory = self.is_short_of_memory.load(Ordering::Relaxed);
         let lag = self.late_workers.load(Ordering::Relaxed) > 0;
@@ -189,18 +189,18 @@ impl OverloadState {
 }
 
 impl Pressure {
-    /// Whether new requests are turned away.
+    /// Whether new requests are rejected.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.strain.get().is_some()
     }
 
-    /// Whether the worker comes round too late.
+    /// Whether the worker lags.
     pub(crate) fn is_late(&self) -> bool {
         self.lag.borrow().is_on
     }
 
-    /// Looks at everything anew, as the worker's clock turns `late_ns` behind its time.
+    /// Updates the state at a tick of the worker's clock that is `late_ns` late.
     pub(crate) fn look(
         &self,
         limits: Option<&Overload>,
@@ -239,7 +239,7 @@ impl Pressure {
         });
     }
 
-    /// The worker turns nobody away any more.
+    /// The worker rejects no more requests.
     pub(crate) fn end(&self, shared: &OverloadState) {
         if self.lag.take().is_on {
             shared.late_workers.fetch_sub(1, Ordering::Relaxed);
@@ -247,7 +247,7 @@ impl Pressure {
         self.strain.set(None);
     }
 
-    /// Counts a request that is turned away.
+    /// Counts a rejected request.
     pub(crate) fn count(&self, counters: &UpstreamCounters) {
         let counter: Option<&Counter> = self.strain.get().map(|strain| match strain {
             Strain::Memory => &counters.shed_by_memory,
@@ -259,16 +259,16 @@ impl Pressure {
     }
 }
 
-/// A state that begins and ends only after several readings in a row that say so.
+/// A state that starts and ends only after several readings in a row.
 #[derive(Debug, Default)]
 struct Gate {
     is_on: bool,
-    /// Readings in a row that speak against the state.
+    /// Readings in a row that contradict the state.
     against: u32,
 }
 
 impl Gate {
-    /// Takes a reading in that is above what begins the state, below what ends it, or between; whether it has changed.
+    /// Records a reading: above the start limit, below the end limit, or between. Returns whether the state changes.
     fn see(&mut self, is_high: bool, is_low: bool, patience: Patience) -> bool {
         let (is_against, enough) =
             if self.is_on { (is_low, patience.end) } else { (is_high, patience.begin) };
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_short_at_once_and_there_again_after_a_while() {
+    fn memory_overload_starts_at_once_and_ends_after_a_while() {
         let (state, mut gate) = (OverloadState::default(), Gate::default());
         let mut after = |used_bytes: u64| {
             state.take(Some(Memory { used_bytes, limit_bytes: 1000 }), &mut gate);
@@ -326,17 +326,17 @@ mod tests {
             assert_eq!(after(used_bytes), short, "{used_bytes}");
         }
         assert!(after(949).is_empty());
-        assert!(after(999).is_empty(), "what ends it is not what begins it");
+        assert!(after(999).is_empty(), "the end limit does not start an overload");
         assert_eq!(after(2000), short);
         state.take(None, &mut gate);
-        assert_eq!(state.reasons(), short, "what is not known changes nothing");
+        assert_eq!(state.reasons(), short, "an unknown reading changes nothing");
         assert_eq!(state.stats(std::iter::empty()).memory_used_bytes, 2000);
         state.forget_memory();
         assert_eq!(state.stats(std::iter::empty()), OverloadStats::default());
     }
 
     #[test]
-    fn a_worker_is_late_when_it_stays_so() {
+    fn a_worker_lags_only_after_several_late_ticks() {
         let (shared, worker) = (OverloadState::default(), Pressure::default());
         let limits = Overload { lag: Some(Time(Duration::from_nanos(100))), memory: None };
         let after = |late_ns: &[u64]| {
@@ -344,7 +344,7 @@ mod tests {
             (worker.strain.get(), shared.reasons())
         };
         let (well, late) = ((None, vec![]), (Some(Strain::Lag), vec!["lag"]));
-        assert_eq!(after(&[101, 500, 101, 101, 100, 101, 101, 101, 101]), well, "four in a row are a hiccup");
+        assert_eq!(after(&[101, 500, 101, 101, 100, 101, 101, 101, 101]), well, "four in a row are too few");
         assert_eq!(after(&[101]), late);
         assert_eq!(after(&[50, 0, 0, 0, 0, 0, 0, 0, 0, 51, 0, 0, 0, 0, 0, 0, 0, 0, 0]), late);
         assert_eq!(after(&[0]), well);
@@ -357,19 +357,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_turned_away_is_counted_by_its_reason() {
+    fn rejected_requests_are_counted_by_reason() {
         let (shared, worker, counters) =
             (OverloadState::default(), Pressure::default(), UpstreamCounters::default());
         let limits = Overload { lag: Some(Time(Duration::from_nanos(100))), memory: None };
-        let turned_away = |times: u32, late_ns: u64| {
+        let reject = |times: u32, late_ns: u64| {
             (0..times).for_each(|_| worker.look(Some(&limits), late_ns, &shared, 0));
             worker.count(&counters);
             let stats = shared.stats(std::iter::once(&counters));
             (worker.is_on(), stats.shed_by_memory, stats.shed_by_lag)
         };
-        assert_eq!(turned_away(1, 0), (false, 0, 0));
-        assert_eq!(turned_away(5, 101), (true, 0, 1));
+        assert_eq!(reject(1, 0), (false, 0, 0));
+        assert_eq!(reject(5, 101), (true, 0, 1));
         shared.is_short_of_memory.store(true, Ordering::Relaxed);
-        assert_eq!(turned_away(1, 101), (true, 1, 1), "memory is everybody's");
+        assert_eq!(reject(1, 101), (true, 1, 1), "memory overload applies to all workers");
     }
 }

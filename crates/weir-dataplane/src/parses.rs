@@ -1,13 +1,13 @@
 //! When a request head that arrives in pieces is parsed again.
 //!
-//! Each parse starts at the first byte. A client that sends single bytes or single short lines must not have a long head
-//! parsed for each of them.
+//! Each parse starts at the first byte. So a client that sends single bytes or short lines must not cause a parse of a
+//! long head for each of them.
 
 /// The parses of one head.
 #[derive(Debug, Default)]
 pub(crate) struct Parses {
     count: u32,
-    /// Bytes at the last one.
+    /// Bytes at the last parse.
     bytes: usize,
 }
 
@@ -40,8 +40,8 @@ fn has_empty_line(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The bytes that are parsed of a head which comes in pieces of `piece` bytes behind `first` bytes, and whether it is
-    /// parsed when it is whole.
+    /// Feeds a head: first `first` bytes, then pieces of `piece` bytes. Returns the sum of parsed bytes, and whether
+    /// the complete head is parsed.
     fn parsed(head: &[u8], first: usize, piece: usize) -> (usize, bool) {
         let mut parses = Parses::default();
         let (mut seen, mut sum, mut is_last_due) = (0, 0, false);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_comes_line_by_line_is_not_parsed_for_each_of_them() {
+    fn a_head_that_arrives_line_by_line_is_not_parsed_for_every_line() {
         let long = format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n", "x".repeat(1_000_000));
         let lines = "a:\r\n".repeat(97);
         for (head, first) in [(format!("{long}{lines}\r\n"), long.len()), (format!("{lines}{long}\r\n"), 1)] {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_head_is_seen_wherever_it_is_cut() {
+    fn the_end_of_a_head_is_detected_wherever_it_is_cut() {
         let head = format!("GET / HTTP/1.1\r\n{}\r\n", "a: 1\r\n".repeat(60));
         for first in 1..head.len() {
             for piece in [1, 2, 3, head.len()] {

@@ -1,9 +1,9 @@
-//! A client whose TLS is passed on sealed, by the name that it asks for.
+//! TLS passthrough: the server name (SNI) selects a backend, and the bytes stay encrypted.
 //!
 //! ```text
-//! accepted -> first message looked at, not taken -> name known here -> bytes both ways, to the end
-//!                 |                                    +- not: TLS of the listener (secure.rs), or closed
-//!                 +- malformed, too long: closed; not of TLS at all: TLS of the listener says so, or closed
+//! accepted -> ClientHello read, left in the socket -> name has a backend -> bytes in both directions, to the end
+//!                 |                                    +- has none: TLS of the listener (secure.rs), or closed
+//!                 +- malformed, too long: closed; not TLS: rejected by TLS of the listener, or closed
 //! ```
 
 use std::pin::pin;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use weir_config::{ByName, Destination};
 
 use crate::affinity::Affinity;
-use crate::balance::Wish;
+use crate::balance::LbContext;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::{Seat, reset_on_close};
@@ -25,12 +25,12 @@ use crate::secure::serve_secure;
 use crate::tunnel::join;
 use crate::upstream::checkout;
 
-/// Serves a client to its end.
+/// Serves a client until its connection ends.
 pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<ByName>) {
-    // Whoever speaks TLS in a way that cannot be read here is closed: its name may be one that is not to be opened.
+    // Malformed TLS is closed, because its server name may be one that the gateway must not serve.
     let destination = match (first_message(seat.io(), &stream).await, by_name.tls()) {
         (Ok(Hello::Whole(name)), _) => by_name.destination(name.as_deref()),
-        // Plain text is told by TLS of the listener that it is wrong here.
+        // The TLS listener responds to plain text with an error.
         (Ok(Hello::Foreign), Some(config)) => Destination::Here(config),
         (Ok(_), _) => return count_failed(&seat, Some(Cause::HandshakeFailed)),
         (Err(cause), _) => return count_failed(&seat, cause),
@@ -48,7 +48,7 @@ pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<By
     }
 }
 
-/// Counts a client that came to nothing; without a cause it was none.
+/// Counts a failed client. Without a cause, the client did not fail.
 fn count_failed(seat: &Seat, cause: Option<Cause>) {
     if let Some(cause) = cause {
         seat.listening().counters.handshakes_failed.add(1);
@@ -56,7 +56,7 @@ fn count_failed(seat: &Seat, cause: Option<Cause>) {
     }
 }
 
-/// What a client's first message is, which stays in the socket. Who closes before a byte is no failure.
+/// Reads the ClientHello and leaves it in the socket. A client that closes before its first byte did not fail.
 async fn first_message(io: Io<'_>, stream: &TcpStream) -> Result<Hello, Option<Cause>> {
     let seen = io.look(stream, HELLO_BYTES_MAX, |bytes| {
         let hello = read_hello(bytes);
@@ -70,17 +70,17 @@ async fn first_message(io: Io<'_>, stream: &TcpStream) -> Result<Hello, Option<C
     }
 }
 
-/// Connects to the backend and passes bytes until both sides have ended, one failed, nothing moved for long, or the time to
-/// drain is over.
+/// Connects to the backend and passes bytes until both sides have ended, one fails, the idle timeout passes, or the
+/// drain timeout passes.
 async fn pass_on(seat: &Seat, stream: &TcpStream, backend: &str) -> Result<(), Cause> {
     let io = seat.io();
     let ((mut from_client, to_client), mut inbound) = (PlainHalf::both(stream), Buffer::default());
     let (checkout, ticks) = {
         let snapshot = io.worker.snapshot();
         let position = snapshot.table.backend_named(backend).ok_or(Cause::NoEndpoint)?;
-        // Nothing but the address tells one client from another.
+        // Only the address distinguishes clients.
         let affinity = Affinity::ClientAddress.with(seat.peer().ip());
-        let mut wish = Wish { affinity, client: seat.addresses(), ..Wish::any(position) };
+        let mut context = LbContext { affinity, client: seat.addresses(), ..LbContext::any(position) };
         let mut side = ClientSide {
             io,
             listening: seat.listening(),
@@ -88,7 +88,7 @@ async fn pass_on(seat: &Seat, stream: &TcpStream, backend: &str) -> Result<(), C
             inbound: &mut inbound,
             is_half_closed: &mut false,
         };
-        let checking_out = pin!(checkout(io, &snapshot, &mut wish, true));
+        let checking_out = pin!(checkout(io, &snapshot, &mut context, true));
         (side.unless_left(checking_out, || true).await?, snapshot.ticks.upgraded)
     };
     seat.listening().counters.passed_on.add(1);

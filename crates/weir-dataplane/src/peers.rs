@@ -1,4 +1,4 @@
-//! What workers ask of each other, which share nothing that one could take from the other.
+//! Commands from one worker to all others. Workers share no state that one could take from another.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,24 +6,24 @@ use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender};
 
 use crate::worker::Command;
 
-/// The workers that can be asked. It keeps none of them going.
+/// The workers' command channels. They are weak, so they keep no worker alive.
 #[derive(Debug, Default)]
 pub(crate) struct Peers(Mutex<Vec<WeakUnboundedSender<Command>>>);
 
 impl Peers {
-    /// One more, which obeys these commands.
+    /// Adds a worker by its command channel.
     pub(crate) fn join(&self, worker: &UnboundedSender<Command>) {
         let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         workers.retain(|worker| worker.strong_count() > 0);
         workers.push(worker.downgrade());
     }
 
-    /// Asks all of them, the one that asks too. What comes of it shows elsewhere.
+    /// Sends a command to all workers, including the sender. There is no reply.
     #[cold]
     pub(crate) fn ask(&self, command: impl Fn() -> Command) {
         let workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in workers.iter().filter_map(WeakUnboundedSender::upgrade) {
-            // One that has ended has nothing to give.
+            // A worker that has ended has nothing to give.
             let _ = worker.send(command());
         }
     }

@@ -1,7 +1,7 @@
 //! Connections to upstreams, kept alive between exchanges.
 //!
-//! A kept connection stays registered with the poll. If its upstream closes it, or sends what nobody asked for, the
-//! poll marks it readable; that is looked at without a system call when the connection is taken, and once a second.
+//! A kept connection stays registered with the poll. If its upstream closes it or sends unexpected data, the poll marks
+//! it readable. That is checked without a system call when the connection is taken, and once a second.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -14,9 +14,9 @@ use tokio_rustls::client::TlsStream;
 use weir_config::{Backend, BackendEntry, BackendTimeouts, Balance, Member, UpstreamAddress, UpstreamTls};
 
 use crate::affinity::id_of;
-use crate::backend_state::{BackendState, Bounds, Kind, Place};
+use crate::backend_state::{BackendState, Bounds, Kind, Permit};
 use crate::backend_states::BackendStates;
-use crate::balance::{Balancer, Wish};
+use crate::balance::{Balancer, LbContext};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::counters::EndpointCounters;
@@ -31,17 +31,17 @@ use crate::wheel::ticks;
 pub(crate) struct BackendPool {
     pub(crate) backend: Arc<Backend>,
     pub(crate) tls: Option<Arc<UpstreamTls>>,
-    /// What the endpoints were made of.
+    /// The members from which the endpoints were made.
     members: Vec<Member>,
     endpoints: Vec<Rc<EndpointPool>>,
     balancer: Balancer,
-    /// How much of it may be in use at one time.
+    /// The backend's limits of connections and requests.
     pub(crate) bounds: Bounds,
-    /// Its own time limits, where it has any.
+    /// The backend's own time limits.
     pub(crate) ticks: OwnTicks,
-    /// Requests are counted by endpoint.
+    /// Requests in flight are counted per endpoint.
     is_by_requests: bool,
-    /// What all workers know of the backend.
+    /// The state that all workers share.
     pub(crate) state: Arc<BackendState>,
 }
 
@@ -57,17 +57,17 @@ pub(crate) struct OwnTicks {
 /// One worker's connections to one endpoint.
 #[derive(Debug)]
 pub(crate) struct EndpointPool {
-    /// What all workers know of it.
+    /// The state that all workers share.
     pub(crate) state: Arc<EndpointState>,
-    /// Its name in cookies: the same in every process.
+    /// Its id in cookies, equal in all processes.
     pub(crate) id: u64,
     pub(crate) counters: Arc<EndpointCounters>,
     idle: RefCell<Vec<Idle>>,
-    /// No table has it any more: what is still at it keeps nothing here.
+    /// No table contains the endpoint any more, so no connection to it is kept.
     is_closed: Cell<bool>,
 }
 
-/// A request at an endpoint, until it is dropped.
+/// A request in flight at an endpoint. Dropping it ends the count.
 #[derive(Debug)]
 pub(crate) struct AtEndpoint(Rc<EndpointPool>);
 
@@ -77,21 +77,21 @@ struct Idle {
     since: u32,
 }
 
-/// A connection to an upstream, with what was read from it and not used.
+/// A connection to an upstream, with bytes that were read and not yet used.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) link: Link,
     pub(crate) inbound: Buffer,
     life: Life,
-    place: Place,
+    permit: Permit,
     counted: Counted,
 }
 
-/// A connection among those of its endpoint, until it is dropped.
+/// Counts an open connection of an endpoint. Dropping it ends the count.
 #[derive(Debug)]
 struct Counted(Arc<EndpointCounters>);
 
-/// What is spoken over a connection to an upstream.
+/// The stream to an upstream.
 #[derive(Debug)]
 pub(crate) enum Link {
     Plain(TcpStream),
@@ -109,24 +109,25 @@ impl From<Socket> for Link {
 }
 
 impl Upstream {
-    /// A new connection to `endpoint`, with its place among the backend's.
+    /// A new connection to `endpoint`, which counts towards the backend's limit by `permit`.
     ///
-    /// Boxed, since it goes from hand to hand with each exchange.
-    pub(crate) fn new(link: Link, endpoint: &EndpointPool, place: Place, life: Life) -> Box<Upstream> {
+    /// Boxed, because each exchange moves it several times.
+    pub(crate) fn new(link: Link, endpoint: &EndpointPool, permit: Permit, life: Life) -> Box<Upstream> {
         endpoint.counters.open.add(1);
         let counted = Counted(Arc::clone(&endpoint.counters));
-        Box::new(Upstream { link, inbound: Buffer::default(), life, place, counted })
+        Box::new(Upstream { link, inbound: Buffer::default(), life, permit, counted })
     }
 
-    /// Its place among the backend's connections, for another one.
-    pub(crate) fn into_place(self) -> Place {
-        self.place
+    /// Closes the connection and returns its permit among the backend's connections.
+    pub(crate) fn into_permit(self) -> Permit {
+        self.permit
     }
 
-    /// Gives it to the first request that waits for a connection to the backend, or its place alone where that is one of
-    /// another worker, or it has served to its end. Where nobody waits it comes back.
+    /// Gives the connection to the first request that waits for one to this backend. Only its permit is given if that
+    /// request belongs to another worker, or if the connection may serve no further request. If no request waits,
+    /// returns the connection.
     pub(crate) fn hand_over(mut self: Box<Self>, now: u32) -> Option<Box<Upstream>> {
-        let state = Arc::clone(self.place.state());
+        let state = Arc::clone(self.permit.state());
         let queue = state.queue(Kind::Connection).filter(|queue| queue.is_anybody());
         let Some(queue) = queue else { return Some(self) };
         if self.life.spend(now) { queue.hand_over(self) } else { None }
@@ -137,10 +138,10 @@ impl Upstream {
         !self.life.is_over(now) && self.is_quiet()
     }
 
-    /// Whether nothing has come since it was kept: neither bytes nor its end.
+    /// Whether nothing was received since it was kept: neither data nor the end of the stream.
     fn is_quiet(&mut self) -> bool {
-        // The kernel is asked only where the poll has told something. Other than `poll_read_ready` this never says
-        // "nothing" only because a task has used up its share.
+        // This makes a system call only if the poll has reported an event. Unlike `poll_read_ready`, it never returns
+        // "nothing" because the task has used up its budget.
         let would_block = |e: std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
         match &mut self.link {
             Link::Plain(stream) => stream.try_read(&mut [0]).is_err_and(would_block),
@@ -151,21 +152,21 @@ impl Upstream {
 }
 
 impl EndpointPool {
-    /// One without connections.
+    /// A pool without connections.
     pub(crate) fn new(state: Arc<EndpointState>) -> EndpointPool {
         let id = id_of(&state.address);
         let counters = state.counters();
-        // Who goes by an older version may ask for one that is gone already.
+        // A request that uses an older version may still choose an endpoint that was removed.
         let is_closed = Cell::new(state.is_gone());
         EndpointPool { state, id, counters, idle: RefCell::default(), is_closed }
     }
 
-    /// Where it is.
+    /// The endpoint's address.
     pub(crate) fn address(&self) -> &UpstreamAddress {
         &self.state.address
     }
 
-    /// A kept connection that is still good; the one used last, so that the others can age.
+    /// A kept connection that is still usable. The most recently used one goes first, so that the others can age.
     pub(crate) fn take_idle(&self, now: u32) -> Option<Box<Upstream>> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut last) = idle.pop() {
@@ -176,7 +177,7 @@ impl EndpointPool {
         None
     }
 
-    /// Keeps a connection whose exchange has ended cleanly, if there is room and it is not at its end.
+    /// Keeps a connection whose exchange ended cleanly, if there is room and it may serve another request.
     pub(crate) fn keep(&self, mut upstream: Box<Upstream>, now: u32, most: usize) {
         let mut idle = self.idle.borrow_mut();
         if upstream.life.spend(now) && idle.len() < most && !self.is_closed.get() {
@@ -184,10 +185,10 @@ impl EndpointPool {
         }
     }
 
-    /// Ends what is idle here, and keeps nothing from now on.
+    /// Closes idle connections, and keeps none from now on.
     fn close(&self) {
         self.is_closed.set(true);
-        // Each of them serves who waits for its place.
+        // Each closed connection frees its permit for a waiting request.
         drop(self.idle.take());
     }
 
@@ -199,7 +200,7 @@ impl EndpointPool {
 }
 
 impl AtEndpoint {
-    /// Counts one more request there.
+    /// Counts a request as in flight.
     pub(crate) fn begin(endpoint: Rc<EndpointPool>) -> AtEndpoint {
         endpoint.counters.requests.add(1);
         AtEndpoint(endpoint)
@@ -227,7 +228,8 @@ impl Drop for Counted {
 }
 
 impl BackendPool {
-    /// A pool for `backend`; `former` lends its endpoints' connections where these are made in the same way.
+    /// A pool for `backend`. It takes over connections of `former` to the same endpoints if TLS and PROXY protocol are
+    /// unchanged.
     pub(crate) fn new(
         (entry, bounds): (&BackendEntry, Bounds),
         states: &BackendStates,
@@ -267,7 +269,7 @@ impl BackendPool {
         BackendPool { backend, tls, members, endpoints, balancer, bounds, ticks, is_by_requests, state }
     }
 
-    /// Whether it is what a new one for `entry` would be.
+    /// Whether a new pool for `entry` would be equal.
     pub(crate) fn is_of(&self, (entry, bounds): (&BackendEntry, Bounds), states: &BackendStates) -> bool {
         let is_same = Arc::ptr_eq(&self.backend, &entry.backend) || *self.backend == *entry.backend;
         is_same
@@ -276,12 +278,12 @@ impl BackendPool {
             && (!entry.has_names || self.members == states.members(entry))
     }
 
-    /// Whether its connections were made with this TLS, of the same files.
+    /// Whether its connections use this TLS configuration, from the same files.
     fn has_tls(&self, tls: Option<&Arc<UpstreamTls>>) -> bool {
         self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
     }
 
-    /// Ends the idle connections of its endpoints that the next one does not have.
+    /// Closes the idle connections to endpoints that `next` does not contain.
     pub(crate) fn give_up(&self, next: Option<&BackendPool>) {
         let kept: HashSet<*const EndpointPool> =
             next.iter().flat_map(|next| &next.endpoints).map(Rc::as_ptr).collect();
@@ -293,77 +295,81 @@ impl BackendPool {
         self.endpoints.len()
     }
 
-    /// The endpoint for a request, with the request's place there where these are counted.
+    /// Chooses the endpoint for a request. With `Balance::LeastRequests`, it also counts the request as in flight.
     #[inline]
-    pub(crate) fn choose(&self, wish: &Wish, now_ns: u64) -> Option<(&Rc<EndpointPool>, Option<InFlight>)> {
+    pub(crate) fn choose(
+        &self,
+        context: &LbContext,
+        now_ns: u64,
+    ) -> Option<(&Rc<EndpointPool>, Option<InFlight>)> {
         let (endpoint, is_panic) =
-            self.balancer.choose(&self.endpoints, &self.backend.balance, wish, now_ns)?;
+            self.balancer.choose(&self.endpoints, &self.backend.balance, context, now_ns)?;
         if is_panic {
             self.state.count_panic();
         }
         Some((endpoint, self.enter(endpoint)))
     }
 
-    /// The place of a request at an endpoint, where these are counted.
+    /// Counts a request as in flight at an endpoint, with `Balance::LeastRequests` only.
     #[inline]
     pub(crate) fn enter(&self, endpoint: &EndpointPool) -> Option<InFlight> {
         self.is_by_requests.then(|| endpoint.state.enter())
     }
 
-    /// Takes in what a request came to at an endpoint; it may take it out.
+    /// Records the result of a request at an endpoint, which may eject it.
     pub(crate) fn report(&self, endpoint: &EndpointPool, is_error: bool, now_ns: u64) {
         if let Some(ejection) = &self.backend.ejection {
             self.state.report(&endpoint.state, is_error, ejection, now_ns);
         }
     }
 
-    /// Counts a request that found a limit reached; the cause that says which.
+    /// Counts a request that reached a limit. Returns `cause`, which names the limit.
     #[cold]
     pub(crate) fn refuse(&self, cause: Cause) -> Cause {
         self.state.count_overflow();
         cause
     }
 
-    /// Whether requests wait for places where there are none.
+    /// Whether requests beyond a limit may wait in a queue.
     pub(crate) fn has_queue(&self) -> bool {
         self.backend.limits.pending > 0
     }
 
-    /// A place for a request. Those who wait for one go first.
+    /// Counts a request towards the request limit. Queued requests go first.
     #[inline]
-    pub(crate) fn request_place(&self) -> Option<Place> {
+    pub(crate) fn request_permit(&self) -> Option<Permit> {
         if self.has_queue() && self.state.is_waited_for(Kind::Request) {
             return None;
         }
         self.state.request(self.bounds.requests)
     }
 
-    /// A place for a request among those that wait.
-    pub(crate) fn pending_place(&self) -> Result<Place, Cause> {
-        let place = self.state.pending(self.backend.limits.pending);
-        place.ok_or_else(|| self.refuse(Cause::PendingLimit))
+    /// Counts a request towards the limit of pending requests.
+    pub(crate) fn pending_permit(&self) -> Result<Permit, Cause> {
+        let permit = self.state.pending(self.backend.limits.pending);
+        permit.ok_or_else(|| self.refuse(Cause::PendingLimit))
     }
 
-    /// A place for a new connection. At the limit, an idle connection of this worker to any endpoint gives up its own.
-    /// Those who wait in a queue go first.
-    pub(crate) fn place(&self) -> Option<Place> {
+    /// A permit for a new connection. At the limit, this worker closes one of its idle connections to any endpoint.
+    /// Queued requests go first.
+    pub(crate) fn permit(&self) -> Option<Permit> {
         if self.has_queue() && self.state.is_waited_for(Kind::Connection) {
             return None;
         }
         loop {
-            if let Some(place) = self.state.connection(self.bounds.connections) {
-                return Some(place);
+            if let Some(permit) = self.state.connection(self.bounds.connections) {
+                return Some(permit);
             }
             self.pop_idle()?;
         }
     }
 
-    /// Ends idle connections, as many as requests of the process wait for: each of these has a place then.
+    /// Closes one idle connection per waiting request of the process, so that each gets a permit.
     pub(crate) fn give_way(&self) {
         while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
     }
 
-    /// Ends an idle connection; whether there was one.
+    /// Closes an idle connection. Returns whether there was one.
     pub(crate) fn end_idle(&self) -> bool {
         self.pop_idle().is_some()
     }
@@ -372,32 +378,32 @@ impl BackendPool {
         self.endpoints.iter().find_map(|endpoint| endpoint.idle.borrow_mut().pop())
     }
 
-    /// A connection that became free while a request for `wanted` waited, with its endpoint; or its place alone, where the
-    /// connection is none for this request.
+    /// Checks a connection that became free while a request for `wanted` waited. Returns it with its endpoint, or only
+    /// its permit if this request can't use it.
     pub(crate) fn take_freed(
         &self,
         mut upstream: Box<Upstream>,
         wanted: &Rc<EndpointPool>,
-        wish: &Wish,
+        context: &LbContext,
         (now, now_ns): (u32, u64),
-    ) -> Result<(Box<Upstream>, Rc<EndpointPool>), Place> {
-        // Counters are those of one pool: a connection that was made with other TLS has others.
+    ) -> Result<(Box<Upstream>, Rc<EndpointPool>), Permit> {
+        // Each pool has its own counters, so a connection with other TLS settings has other counters.
         let is_of = |endpoint: &&Rc<EndpointPool>| Arc::ptr_eq(&endpoint.counters, &upstream.counted.0);
         let found = self.endpoints.iter().zip(&self.members).find(|(endpoint, _)| is_of(endpoint));
         let is_right = found.is_some_and(|(endpoint, member)| {
-            let is_as_good = wish.affinity.is_open()
+            let is_as_good = context.affinity.is_open()
                 && member.weight > 0
                 && !endpoint.state.is_out(now_ns)
-                && !wish.failed.iter().any(|failed| Rc::ptr_eq(failed, endpoint));
+                && !context.failed.iter().any(|failed| Rc::ptr_eq(failed, endpoint));
             Rc::ptr_eq(endpoint, wanted) || is_as_good
         });
         match found {
             Some((endpoint, _)) if is_right && upstream.is_good(now) => Ok((upstream, Rc::clone(endpoint))),
-            _ => Err(upstream.into_place()),
+            _ => Err(upstream.into_permit()),
         }
     }
 
-    /// Drops kept connections that have ended or aged.
+    /// Drops kept connections that were closed or have aged.
     pub(crate) fn sweep(&self, now: u32, idle_ticks: u32) {
         let idle_ticks = self.ticks.idle.unwrap_or(idle_ticks);
         for endpoint in &self.endpoints {
@@ -430,15 +436,15 @@ mod tests {
     fn endpoints_take_turns() {
         let states = BackendStates::default();
         let former = pool(&[1, 2, 3], &states, 1, None);
-        let chosen = (0..7).filter_map(|_| former.choose(&Wish::any(0), 0));
+        let chosen = (0..7).filter_map(|_| former.choose(&LbContext::any(0), 0));
         let ports: Vec<u16> = chosen.filter_map(|(endpoint, _)| endpoint.address().port()).collect();
         assert_eq!(ports, [2, 3, 1, 2, 3, 1, 2]);
         let next = pool(&[3], &states, 0, Some(&former));
-        assert!(Rc::ptr_eq(&former.endpoints[2], next.choose(&Wish::any(0), 0).unwrap().0));
+        assert!(Rc::ptr_eq(&former.endpoints[2], next.choose(&LbContext::any(0), 0).unwrap().0));
     }
 
     #[test]
     fn a_backend_without_endpoints_has_no_next_one() {
-        assert!(pool(&[], &BackendStates::default(), 0, None).choose(&Wish::any(0), 0).is_none());
+        assert!(pool(&[], &BackendStates::default(), 0, None).choose(&LbContext::any(0), 0).is_none());
     }
 }

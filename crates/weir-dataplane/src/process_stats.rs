@@ -1,4 +1,4 @@
-//! What the process itself uses, under the names that Prometheus' client libraries give it.
+//! Resource use of the process, with the metric names of Prometheus' client libraries.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use weir_io::process_cpu_time;
 
 use crate::exposition::{Exposition, seconds};
 
-/// What the process uses at one moment. A value that the kernel does not report is `None`, and its metric is missing.
+/// Resource use of the process. A value that the kernel does not report is `None`, and its metric is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessStats {
     /// CPU time in user and system mode since the start of the process, in nanoseconds.
@@ -29,7 +29,7 @@ pub struct ProcessStats {
     pub start_ms: Option<u64>,
 }
 
-/// What `/proc/self/stat` says.
+/// Values from `/proc/self/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kernel {
     threads: u64,
@@ -89,7 +89,7 @@ impl ProcessStats {
 }
 
 impl Kernel {
-    /// The program's name is in parentheses and may contain any byte, so fields are counted behind the last of them.
+    /// The program's name is in parentheses and may contain any byte, so fields are counted after the last parenthesis.
     fn parse(text: &str) -> Option<Kernel> {
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
@@ -109,8 +109,8 @@ fn boot_s(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// Since Linux 6.2 the size of the folder is the number of descriptors. Older kernels have them listed, and the listing
-/// takes one itself.
+/// Since Linux 6.2 the size of the folder is the number of descriptors. On older kernels its entries are counted, and
+/// the listing itself uses one descriptor.
 fn open_fds(folder: &Path) -> Option<u64> {
     match std::fs::metadata(folder).ok()?.size() {
         0 => Some((std::fs::read_dir(folder).ok()?.count() as u64).saturating_sub(1)),
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_programs_name_is_no_field() {
+    fn a_program_name_with_parentheses_is_parsed() {
         let line = "42 (a) R 1 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 20 0 900 4096000 77 1 2\n";
         let expected = Kernel { threads: 20, start_ticks: 900, virtual_bytes: 4_096_000, resident_pages: 77 };
         assert_eq!(Kernel::parse(line), Some(expected));
@@ -134,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_told_as_it_is() {
+    fn the_reported_values_are_plausible() {
         let before = ProcessStats::read();
         let held: Vec<_> = (0..100).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
         let after = ProcessStats::read();
-        // Other tests of this process open and close some in the meantime.
+        // Other tests of this process open and close descriptors in the meantime.
         assert!(after.open_fds.unwrap() >= before.open_fds.unwrap() + 50, "{before:?} {after:?}");
         assert!(after.open_fds.unwrap() >= held.len() as u64 + 3 && after.open_fds <= after.max_fds);
         assert!(after.resident_bytes.unwrap() > 1 << 20 && after.virtual_bytes > after.resident_bytes);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_report_is_no_metric() {
+    fn values_that_the_kernel_does_not_report_are_missing() {
         let stats = ProcessStats {
             cpu_ns: 1_500_000_000,
             start_ms: Some(1_700_000_000_120),

@@ -1,8 +1,8 @@
-//! What is told of the gateway as a whole, by the `log` crate: whoever runs it installs a logger, or none.
+//! The program log, through the `log` crate. The embedding program installs a logger, or none.
 //!
-//! Workers tell of what happens now and then, never of each request above the level `debug`. What a remote side can
-//! bring about goes through [`seldom!`]: so many lines in so much time from one place in the code, and how many were
-//! left out stands in the next.
+//! Workers log occasional events, and never every request above level `debug`. Messages that a remote side can cause
+//! go through [`seldom!`]. It limits the lines per time from one place in the code, and the next line reports how many
+//! were suppressed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use log::{Level, LevelFilter};
 use weir_config::Severity;
 
-/// The time in which lines of one place are counted.
+/// The time window in which the lines of one place are counted.
 const WINDOW_NS: u64 = 10_000_000_000;
 
-/// How many lines one place may write in that time; of `debug`, for which somebody asked who wants many.
+/// Limits of lines from one place in a window. The second one is for `debug`, where users expect many.
 const LINES_MOST: u64 = 10;
 const DEBUG_LINES_MOST: u64 = 1_000;
 
@@ -27,18 +27,18 @@ pub fn level_filter(severity: Severity) -> LevelFilter {
     }
 }
 
-/// Bounds what one place tells.
+/// Limits the lines of one place.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// When the window began; 0 before the first line.
     began_ns: AtomicU64,
-    /// Lines in it, those that were left out too.
+    /// Lines in the window, including suppressed ones.
     lines: AtomicU64,
-    /// Those that were left out since one was let through.
+    /// Lines suppressed since the last written line.
     left_out: AtomicU64,
 }
 
-/// How many lines were left out before one; nothing is written of none.
+/// The number of suppressed lines before a line. Zero prints nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut(u64);
 
@@ -47,7 +47,7 @@ impl Throttle {
         Throttle { began_ns: AtomicU64::new(0), lines: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
 
-    /// Whether a line of this level may be written now, and how many were not before it.
+    /// Whether a line of this level may be written now. If so, returns the number of lines suppressed before it.
     pub(crate) fn pass(&self, level: Level, now_ns: u64) -> Option<LeftOut> {
         let most = if level >= Level::Debug { DEBUG_LINES_MOST } else { LINES_MOST };
         let began_ns = self.began_ns.load(Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Logs at a level, unless this place has done so too often of late.
+/// Logs at a level, unless this place has reached its limit.
 macro_rules! seldom {
     ($level:expr, $($message:tt)+) => {
         if log::log_enabled!($level) {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_tells_so_much_and_then_how_much_it_left_out() {
+    fn lines_beyond_the_limit_are_suppressed_and_counted() {
         let throttle = Throttle::new();
         let passed = |level, now_ns, times: u64| {
             (0..times)

@@ -1,4 +1,4 @@
-//! Clients of a balancer that tells by the PROXY protocol for whom it connects.
+//! Clients behind a balancer that reports their address by the PROXY protocol.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,11 +13,11 @@ use crate::passthrough::serve_by_name;
 use crate::proxy_header::{Addresses, HEADER_BYTES_MAX, ProxyHeader, read_header};
 use crate::secure::serve_secure;
 
-/// Serves a client that begins with a header, to its end.
+/// Serves a client that starts with a PROXY protocol header, until its connection ends.
 pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: Transport) {
     match addresses(seat.io(), &stream).await {
         Ok(Some(addresses)) => seat.set_addresses(addresses),
-        // The balancer speaks for itself, to see whether somebody is here.
+        // The balancer itself connects, for example for a health check.
         Ok(None) => {}
         Err(cause) => {
             if let Some(cause) = cause {
@@ -26,8 +26,8 @@ pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: 
             return;
         }
     }
-    if let Err(cause) = seat.take_place_of_address() {
-        return seat.turn_away(stream, cause);
+    if let Err(cause) = seat.take_address_seat() {
+        return seat.reject(stream, cause);
     }
     match transport {
         Transport::Plain => serve(seat, stream).await,
@@ -36,7 +36,7 @@ pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: 
     }
 }
 
-/// Takes the header, and nothing of what follows. Who closes before a byte is no failure.
+/// Reads the header, and leaves all later bytes in the socket. A client that closes before its first byte did not fail.
 async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, Option<Cause>> {
     let seen = io.look(stream, HEADER_BYTES_MAX, |bytes| match read_header(bytes) {
         ProxyHeader::Whole(len, addresses) => Some(Ok((len, addresses))),
@@ -47,14 +47,14 @@ async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, 
         Ok(Look::Made(header)) => header?,
         Ok(Look::Ended) | Err(IoFault::System(_)) => return Err(None),
         Err(IoFault::Timeout) if io.worker.wheel.is_over() => return Err(Some(Cause::Drained)),
-        // It is no head of a request that is late.
+        // The missing header is late, not a request's head, so the cause is not a request header timeout.
         Ok(Look::Endless) | Err(IoFault::Timeout) => return Err(Some(Cause::ProxyHeader)),
     };
     take(stream, len).await.map_err(|_| None)?;
     Ok(addresses)
 }
 
-/// Reads as many bytes as were seen.
+/// Reads `len` bytes that were seen before.
 async fn take(stream: &TcpStream, len: usize) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES_MAX];
     let mut taken = 0;

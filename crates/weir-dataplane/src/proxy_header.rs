@@ -1,11 +1,11 @@
-//! The header of the PROXY protocol, versions 1 and 2, by which a balancer tells for whom it connects
+//! The PROXY protocol header, versions 1 and 2, by which a balancer reports the client's address
 //! (<https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt>).
 
 use std::net::{IpAddr, SocketAddr};
 
 use weir_config::ProxyVersion;
 
-/// The longest header that is taken; the protocol says 107 bytes for version 1, and 64 KiB for version 2.
+/// The longest accepted header. The protocol allows 107 bytes for version 1, and 64 KiB for version 2.
 pub(crate) const HEADER_BYTES_MAX: usize = 2048;
 
 /// The longest header of version 1.
@@ -13,23 +13,23 @@ const TEXT_BYTES_MAX: usize = 107;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// What comes before the addresses of version 2.
+/// Bytes before the addresses in version 2.
 const FIXED_BYTES: usize = 16;
 
-/// Who connects to whom, as a balancer tells it.
+/// Client and destination address, as reported by a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
 }
 
-/// What stands at the start of a connection's bytes.
+/// The start of a connection's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxyHeader {
-    /// A header, not yet whole.
+    /// An incomplete header.
     Partial,
     Malformed,
-    /// As many bytes are the header. It has no addresses where the balancer speaks for itself, or of another family.
+    /// The header's length and addresses. It has no addresses if the balancer itself connects, or for other families.
     Whole(usize, Option<Addresses>),
 }
 
@@ -71,7 +71,7 @@ fn text_address(ip: &str, port: &str, family: &str) -> Option<SocketAddr> {
         "TCP6" => IpAddr::V6(ip.parse().ok()?),
         _ => return None,
     };
-    // A sign is no digit, though Rust takes one.
+    // Rust would also parse a leading sign.
     let port = port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok())??;
     Some(SocketAddr::new(ip, port))
 }
@@ -84,7 +84,7 @@ fn read_binary(bytes: &[u8]) -> ProxyHeader {
     }
     let Some(body) = rest.get(..len) else { return ProxyHeader::Partial };
     let addresses = match (fixed[12], fixed[13]) {
-        // LOCAL, and families that have no place here.
+        // LOCAL, and unsupported families.
         (0x20, _) => None,
         (0x21, 0x11) => binary_addresses::<4>(body),
         (0x21, 0x21) => binary_addresses::<16>(body),
@@ -95,7 +95,7 @@ fn read_binary(bytes: &[u8]) -> ProxyHeader {
     if is_short { ProxyHeader::Malformed } else { ProxyHeader::Whole(FIXED_BYTES + len, addresses) }
 }
 
-/// Source and destination, then their ports; what follows are extensions, which are passed over.
+/// Parses source and destination, then their ports. Extensions after them are ignored.
 fn binary_addresses<const IP: usize>(body: &[u8]) -> Option<Addresses>
 where
     IpAddr: From<[u8; IP]>,
@@ -108,7 +108,7 @@ where
     Some(Addresses { source: address(source, from), destination: address(destination, to) })
 }
 
-/// Appends a header; without addresses it speaks for the gateway itself.
+/// Appends a header. Without addresses, it reports a connection of the gateway itself.
 pub(crate) fn append_header(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<u8>) {
     let addresses = addresses.map(Addresses::of_one_family);
     match version {
@@ -149,7 +149,7 @@ fn append_binary(addresses: Option<Addresses>, out: &mut Vec<u8>) {
 }
 
 impl Addresses {
-    /// IPv4 where both are, whatever the sockets are of; else IPv6.
+    /// Both addresses as IPv4 if possible, whatever the socket family; else both as IPv6.
     fn of_one_family(self) -> Addresses {
         let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         let [source, destination] = [self.source, self.destination].map(canonical);
@@ -172,7 +172,7 @@ mod tests {
         Some(Addresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
     }
 
-    /// What a header is read as, and that it is not whole before its last byte.
+    /// Checks the parsed header, and that it is incomplete before its last byte.
     fn check(header: &[u8], expected: Option<Addresses>) {
         for cut in 0..header.len() {
             assert_eq!(read_header(&header[..cut]), ProxyHeader::Partial, "{header:?} {cut}");
@@ -182,22 +182,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_headers_can_be_read() {
         for (source, destination) in [("192.0.2.1:5", "198.51.100.7:65535"), ("[2001:db8::1]:5", "[::1]:443")]
         {
-            let told = addresses(source, destination);
+            let destination = addresses(source, destination);
             for version in [ProxyVersion::V1, ProxyVersion::V2] {
-                for told in [told, None] {
+                for destination in [destination, None] {
                     let mut header = Vec::new();
-                    append_header(version, told, &mut header);
-                    check(&header, told);
+                    append_header(version, destination, &mut header);
+                    check(&header, destination);
                 }
             }
         }
     }
 
     #[test]
-    fn families_are_brought_together() {
+    fn mixed_address_families_become_one() {
         let check = |source: &str, destination: &str, expected: &str| {
             let mut header = Vec::new();
             append_header(ProxyVersion::V1, addresses(source, destination), &mut header);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_read() {
+    fn headers_of_other_programs_can_be_read() {
         check(b"PROXY UNKNOWN ffff::1 ffff::2 5 6\r\n", None);
         let mut with_extension = [&SIGNATURE[..], &[0x21, 0x11, 0, 16]].concat();
         with_extension.extend_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 1, 187, 4, 0, 1, 9]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_told_at_once() {
+    fn other_bytes_are_rejected_at_once() {
         let malformed = |bytes: &[u8]| assert_eq!(read_header(bytes), ProxyHeader::Malformed, "{bytes:?}");
         malformed(b"G");
         malformed(b"PROXX");

@@ -1,4 +1,4 @@
-//! From the bytes of a request to where it goes and what is sent there.
+//! Parses a request, routes it, and writes the head for its upstream.
 
 use weir_config::{Match, NormalTarget, RequestView, Scope, Target, TokenSet, Unroutable, rewritten};
 use weir_http::{
@@ -15,28 +15,28 @@ use crate::forwarding::{Arrival, Marks};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
-/// When a client that is turned away may ask again, in seconds.
+/// `Retry-After` of a request rejected because of overload, in seconds.
 const RETRY_AFTER_S: &[u8] = b"1";
 
-/// What stands at the start of a client's bytes.
+/// The result of planning the start of a client's bytes.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// A head, not yet whole.
+    /// An incomplete head.
     Partial,
-    /// A request to pass on; its head for the upstream was appended.
+    /// A request to forward. Its head for the upstream was appended.
     Request(Plan),
-    /// A request that its route answers by itself; the beginning of the answer's head was appended.
+    /// A request that its route answers itself. The start of the response head was appended.
     Answered(Answer),
-    /// A request that ends here. As many bytes are its head; none when the framing is lost.
+    /// A rejected request, with the length of its head. The length is 0 if the framing is unknown.
     Refused(Refusal, usize),
 }
 
-/// The route that has a request.
+/// The route that matches a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routed {
     /// Its position in the table.
     pub(crate) route: u32,
-    /// The position of the series that the request is counted in.
+    /// The position of the series that counts the request.
     pub(crate) series: u32,
 }
 
@@ -47,7 +47,7 @@ impl From<&Match<'_>> for Routed {
     }
 }
 
-/// What is to be known of a request once its head is gone.
+/// The values of a request that are needed after its head is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) routed: Routed,
@@ -60,15 +60,15 @@ pub(crate) struct Plan {
     pub(crate) version: Version,
     pub(crate) keep_alive: bool,
     pub(crate) upgrade: bool,
-    /// Sending it twice is as good as once (RFC 9110, 9.2.2).
+    /// Sending it twice has the same effect as once (RFC 9110, 9.2.2).
     pub(crate) idempotent: bool,
-    /// What of it decides which endpoint gets it.
+    /// The property of the request that selects its endpoint.
     pub(crate) affinity: Affinity,
-    /// What the route's filters want; most routes have none.
+    /// The settings of the route's filters; most routes have none.
     pub(crate) filtered: Option<Box<Filtered>>,
 }
 
-/// Reads a request, routes it among the routes of `scope`, and appends the head for the upstream to `out`.
+/// Parses a request, routes it within the arrival's scope, and appends the head for the upstream to `out`.
 #[inline]
 pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, arrival: &Arrival<'_>, out: &mut Vec<u8>) -> Incoming {
     let mut slots = FieldSlots::new();
@@ -166,7 +166,7 @@ pub(crate) fn plan_for(
     }
 }
 
-/// What routes look at.
+/// The parts of a request that routes match.
 #[inline]
 pub(crate) fn view<'r>(
     head: &RequestHead<'r>,
@@ -177,16 +177,16 @@ pub(crate) fn view<'r>(
     RequestView { method, host, path: target.path(), query: target.query(), fields, scope }
 }
 
-/// A refusal of a request whose head was understood.
+/// A rejection of a request with a valid head.
 pub(crate) fn refused(head: &RequestHead<'_>, refusal: Refusal) -> Incoming {
-    // What follows as its body would have to be read only to be thrown away.
+    // To keep the connection, the gateway would have to read and discard the body.
     let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
     let close = has_body || !head.keep_alive || head.version == Version::Http10 || head.method == "CONNECT";
     let head_only = head.method == "HEAD";
     Incoming::Refused(Refusal { head_only, close, ..refusal }, head.head_len)
 }
 
-/// A refusal while the gateway is overloaded. The connection ends with it, so that a balancer may choose another gateway.
+/// A rejection because of overload. It closes the connection, so that a balancer can choose another gateway.
 #[cold]
 fn shed(head: &RequestHead<'_>) -> Incoming {
     let mut fields = Vec::new();
@@ -195,11 +195,11 @@ fn shed(head: &RequestHead<'_>) -> Incoming {
     Incoming::Refused(Refusal { fields, head_only, ..Refusal::new(Cause::Overloaded) }, head.head_len)
 }
 
-/// What a request is answered whose target has no route by itself.
+/// The response to a request whose target can't be routed.
 #[cold]
 fn unrouted(head: &RequestHead<'_>, unroutable: Unroutable) -> Refusal {
     match unroutable {
-        // Its target is an authority.
+        // The target of CONNECT is an authority, so it never has a path.
         _ if head.method == "CONNECT" => Refusal::new(Cause::ConnectUnsupported),
         Unroutable::Refused(problem) => {
             Refusal { detail: Some(problem.to_string()), ..Refusal::new(Cause::BadPath) }
@@ -216,7 +216,7 @@ fn malformed(error: HeadError) -> Incoming {
     Incoming::Refused(refusal, 0)
 }
 
-/// Appends the request line, with the path in which `rewrite` replaces what matched.
+/// Appends the request line. In the path, `rewrite` replaces the part that matched.
 pub(crate) fn append_start(
     method: &str,
     target: &str,
@@ -226,14 +226,14 @@ pub(crate) fn append_start(
     out.extend_from_slice(method.as_bytes());
     out.push(b' ');
     match rewrite {
-        // `*` (OPTIONS) is no path that could be rewritten.
+        // `*` (OPTIONS) is not a path, so it is not rewritten.
         Some(rewrite) if target.starts_with('/') => rewritten(out, rewrite, target, matched),
         _ => out.extend_from_slice(target.as_bytes()),
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// Appends the host that the client asks for.
+/// Appends the client's `Host`.
 #[inline]
 pub(crate) fn append_host(head: &RequestHead<'_>, snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
     match head.host {
@@ -242,30 +242,30 @@ pub(crate) fn append_host(head: &RequestHead<'_>, snapshot: &Snapshot, backend: 
     }
 }
 
-/// HTTP/1.0 may leave the host open, and servers of HTTP/1.1 refuse an empty one.
+/// HTTP/1.0 allows a request without `Host`, and HTTP/1.1 servers reject an empty one.
 #[cold]
 fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
     let backend = snapshot.table.backends().get(backend);
-    // Without an endpoint nothing is sent.
+    // Without an endpoint, no request is sent.
     if let Some(endpoint) = backend.and_then(|b| b.backend.endpoints.first()) {
         append_field(out, "Host", endpoint.address.host().as_bytes());
     }
 }
 
-/// Appends the end-to-end fields whose names are kept. `X-Forwarded-*`, `Forwarded` and `Via` are passed as they came.
+/// Appends the end-to-end fields that `keeps` selects. `X-Forwarded-*`, `Forwarded` and `Via` are not changed.
 #[inline]
 fn append_fields(head: &RequestHead<'_>, keeps: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     for field in head.end_to_end() {
         let is_host = field.name.len() == 4 && field.name.eq_ignore_ascii_case("host");
-        // HTTP/1.0 knows no expectations, and would not understand the interim answer.
-        let is_moot = head.version == Version::Http10 && field.name.eq_ignore_ascii_case("expect");
-        if !is_host && !is_moot && keeps(field.name) {
+        // HTTP/1.0 has no expectations, and its clients can't parse the interim response.
+        let is_unsupported = head.version == Version::Http10 && field.name.eq_ignore_ascii_case("expect");
+        if !is_host && !is_unsupported && keeps(field.name) {
             append_field(out, field.name, field.value);
         }
     }
 }
 
-/// Appends the end-to-end fields whose names are kept, with what is made of the request where anything is.
+/// Appends the end-to-end fields that `keeps` selects, with the forwarding fields if there are any.
 #[inline]
 pub(crate) fn append_marked(
     head: &RequestHead<'_>,
@@ -282,7 +282,7 @@ pub(crate) fn append_marked(
     }
 }
 
-/// Appends what the head says of its own connection, and the head's end.
+/// Appends the fields for the upstream connection, and the end of the head.
 #[inline]
 pub(crate) fn append_end(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8>) {
     if head.framing == Framing::Chunked {
@@ -303,8 +303,8 @@ pub(crate) fn is_too_long(head: &RequestHead<'_>, snapshot: &Snapshot) -> bool {
     matches!(head.framing, Framing::Length(bytes) if bytes > snapshot.table.limits.body.0)
 }
 
-/// Whether HTTP/2 is among the protocols offered. A tunnel of it would carry requests past the routes, and RFC 9113 has
-/// done away with this upgrade; so it is not passed on.
+/// Whether the client offers an upgrade to cleartext HTTP/2. Requests in such a tunnel would bypass the routes, and
+/// RFC 9113 has removed this upgrade, so it is not forwarded.
 pub(crate) fn offers_h2c(head: &RequestHead<'_>) -> bool {
     fields_named(head.fields, "upgrade").any(|f| list_contains(f.value, "h2c"))
 }
@@ -314,13 +314,13 @@ pub(crate) fn is_let_in(tokens: &TokenSet, head: &RequestHead<'_>) -> bool {
     bearer_token(head).is_some_and(|token| tokens.has(token))
 }
 
-/// Why a request is not let in.
+/// Why a request without a valid token is rejected.
 pub(crate) fn cause_of_token(head: &RequestHead<'_>) -> Cause {
     if bearer_token(head).is_some() { Cause::UnknownToken } else { Cause::NoToken }
 }
 
-/// The bearer token that a request carries (RFC 6750, 2.1). Two `Authorization` fields are none: which of them counts is
-/// for each reader to guess.
+/// The bearer token of a request (RFC 6750, 2.1). With two `Authorization` fields there is none, because either could
+/// count.
 fn bearer_token<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let mut credentials = fields_named(head.fields, "authorization");

@@ -1,4 +1,4 @@
-//! The resolver of names, and what it is made of: the servers of the configuration, and the system's files.
+//! The DNS resolver and its sources: the configured servers, and the system files.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,26 +13,26 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::system_conf::parse_resolv_conf;
 use hickory_resolver::{Hosts, TokioResolver};
 
-/// Where the system says whom to ask, and which names it knows itself.
+/// Paths of the system files.
 #[derive(Clone, Debug)]
 pub(crate) struct SystemFiles {
     pub(crate) resolv_conf: PathBuf,
     pub(crate) hosts: PathBuf,
 }
 
-/// All that a resolver goes by, as it was when it was read.
+/// The inputs of a resolver, at the time they were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sources {
     asked: Asked,
-    /// Empty where there is no such file.
+    /// Empty if the file does not exist.
     hosts: Vec<u8>,
 }
 
-/// Who is asked.
+/// The servers to query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Asked {
     Servers(Vec<SocketAddr>),
-    /// Those that the system's file names.
+    /// Those from the content of the system's `resolv.conf`.
     System(Vec<u8>),
 }
 
@@ -43,10 +43,10 @@ impl Default for SystemFiles {
 }
 
 impl SystemFiles {
-    /// What a resolver that asks `servers` goes by, or without any the system's.
+    /// Reads the inputs of a resolver for `servers`, or for the system's servers if `servers` is empty.
     ///
     /// # Errors
-    /// When the file that names the system's servers can't be read.
+    /// If `resolv.conf` is needed and can't be read.
     pub(crate) fn read(&self, servers: &[SocketAddr]) -> io::Result<Sources> {
         let asked = match servers {
             [] => Asked::System(std::fs::read(&self.resolv_conf).map_err(|error| self.named(&error))?),
@@ -55,25 +55,25 @@ impl SystemFiles {
         Ok(Sources { asked, hosts: std::fs::read(&self.hosts).unwrap_or_default() })
     }
 
-    /// The resolver that these make.
+    /// Creates a resolver from these inputs.
     ///
     /// # Errors
-    /// When the system's file names no server, or is not right.
+    /// If `resolv.conf` names no server or is malformed.
     pub(crate) fn resolver(&self, sources: &Sources) -> io::Result<TokioResolver> {
         let (config, mut options) = match &sources.asked {
             Asked::Servers(servers) => (of_servers(servers), ResolverOpts::default()),
             Asked::System(text) => parse_resolv_conf(text).map_err(|error| self.named(&error))?,
         };
         options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-        // The tasks themselves know how long an answer holds.
+        // The lookup tasks handle the lifetime of answers themselves.
         options.cache_size = 0;
-        // It is read here, so that a change of it is seen.
+        // The gateway reads the hosts file itself, to detect changes.
         options.use_hosts_file = ResolveHosts::Never;
         let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let mut resolver =
             builder.with_options(options).build().map_err(|error: NetError| self.named(&error))?;
         let mut hosts = Hosts::default();
-        // Lines before one that is no text count.
+        // Lines before one that is not valid text still count.
         let _ = hosts.read_hosts_conf(&*sources.hosts);
         resolver.set_hosts(Arc::new(hosts));
         Ok(resolver)

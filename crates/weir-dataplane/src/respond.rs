@@ -1,4 +1,4 @@
-//! Answers that the gateway gives itself.
+//! Responses of the gateway itself.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, SystemTime};
@@ -8,24 +8,24 @@ use weir_http::{append_content_length, append_field, append_status_line};
 use crate::cause::Cause;
 use crate::request::Routed;
 
-/// The field that has the cause of an answer of our own, and that nobody else's answer has.
+/// The field with the cause of a response of the gateway. Upstream responses never carry it to the client.
 pub(crate) const CAUSE_FIELD: &str = "X-Weir-Error";
 
-/// An exchange that ends with an answer of our own.
+/// An exchange that ends with a response of the gateway.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) cause: Cause,
-    /// The route that has the request, where one has.
+    /// The route that matches the request, if any.
     pub(crate) routed: Option<Routed>,
-    /// What exactly, where more is known than the cause's own sentence.
+    /// A detail, if more is known than the cause's text.
     pub(crate) detail: Option<String>,
-    /// Further fields of the head, each with its line's end.
+    /// Further header lines, each with its line end.
     pub(crate) fields: Vec<u8>,
-    /// Where the client is sent.
+    /// The redirect target.
     pub(crate) location: Option<String>,
-    /// The request was HEAD: the answer has no body.
+    /// The request was HEAD, so the response has no body.
     pub(crate) head_only: bool,
-    /// The connection ends with the answer.
+    /// The connection closes after the response.
     pub(crate) close: bool,
 }
 
@@ -42,7 +42,7 @@ impl Refusal {
         }
     }
 
-    /// Appends the whole answer.
+    /// Appends the complete response.
     pub(crate) fn append(&self, out: &mut Vec<u8>, date: &[u8]) {
         let name = self.cause.name();
         let status = self.cause.status();
@@ -70,7 +70,7 @@ impl Refusal {
     }
 }
 
-/// What a client is asked for (RFC 6750, 3): nothing more is said to one that brought no token.
+/// The `WWW-Authenticate` challenge (RFC 6750, 3). Without a token in the request, it contains no error.
 fn challenge(cause: Cause) -> &'static [u8] {
     match cause {
         Cause::UnknownToken => b"Bearer error=\"invalid_token\"",
@@ -78,7 +78,7 @@ fn challenge(cause: Cause) -> &'static [u8] {
     }
 }
 
-/// The `Date` of answers, written once a second.
+/// The `Date` of responses, formatted once a second.
 #[derive(Debug, Default)]
 pub(crate) struct DateText {
     second: Cell<u64>,
@@ -86,7 +86,7 @@ pub(crate) struct DateText {
 }
 
 impl DateText {
-    /// Looks at the clock.
+    /// Reads the clock.
     pub(crate) fn refresh(&self) {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         if self.second.replace(since_epoch.as_secs()) != since_epoch.as_secs()
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_names_its_cause() {
+    fn a_response_names_its_cause() {
         let mut out = Vec::new();
         Refusal { close: false, ..Refusal::new(Cause::NoRoute) }
             .append(&mut out, b"Thu, 01 Jan 1970 00:00:00 GMT");

@@ -1,4 +1,4 @@
-//! A response on its way back to the client.
+//! Passes a response to the client.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_http::{
@@ -16,29 +16,29 @@ use crate::io::{IoFault, Piece};
 use crate::respond::CAUSE_FIELD;
 use crate::trailers::PassedTrailers;
 
-/// Interim responses before the final one; an upstream that sends more is broken.
+/// Limit of interim responses before the final one. An upstream that sends more is considered broken.
 pub(crate) const INTERIM_MAX: u32 = 32;
 
-/// A response that was passed on to its end, or set aside for that of another try.
+/// The end of an exchange: the response was passed on completely, or set aside for a retry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relayed {
     pub(crate) status: u16,
-    /// Nothing of it was passed on: the request is to be sent again.
+    /// None of the response was passed on; the request is retried.
     pub(crate) set_aside: bool,
-    /// The client's connection can go on.
+    /// The client's connection can be reused.
     pub(crate) client_keep: bool,
-    /// The upstream's connection can go on.
+    /// The upstream's connection can be reused.
     pub(crate) upstream_keep: bool,
-    /// Both speak another protocol from here.
+    /// Both sides switch to another protocol.
     pub(crate) upgraded: bool,
 }
 
-/// What stands at the start of an upstream's bytes.
+/// The start of an upstream's bytes.
 enum Head {
     Partial,
-    /// As many bytes of an interim response; it was appended unless the client is too old for it, or has had it.
+    /// An interim response, and its length. It was appended unless the client is too old for it or already has it.
     Interim(usize),
-    /// As many bytes of a final one that is not passed on.
+    /// A final response that is not passed on.
     SetAside {
         status: u16,
         head_len: usize,
@@ -55,8 +55,8 @@ enum Head {
     },
 }
 
-/// Waits for the response and passes it on, but for what [`send_rest`] sends. An error before `begun` can still be
-/// answered.
+/// Waits for the response and passes it on, except the part that [`send_rest`] sends. After an error while `begun` is
+/// false, the gateway can still send a response itself.
 #[inline]
 pub(crate) async fn relay<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
@@ -73,7 +73,7 @@ pub(crate) async fn relay<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     relayed
 }
 
-/// Sends the client what is left of a response that has come whole.
+/// Sends the remaining bytes of a response that was received completely.
 #[inline]
 pub(crate) async fn send_rest<W: AsyncWrite + Unpin>(x: &Exchange<'_>, to: &mut W) -> Result<(), Cause> {
     let mut rest = x.rest.take();
@@ -90,7 +90,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     out: &mut Vec<u8>,
 ) -> Result<Relayed, Cause> {
     let mut interim = 0;
-    // A head that comes in pieces gets no more time for each; what follows an interim response does.
+    // A head in several pieces has one time limit. After an interim response, the limit starts again.
     let mut is_armed = false;
     let (status, mut body, relayed) = loop {
         if !is_armed && !x.is_sending() {
@@ -125,11 +125,11 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
                 inbound.consume(head_len);
                 return Ok(set_aside((status, framing, keep_alive), inbound, out));
             }
-            // An interim response waits for nothing.
+            // Send an interim response at once.
             _ => write_out(x, to, out).await?,
         }
     };
-    // What breaks before the first byte has left can still be answered.
+    // Before the first byte is sent, an error can still get a response of the gateway.
     if !relayed.upgraded && body.pass(inbound, out).is_err() {
         return Err(Cause::UpstreamMalformed);
     }
@@ -137,7 +137,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x.count_response(status);
     let mut piece = Piece::default();
     loop {
-        // A connection that others may have next does not wait for the client.
+        // Return a reusable upstream connection without waiting for the client.
         if body.is_done() && relayed.upstream_keep && !relayed.upgraded && x.is_passed() {
             return Ok(relayed);
         }
@@ -159,7 +159,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         let buffers = &x.io.worker.buffers;
         piece.bytes = inbound.data().len();
         piece.in_place = body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)?;
-        // Either way one buffer is held while the client takes it, not two.
+        // In both cases one buffer is held while the client reads, not two.
         if piece.in_place {
             buffers.put_output(std::mem::take(out));
             write(x, to, inbound.consumed(piece.bytes)).await?;
@@ -171,7 +171,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     }
 }
 
-/// The body of a response, as it passes.
+/// The body of a response, as it is passed on.
 #[inline]
 fn body_of(x: &Exchange<'_>, framing: Framing, to_chunks: bool, encoded: Encoded) -> ResponseBody {
     let filters = x.plan.filtered.as_deref().map(|filtered| filtered.filters(x.snapshot));
@@ -183,7 +183,7 @@ fn body_of(x: &Exchange<'_>, framing: Framing, to_chunks: bool, encoded: Encoded
     }
 }
 
-/// Throws away what is there of a response. Its connection can go on where that is all of it.
+/// Discards the received part of a response. Its connection can be reused if that part is the whole response.
 fn set_aside(
     (status, framing, keep_alive): (u16, Framing, bool),
     inbound: &mut Buffer,
@@ -201,7 +201,7 @@ fn set_aside(
     }
 }
 
-/// Sends what was put together to the client.
+/// Sends `out` to the client and clears it.
 #[inline]
 async fn write_out<W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
@@ -228,7 +228,7 @@ async fn write<W: AsyncWrite + Unpin>(x: &Exchange<'_>, to: &mut W, bytes: &[u8]
     })
 }
 
-/// Reads a head and appends the client's.
+/// Parses a head and appends the head for the client.
 #[inline]
 fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, Cause> {
     let mut slots = FieldSlots::new();
@@ -246,7 +246,7 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
         let ResponseHead { status, head_len, framing, keep_alive, .. } = head;
         return Ok(Head::SetAside { status, head_len, framing, keep_alive });
     }
-    // In the middle of a request's body there is nothing that could be upgraded.
+    // An upgrade is not possible while the request's body is still being sent.
     if head.upgrade && (!x.plan.upgrade || x.is_sending()) {
         return Err(Cause::UpstreamMalformed);
     }
@@ -280,11 +280,11 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
     })
 }
 
-/// Status line and end-to-end fields, with a Date where the upstream gave none.
+/// Appends the status line and end-to-end fields, and a `Date` if the upstream sent none.
 #[inline]
 fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, encoded: Encoded, out: &mut Vec<u8>) {
     append_status_line_with_reason(out, head.status, head.reason);
-    // Interim responses, and the 101 that ends HTTP, are between the two protocols alone.
+    // Filters do not apply to interim responses and to 101, which belong to the protocol.
     let filtered = x.plan.filtered.as_deref().filter(|_| head.status >= 200);
     let is_dated = match filtered {
         None => append_fields(head, |_| true, out),
@@ -299,8 +299,8 @@ fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, encoded: Encoded, out
     }
 }
 
-/// Appends the end-to-end fields whose names are kept; whether a Date is among them. The field that tells a cause ends
-/// here: with it an upstream would speak for the gateway.
+/// Appends the end-to-end fields that `keeps` selects. Returns whether a `Date` is among them. `X-Weir-Error` is
+/// dropped, because an upstream could pretend to be the gateway with it.
 #[inline]
 pub(crate) fn append_fields(
     head: &ResponseHead<'_>,
@@ -308,11 +308,11 @@ pub(crate) fn append_fields(
     out: &mut Vec<u8>,
 ) -> bool {
     let mut is_dated = false;
-    // These have no body and may not speak of its length (RFC 9110, 8.6), which some readers would believe.
+    // Such responses have no body and must not send a length (RFC 9110, 8.6), which some clients would trust.
     let is_bodiless = head.status < 200 || head.status == 204;
     for field in head.end_to_end() {
-        let is_moot = is_bodiless && field.name.eq_ignore_ascii_case("content-length");
-        if !is_moot && !is_cause(field.name) && keeps(field.name) {
+        let is_forbidden = is_bodiless && field.name.eq_ignore_ascii_case("content-length");
+        if !is_forbidden && !is_cause(field.name) && keeps(field.name) {
             is_dated |= field.name.len() == 4 && field.name.eq_ignore_ascii_case("date");
             append_field(out, field.name, field.value);
         }
@@ -320,7 +320,7 @@ pub(crate) fn append_fields(
     is_dated
 }
 
-/// Whether a field is the one by which clients tell answers of the gateway itself.
+/// Whether this is the field by which clients recognise responses of the gateway itself.
 #[inline]
 fn is_cause(name: &str) -> bool {
     name.len() == CAUSE_FIELD.len() && name.eq_ignore_ascii_case(CAUSE_FIELD)
@@ -338,7 +338,7 @@ fn append_connection(head: &ResponseHead<'_>, client_keep: bool, is_old: bool, o
     }
 }
 
-/// Appends whether the connection goes on, where that is not what the client expects by itself.
+/// Appends a `Connection` field if the client would otherwise assume the opposite.
 #[inline]
 pub(crate) fn append_persistence(client_keep: bool, is_old: bool, out: &mut Vec<u8>) {
     if !client_keep {

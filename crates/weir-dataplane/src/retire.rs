@@ -1,12 +1,12 @@
-//! Tables that are no longer in force are freed here, not on a worker: one that shares little with the next takes
-//! milliseconds to take apart, and one that shares most has some thousand owners to count down.
+//! Frees former tables on a separate thread, not on a worker. A table that shares little with its successor takes
+//! milliseconds to free. One that shares most has thousands of reference counts to decrement.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_config::Table;
 
-/// How often it is looked whether a table is still used by an exchange.
+/// The time between two checks whether exchanges still use a table.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Tables that exchanges in progress may still use.
@@ -14,18 +14,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Retired(Arc<Mutex<Vec<Arc<Table>>>>);
 
 impl Retired {
-    /// Frees `table` once nobody else has it.
+    /// Frees `table` once all other owners have dropped it.
     pub(crate) fn add(&self, table: Arc<Table>) {
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tables.push(table);
         if tables.len() > 1 {
-            // The thread that frees the others goes on until the last is gone.
+            // A thread is already running. It ends once the last table is freed.
             return;
         }
         let shared = Arc::clone(&self.0);
         let thread = std::thread::Builder::new().name("weir-retire".to_owned());
         if thread.spawn(move || free(&shared)).is_err() {
-            // Then whoever uses it last frees it.
+            // Without a thread, the last user frees the table.
             tables.clear();
         }
     }
@@ -37,7 +37,7 @@ fn free(tables: &Mutex<Vec<Arc<Table>>>) {
         let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
         let unused: Vec<Arc<Table>> = tables.extract_if(.., |t| Arc::strong_count(t) == 1).collect();
         let is_last = tables.is_empty();
-        // Taking them apart needs no lock.
+        // Freeing needs no lock.
         std::mem::drop(tables);
         std::mem::drop(unused);
         if is_last {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_goes_when_the_last_user_does() {
+    fn a_table_is_freed_after_its_last_use() {
         let listener = Listener::plain("127.0.0.1:1".parse().unwrap());
         let change = Change::Put(Key::Listener("l".to_owned()), Resource::Listener(listener));
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes: vec![change] };
@@ -61,7 +61,7 @@ mod tests {
         let (retired, weak) = (Retired::default(), Arc::downgrade(&table));
         retired.add(Arc::clone(&table));
         std::thread::sleep(LOOK_EVERY * 2);
-        assert!(weak.upgrade().is_some(), "it is in use");
+        assert!(weak.upgrade().is_some(), "the table is still in use");
         drop(table);
         while weak.upgrade().is_some() {
             std::thread::yield_now();

@@ -1,8 +1,8 @@
-//! Requests that are sent again.
+//! Retries.
 //!
-//! A kept connection that turns out closed before a byte of the response costs nothing: the request goes over a fresh
-//! one, once. Whatever else fails is sent again only as the route wants it, while all of the request is still held, and
-//! never once some of a final response has left for the client.
+//! If a kept connection turns out closed before a byte of the response, the request is sent over a fresh one, once.
+//! This does not count as a retry. All other failures are retried only as the route's `retries` allow, while the
+//! request is still held completely, and never after a part of a final response was sent to the client.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -13,45 +13,45 @@ use std::time::Duration;
 
 use weir_config::{BackendLimits, Retries, RetryOn};
 
-use crate::backend_state::{BackendState, Place};
+use crate::backend_state::{BackendState, Permit};
 use crate::cause::Cause;
 use crate::io::Io;
 use crate::request::Plan;
 use crate::snapshot::Snapshot;
 use crate::wheel::NEVER;
 
-/// Bytes of a request, head and body, that are held so that it can be sent again.
+/// Bytes of a request, head and body, that are held for a retry.
 const REPLAY_BYTES_MAX: usize = 64 << 10;
 
-/// The longest pause before a retry, in those before the first.
+/// The largest pause before a retry, as a multiple of the first.
 const BACKOFF_GROWTH_MAX: u32 = 10;
 
-/// The tries of one request.
+/// The attempts of one request.
 pub(crate) struct Tries<'s> {
-    /// All of the request stands in the buffer that is sent, which stays as it is.
+    /// The send buffer holds the complete request, and does not change.
     is_whole: bool,
-    /// Boxed, so that exchanges of routes without a policy are no larger for it.
+    /// Boxed, so that exchanges without retries do not get larger.
     policy: Option<Box<Policy<'s>>>,
 }
 
-/// What the route wants, and what is left of it.
+/// The route's retry settings, and the state of one request.
 struct Policy<'s> {
     retries: &'s Retries,
     limits: &'s BackendLimits,
     backend: Arc<BackendState>,
-    /// Nothing is lost by acting twice.
+    /// The request is safe to repeat.
     is_idempotent: bool,
     made: Cell<u32>,
-    /// Among the backend's retries in flight, from the first retry to the end of the request.
-    place: RefCell<Option<Place>>,
-    /// Statuses of interim responses that were passed on, with the try that brought each first.
+    /// Its permit among the backend's retries in flight, from the first retry to the end of the request.
+    permit: RefCell<Option<Permit>>,
+    /// Statuses of interim responses that were passed on, each with the attempt that returned it first.
     interim: RefCell<Vec<(u16, u32)>>,
-    /// What has passed of a request that is still coming; `None` once it is too long.
+    /// The bytes so far of a request that is still arriving; `None` once it is too long.
     replay: RefCell<Option<Vec<u8>>>,
 }
 
 impl<'s> Tries<'s> {
-    /// Those of a planned request of which `begun` is there to be sent, whole or not.
+    /// The attempts of a planned request. `begun` holds its first bytes, or all of it if `is_whole`.
     #[inline]
     pub(crate) fn begin(
         plan: &Plan,
@@ -68,7 +68,7 @@ impl<'s> Tries<'s> {
                 backend: Arc::clone(&pool.state),
                 is_idempotent: plan.idempotent,
                 made: Cell::new(0),
-                place: RefCell::default(),
+                permit: RefCell::default(),
                 interim: RefCell::default(),
                 replay: RefCell::new((!is_whole && begun.len() <= REPLAY_BYTES_MAX).then(|| begun.to_vec())),
             }))
@@ -76,7 +76,7 @@ impl<'s> Tries<'s> {
         Tries { is_whole, policy }
     }
 
-    /// Takes what has come of a request that was not whole, as it is sent.
+    /// Records further bytes of a request that was incomplete at the start.
     #[inline]
     pub(crate) fn take(&self, more: &[u8]) {
         let Some(policy) = &self.policy else { return };
@@ -87,12 +87,12 @@ impl<'s> Tries<'s> {
         }
     }
 
-    /// Whether all that has come of the request can be sent again.
+    /// Whether the request, as far as received, can be sent again.
     pub(crate) fn is_held(&self) -> bool {
         self.is_whole || self.policy.as_ref().is_some_and(|policy| policy.replay.borrow().is_some())
     }
 
-    /// Puts what is to be sent again into `out`.
+    /// Puts the held request into `out`.
     pub(crate) fn restore(&self, out: &mut Vec<u8>) {
         if let Some(policy) = &self.policy
             && let Some(replay) = &*policy.replay.borrow()
@@ -102,7 +102,7 @@ impl<'s> Tries<'s> {
         }
     }
 
-    /// Whether there is another try after one that failed of this, before some of its response had left.
+    /// Whether to retry after an attempt that failed with this cause before a part of its response was sent.
     pub(crate) fn go_on_after(&self, cause: Cause) -> bool {
         let on = match cause {
             Cause::ConnectFailed | Cause::ConnectTimeout | Cause::UpstreamHandshake => RetryOn::Connect,
@@ -113,13 +113,13 @@ impl<'s> Tries<'s> {
         self.go_on(on)
     }
 
-    /// Whether there is another try in place of a response with this status.
+    /// Whether to retry instead of passing on a response with this status.
     #[inline]
     pub(crate) fn go_on_instead_of(&self, status: u16) -> bool {
         self.policy.is_some() && self.go_on(RetryOn::Status(status))
     }
 
-    /// Whether an interim response with this status is passed on: not one that an earlier try has brought already.
+    /// Whether to pass on an interim response with this status. It is skipped if an earlier attempt has returned it.
     pub(crate) fn passes_interim(&self, status: u16) -> bool {
         let Some(policy) = &self.policy else { return true };
         let (made, mut known) = (policy.made.get(), policy.interim.borrow_mut());
@@ -150,7 +150,7 @@ impl<'s> Tries<'s> {
         may
     }
 
-    /// Waits before the next try, for as long as the deadline's bound allows.
+    /// Waits before the next attempt, at most until the request's time limit.
     pub(crate) async fn pause(&self, io: Io<'_>) -> Result<(), Cause> {
         let Some(policy) = &self.policy else { return Ok(()) };
         io.timer.arm(&io.worker.wheel, NEVER / 2);
@@ -164,16 +164,16 @@ impl<'s> Tries<'s> {
 }
 
 impl Policy<'_> {
-    /// Whether the backend's budget has a place for this request among its retries; it keeps the one that it has.
+    /// Whether the backend's retry budget has room for this request. A request keeps its permit after the first retry.
     fn has_place(&self) -> bool {
-        let mut place = self.place.borrow_mut();
-        if place.is_none() {
-            *place = self.backend.retry(self.limits);
+        let mut permit = self.permit.borrow_mut();
+        if permit.is_none() {
+            *permit = self.backend.retry(self.limits);
         }
-        place.is_some()
+        permit.is_some()
     }
 
-    /// A part of the pause that is left to chance, so that requests that failed together do not come back together.
+    /// The pause, with random length, so that requests that failed together are not retried together.
     fn backoff(&self) -> Duration {
         let growth = 1u32.checked_shl(self.made.get().saturating_sub(1)).unwrap_or(u32::MAX);
         self.retries.backoff.0.saturating_mul(growth.min(BACKOFF_GROWTH_MAX)).mul_f64(fastrand::f64())

@@ -1,4 +1,4 @@
-//! The time limits of a route, kept by the one deadline that a connection has.
+//! The time limits of a route, enforced by the single deadline of a connection.
 
 use std::cell::Cell;
 
@@ -9,21 +9,21 @@ use crate::io::Io;
 use crate::snapshot::Snapshot;
 use crate::wheel::{NEVER, ticks};
 
-/// The time that one request has, and each of its tries; most routes bound neither.
+/// The time limits of one request and of each attempt. Most routes set neither.
 #[derive(Debug)]
 pub(crate) struct RouteLimits {
-    /// The tick at which the request's time is over.
+    /// The tick at which the request times out.
     request_by: u32,
     try_ticks: Option<u32>,
-    /// The tick at which the time of the try in progress is over.
+    /// The tick at which the current attempt times out.
     try_by: Cell<u32>,
     is_any: bool,
-    /// How long nothing of a body may come, in either direction.
+    /// The idle timeout of bodies in both directions, in ticks.
     pub(crate) body_ticks: u32,
 }
 
 impl RouteLimits {
-    /// The limits of a request whose head has just come.
+    /// The limits of a request whose head is complete.
     #[inline]
     pub(crate) fn of(timeouts: Option<&RouteTimeouts>, snapshot: &Snapshot, io: Io<'_>) -> RouteLimits {
         let now = io.worker.wheel.now();
@@ -39,7 +39,7 @@ impl RouteLimits {
         }
     }
 
-    /// From here on everything that the connection waits for ends with these limits.
+    /// Starts an attempt: both limits now bound the connection's deadline.
     #[inline]
     pub(crate) fn begin_try(&self, io: Io<'_>) {
         if self.is_any {
@@ -49,14 +49,14 @@ impl RouteLimits {
         }
     }
 
-    /// From here on only the request's own limit bounds what is waited for.
+    /// Starts a pause: only the request's limit now bounds the connection's deadline.
     pub(crate) fn begin_pause(&self, io: Io<'_>) {
         if self.is_any {
             io.timer.bound(&io.worker.wheel, self.request_by);
         }
     }
 
-    /// From here on they bound nothing.
+    /// Removes the limits from the connection's deadline.
     #[inline]
     pub(crate) fn lift(&self, io: Io<'_>) {
         if self.is_any {
@@ -64,13 +64,13 @@ impl RouteLimits {
         }
     }
 
-    /// Lifts the limits of a try that has failed, and gives the cause that is told: a timeout that they brought about is
-    /// theirs. `begun` says whether some of the final response has left.
+    /// Removes the limits after a failed attempt and returns the cause to report. A timeout becomes the timeout of the
+    /// limit that has passed. `begun` is true if a part of the final response was sent.
     pub(crate) fn fail(&self, io: Io<'_>, cause: Cause, begun: bool) -> Cause {
         self.lift(io);
         let now = io.worker.wheel.now();
         match cause {
-            // A part of an interim response may have left, and no answer could follow that.
+            // A part of an interim response may have been sent, so no other response can follow.
             Cause::ClientStalled if !begun => cause,
             _ if !cause.is_timeout() => cause,
             _ if io.worker.wheel.is_over() => Cause::Drained,

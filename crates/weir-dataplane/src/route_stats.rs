@@ -1,4 +1,4 @@
-//! What is counted by listener, group and backend, summed and written.
+//! Metrics by listener, group and backend.
 
 use serde::Serialize;
 
@@ -6,27 +6,27 @@ use crate::exposition::{Exposition, seconds};
 use crate::series::BUCKETS_US;
 use crate::stats::{ByStatus, Stats};
 
-/// Requests of one listener that went to one backend by routes of one group.
+/// Requests of one listener to one backend through routes of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RouteStats {
     /// The listener's name.
     pub listener: String,
-    /// The `metrics_group` of the routes, or the backend; `other` beyond the first thousand.
+    /// The `metrics_group` of the routes, or the backend; `other` after the first 1000 groups.
     pub group: String,
-    /// The backend; empty where routes answer by themselves, `other` beyond the first thousand.
+    /// The backend; empty if the route itself responds, `other` after the first 1000 backends.
     pub backend: String,
-    /// Final responses by class; the first one is 101.
+    /// Final responses by class; the first class is 101.
     pub by_status: ByStatus,
-    /// How long requests took.
+    /// The durations of requests.
     pub latency: LatencyStats,
 }
 
-/// How long requests took, from the whole head to the end of the answer. All is 0 where `metrics.latency` is off.
+/// Durations of requests, from the complete head to the end of the response. All are 0 if `metrics.latency` is off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencyStats {
-    /// Nanoseconds of all together.
+    /// The sum of all durations in nanoseconds.
     pub ns_sum: u64,
-    /// Requests by bucket; the last one has no upper end.
+    /// Requests by bucket; the last bucket has no upper limit.
     pub by_bucket: Vec<u64>,
 }
 
@@ -34,8 +34,8 @@ impl Stats {
     pub(crate) fn append_routes(&self, text: &mut Exposition) {
         const RESPONSES: &str = "weir_route_responses_total";
         let help = "Final responses to requests that match a route. The group is metrics_group of the route, or its \
-                    backend; the backend is empty if the route itself responds. Of groups and backends, the first \
-                    1000 with requests are counted apart, the others together as other.";
+                    backend; the backend is empty if the route itself responds. The first 1000 groups and backends \
+                    with requests are counted separately, all others as other.";
         text.family(RESPONSES, "counter", help);
         for route in &self.routes {
             for (class, count) in route.by_status.classes() {
@@ -92,7 +92,7 @@ mod tests {
             "x_sum{listener=\"l\",group=\"\",backend=\"\"} 1.5\n",
             "x_count{listener=\"l\",group=\"\",backend=\"\"} 7\n",
         ] {
-            assert!(text.contains(line), "{line} is not in {text}");
+            assert!(text.contains(line), "{line} is missing in {text}");
         }
     }
 }

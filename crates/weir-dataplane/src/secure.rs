@@ -1,9 +1,9 @@
-//! A client that speaks TLS: the handshake, and the two halves of its stream.
+//! TLS clients: the handshake, and the two halves of the stream.
 //!
 //! ```text
 //! accepted -> first byte -> handshake -> exchanges, as in plain text -> close_notify
-//!                |              +- broken: counted by cause; the alert has told the client
-//!                +- not of TLS: 400 in plain text
+//!                |              +- failed: counted by cause; TLS has sent an alert to the client
+//!                +- not TLS: 400 in plain text
 //! ```
 
 use std::cell::RefCell;
@@ -26,12 +26,12 @@ use crate::cause::Cause;
 use crate::connection::{After, Seat, converse, reset_on_close};
 use crate::hello::HANDSHAKE;
 use crate::io::{Io, IoFault};
-use crate::observed::tell_of_refusal;
+use crate::observed::log_refusal;
 use crate::offload::Overflow;
 use crate::plain::PlainHalf;
 use crate::respond::Refusal;
 
-/// Serves a client to its end.
+/// Serves a client until its connection ends.
 pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<ServerConfig>) {
     let stream = match shake_hands(&seat, stream, config).await {
         Ok(stream) => RefCell::new(stream),
@@ -42,26 +42,26 @@ pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<Serv
             return;
         }
     };
-    // A handshake that is finished has one.
+    // A completed handshake has a version.
     let version = stream.borrow().get_ref().1.protocol_version().unwrap_or(ProtocolVersion::TLSv1_3);
     let after = converse(&seat, SecureHalf(&stream), SecureHalf(&stream), Some(version)).await;
     let mut stream = stream.into_inner();
     match after {
         After::Close => {
-            // Whoever has gone already does not hear it.
+            // A client that has disconnected does not receive `close_notify`.
             let ticks = seat.io().worker.snapshot().ticks.write;
             let _ = seat.io().shut_down(&mut stream, ticks).await;
         }
         After::Cut => {
-            // Without the goodbye of TLS, too.
+            // This also skips `close_notify`.
             reset_on_close(stream.get_ref().0);
         }
         After::Linger | After::Next => {}
     }
 }
 
-/// The handshake under the time limit of a request's head, whatever comes of it meanwhile. Who closes before a byte has
-/// only looked whether somebody listens, which is no failure.
+/// Performs the handshake within the time limit of request headers. A client that closes before its first byte did not
+/// fail: it may have checked whether the port is open.
 async fn shake_hands(
     seat: &Seat,
     stream: TcpStream,
@@ -101,21 +101,21 @@ async fn shake_hands(
     Ok(stream)
 }
 
-/// The handshake itself; where some listener has a key of RSA, in a way that has no worker sign by one.
+/// Performs the handshake. If a listener has an RSA key, RSA signatures are computed outside the workers.
 async fn accept(
     seat: &Seat,
     stream: TcpStream,
     config: Arc<ServerConfig>,
 ) -> io::Result<TlsStream<TcpStream>> {
     if seat.io().worker.shared.offload.is_running() {
-        // Few have such keys, and nobody else has the room for it in each of his connections.
+        // Boxed, because few configurations have RSA keys. Without them, connections use no memory for this.
         Box::pin(accept_by_key(seat, stream, config)).await
     } else {
         TlsAcceptor::from(config).accept(stream).await
     }
 }
 
-/// The handshake by a client's first message: it says which key is to sign, and the signature belongs to the answer.
+/// Performs the handshake after it has read the ClientHello, which determines the key for the signature.
 async fn accept_by_key(
     seat: &Seat,
     stream: TcpStream,
@@ -130,7 +130,7 @@ async fn accept_by_key(
     let (mut woken, mut waker) = Woken::here().await;
     let begun = offload.run(move || step(start.into_stream(config), &waker)).await;
     let (mut accepting, mut outcome) = begun.map_err(io::Error::other)?;
-    // Who is asked for another key share gets the signature with a later step, so all of them are taken there.
+    // After a HelloRetryRequest the signature comes in a later step, so all steps run there.
     let stream = loop {
         if let Poll::Ready(stream) = outcome {
             break stream?;
@@ -140,13 +140,13 @@ async fn accept_by_key(
         let taken = offload.run(move || step(accepting, &waker)).await;
         (accepting, outcome) = taken.map_err(io::Error::other)?;
     };
-    // Who resumes a session is told of no key.
+    // A resumed session needs no signature.
     let is_signed = stream.get_ref().1.handshake_kind() != Some(HandshakeKind::Resumed);
     seat.listening().counters.handshakes_offloaded.add(u64::from(is_signed));
     Ok(stream)
 }
 
-/// Goes on with a handshake until it waits for the client or is done; `waker` is told when it may go on.
+/// Continues a handshake until it waits for the client or is done. `waker` is woken when it can continue.
 fn step(
     mut accepting: Accept<TcpStream>,
     waker: &Waker,
@@ -155,14 +155,14 @@ fn step(
     (accepting, outcome)
 }
 
-/// Wakes a task, and tells it that it was woken for this and for nothing else.
+/// Wakes a task, and records that this wake-up was for the handshake.
 struct Woken {
     task: Waker,
     is_due: AtomicBool,
 }
 
 impl Woken {
-    /// One that wakes this task, and what does so.
+    /// A flag for the current task, and the waker that sets it.
     async fn here() -> (Arc<Woken>, Waker) {
         let task = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         let woken = Arc::new(Woken { task, is_due: AtomicBool::new(false) });
@@ -181,7 +181,7 @@ impl Wake for Woken {
     }
 }
 
-/// The first byte that comes, left where it is; `None` when the client closes without one.
+/// Peeks at the first byte. `None` if the client closes without sending one.
 async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, IoFault> {
     poll_fn(|cx| {
         let mut byte = [0];
@@ -195,7 +195,7 @@ async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, IoFaul
     .await
 }
 
-/// Tells a client that speaks plain text what it has met.
+/// Sends an error to a client that uses plain text.
 async fn refuse_plain_text(seat: &Seat, stream: TcpStream) {
     let io = seat.io();
     let ticks = io.worker.snapshot().ticks.write;
@@ -204,13 +204,13 @@ async fn refuse_plain_text(seat: &Seat, stream: TcpStream) {
     Refusal::new(Cause::NotTls).append(&mut answer, io.worker.date.text().as_bytes());
     let mut bytes = 0;
     let sent = io.write_all(&mut writer, &answer, &mut bytes, ticks).await;
-    tell_of_refusal(io.worker, seat.listening(), (seat.peer, false), Cause::NotTls, bytes);
+    log_refusal(io.worker, seat.listening(), (seat.peer, false), Cause::NotTls, bytes);
     if sent.is_ok() {
         io.linger(&mut reader, &mut writer, &mut Buffer::default()).await;
     }
 }
 
-/// What rustls says where there is no certificate for the name that a client asks for; it has no error of its own for it.
+/// The rustls error for a server name without a certificate. rustls has no error type for it.
 const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 
 fn cause_of(fault: &IoFault) -> Cause {
@@ -230,7 +230,7 @@ fn cause_of(fault: &IoFault) -> Cause {
     }
 }
 
-/// One of the two halves of a stream that one task reads and writes in turn: neither is borrowed beyond a poll.
+/// One half of a stream. One task reads and writes both halves, so neither is borrowed beyond a poll.
 pub(crate) struct SecureHalf<'a, S>(pub(crate) &'a RefCell<S>);
 
 impl<S> Clone for SecureHalf<'_, S> {

@@ -1,4 +1,4 @@
-//! An upstream that speaks TLS: the handshake, and whether a connection that was kept is still good.
+//! TLS upstreams: the handshake, and the check of kept connections.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use crate::io::{Io, IoFault};
 use crate::pool::Link;
 use crate::upstream_socket::Socket;
 
-/// Shakes hands with `endpoint` over a connection that was just made.
+/// Performs the TLS handshake with `endpoint` over a new connection.
 pub(crate) async fn shake_hands(
     io: Io<'_>,
     tls: &UpstreamTls,
@@ -53,7 +53,7 @@ fn cause_of(fault: &IoFault) -> Cause {
     }
 }
 
-/// Whether nothing has come that an exchange would read: neither content nor the end. Tickets may have.
+/// Whether nothing arrived that an exchange would read: neither content nor the end. Session tickets are ignored.
 pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     let (socket, connection) = stream.get_mut();
     loop {
@@ -61,7 +61,7 @@ pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
             Ok(state) if state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed() => {}
             _ => return false,
         }
-        match connection.read_tls(&mut Untold(socket)) {
+        match connection.read_tls(&mut WithoutTask(socket)) {
             Ok(bytes) if bytes > 0 => {}
             Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             Ok(_) => return false,
@@ -69,10 +69,10 @@ pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     }
 }
 
-/// Reads without a task to wake, and other than one never says "nothing" only because its share is used up.
-struct Untold<'s>(&'s Socket);
+/// Reads without a task to wake. Unlike a read in a task, it never returns "nothing" because a budget is used up.
+struct WithoutTask<'s>(&'s Socket);
 
-impl Read for Untold<'_> {
+impl Read for WithoutTask<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         self.0.try_read(room)
     }

@@ -1,4 +1,4 @@
-//! A request on its way to an upstream while the response may come already.
+//! Sends a request to an upstream. The response may arrive during that.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -8,17 +8,17 @@ use crate::cause::Cause;
 use crate::exchange::Exchange;
 use crate::io::{IoFault, Piece};
 
-/// Why the rest of a request can't be passed on.
+/// Why the rest of a request can't be sent.
 pub(crate) enum SendFault {
-    /// The client's doing: the exchange is over.
+    /// The client failed, so the exchange is over.
     Client(Cause),
-    /// The upstream's doing: it may have answered all the same.
+    /// The upstream failed. It may have sent a response nevertheless.
     Upstream,
     /// The upstream stopped reading.
     Stalled,
 }
 
-/// Passes the head in `out` on, then the body as it comes.
+/// Sends the head in `out`, then the body as it arrives.
 pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
     from: &mut R,
@@ -37,7 +37,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         x.sent.set(x.sent.get() + sent);
         match written {
             Ok(()) if body.is_done() => {
-                // The response may be long, and needs nothing of it.
+                // The response may take long, and needs neither buffer.
                 inbound.shorten(buffers);
                 buffers.put_output(std::mem::take(out));
                 return Ok(());
@@ -58,7 +58,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
                     let fault = |fault| SendFault::Client(cause_of(fault));
                     piece.bytes = inbound.data().len();
                     piece.in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
-                    // Either way one buffer is held while the upstream takes it, not two.
+                    // In both cases one buffer is held while the upstream reads, not two.
                     if piece.in_place {
                         buffers.put_output(std::mem::take(out));
                     } else {
@@ -78,12 +78,12 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
     }
 }
 
-/// What is on its way: a piece that is sent from where it was read to, or what was put together.
+/// The bytes to send: a piece in the read buffer, or the content of `out`.
 fn passing<'b>(piece: Piece, inbound: &'b Buffer, out: &'b [u8]) -> &'b [u8] {
     if piece.in_place { inbound.consumed(piece.bytes) } else { out }
 }
 
-/// What a client is told whose body can't go on.
+/// The cause to report if the client's body is not acceptable.
 pub(crate) fn cause_of(fault: BodyFault) -> Cause {
     match fault {
         BodyFault::TooLarge => Cause::BodyTooLarge,

@@ -1,7 +1,7 @@
-//! What is counted of requests by listener, group and backend.
+//! Request counters by listener, group and backend.
 //!
-//! Each worker has a set of counters for each series that it has met at a listener. It finds them by the position of the
-//! series in the table; names are looked at only when a worker meets a series for the first time under a configuration.
+//! Each worker has counters for each series that it has seen at a listener. It finds them by the position of the series
+//! in the table. Names are used only when a worker sees a series for the first time under a configuration.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,28 +18,28 @@ use crate::route_stats::{LatencyStats, RouteStats};
 use crate::stats::ByStatus;
 use crate::worker::Worker;
 
-/// Groups with a name of their own, and backends as well. Those that are met later are counted together as [`OTHER`]:
-/// whoever scrapes holds a series for each for as long as the process lives.
+/// Limit of groups with their own name, and of backends with their own name. Later ones are counted together as
+/// [`OTHER`], because a scraper keeps a series for each name as long as the process lives.
 pub(crate) const NAMES_MAX: usize = 1_000;
-/// The name of all groups, and all backends, beyond those.
+/// The name of all groups and all backends beyond the limit.
 pub(crate) const OTHER: &str = OTHER_GROUPS;
 
-/// How often room is made for new names at most. All series are looked through then.
+/// The shortest time between two searches for unused names. A search checks all series.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// The upper ends of the buckets of latency, in microseconds.
+/// Upper limits of the latency buckets, in microseconds.
 pub(crate) const BUCKETS_US: [u64; 20] = [
     500, 1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000,
     250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
-/// What one worker counts of one series at one listener.
+/// One worker's counters of one series at one listener.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct SeriesCounters {
     /// Final responses by the first digit of their status; the first is 101.
     by_class: [Counter; 5],
-    /// Exchanges by the bucket that they fall into; the last is beyond all.
+    /// Exchanges by latency bucket; the last bucket has no upper limit.
     by_latency: [Counter; BUCKETS_US.len() + 1],
     latency_ns_sum: Counter,
 }
@@ -52,7 +52,7 @@ impl SeriesCounters {
         self.by_class[class - 1].add(1);
     }
 
-    /// Counts how long a request took.
+    /// Counts the duration of a request.
     pub(crate) fn latency(&self, ns: u64) {
         let us = ns.div_ceil(1_000);
         self.by_latency[BUCKETS_US.partition_point(|&end| end < us)].add(1);
@@ -60,11 +60,11 @@ impl SeriesCounters {
     }
 }
 
-/// The counters of one worker under one configuration, by the position of the series; made at first use.
+/// One worker's counters under one configuration, by the position of the series. They are created at first use.
 #[derive(Debug)]
 pub(crate) struct SeriesOfWorker(Beside<RefCell<Vec<OfListener>>>);
 
-/// The counters of a series at a listener, which its id tells.
+/// The id of a listener, and the counters of a series at it.
 type OfListener = (u64, Arc<SeriesCounters>);
 
 impl SeriesOfWorker {
@@ -72,10 +72,10 @@ impl SeriesOfWorker {
         SeriesOfWorker(Beside::new(table.series()))
     }
 
-    /// The same under `table`, where this is what there was under `former`: series that stay have their counters.
+    /// The counters for `table`, if these are for `former`: unchanged series keep theirs.
     pub(crate) fn renewed(&self, former: &Table, table: &Table) -> SeriesOfWorker {
         if !Arc::ptr_eq(&former.listeners, &table.listeners) {
-            // Those of listeners that are gone are let go of.
+            // Start again, so that the counters of removed listeners are released.
             return SeriesOfWorker::new(table);
         }
         let (former, now) = (former.series(), table.series());
@@ -85,8 +85,8 @@ impl SeriesOfWorker {
         }))
     }
 
-    /// Does something with the counters of the series at this position of `table`. There are few listeners, so they are
-    /// looked through.
+    /// Calls `count` with the counters of the series at this position of `table`. A linear search is enough, because
+    /// there are few listeners.
     #[inline]
     pub(crate) fn with(
         &self,
@@ -94,7 +94,7 @@ impl SeriesOfWorker {
         (worker, listening, table): (&Worker, &Listening, &Table),
         count: impl FnOnce(&SeriesCounters),
     ) {
-        // A request has a position of the table that it was routed by.
+        // The position comes from the table that routed the request, so it is valid.
         let Some(known) = self.0.get(position as usize) else { return };
         let mut known = known.borrow_mut();
         if let Some((_, counters)) = known.iter().find(|(id, _)| *id == listening.id) {
@@ -109,7 +109,7 @@ impl SeriesOfWorker {
 
 #[cfg(test)]
 impl SeriesOfWorker {
-    /// How many pages are one with those of `other`, and how many there are.
+    /// The number of pages shared with `other`, and of all pages.
     pub(crate) fn shared_with(&self, other: &SeriesOfWorker) -> (usize, usize) {
         self.0.shared_with(&other.0)
     }
@@ -123,9 +123,9 @@ pub(crate) struct SeriesBook(Mutex<Pages>);
 struct Pages {
     groups: BTreeSet<Box<str>>,
     backends: BTreeSet<Box<str>>,
-    /// A set for each worker.
+    /// The counters of each worker.
     series: BTreeMap<Labels, Vec<Arc<SeriesCounters>>>,
-    /// When room was made for new names.
+    /// When unused names were last removed.
     forgot: Option<Instant>,
 }
 
@@ -137,7 +137,7 @@ struct Labels {
 }
 
 impl SeriesBook {
-    /// Counters that only the caller writes, until it lets go of them.
+    /// Counters that only the caller writes, until it drops them.
     fn counters(&self, listener: &str, series: &Series) -> Arc<SeriesCounters> {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !pages.has_room(series) {
@@ -152,7 +152,7 @@ impl SeriesBook {
         unused(all.entry(labels).or_default(), SeriesCounters::default)
     }
 
-    /// All of them, summed over the workers.
+    /// All series, summed over the workers.
     pub(crate) fn stats(&self) -> Vec<RouteStats> {
         let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.series.iter().map(|(labels, workers)| sum(labels, workers)).collect()
@@ -160,14 +160,14 @@ impl SeriesBook {
 }
 
 impl Pages {
-    /// Whether the group and the backend of `series` have, or get, names of their own.
+    /// Whether the group and the backend of `series` have their own names, or can get them.
     fn has_room(&self, series: &Series) -> bool {
         let has = |names: &BTreeSet<Box<str>>, name: &str| names.len() < NAMES_MAX || names.contains(name);
         has(&self.groups, &series.group) && has(&self.backends, &series.backend)
     }
 
-    /// Forgets series that no worker counts under any more, and the names that only these have: routes come and go, and
-    /// those that are here now are worth a name. They begin at 0 when they come back.
+    /// Removes series that no worker uses any more, and names that only these have. So current routes get their own
+    /// names. A removed series starts at 0 when it returns.
     #[cold]
     fn forget_unused(&mut self, now: Instant) {
         if self.forgot.is_some_and(|last| now.duration_since(last) < FORGET_EVERY) {
@@ -184,7 +184,7 @@ impl Pages {
     }
 }
 
-/// `name`, if it is among the first ones.
+/// `name`, or [`OTHER`] if the limit of names is reached.
 fn named(names: &mut BTreeSet<Box<str>>, name: &str) -> Box<str> {
     if names.contains(name) {
         return name.into();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_falls_into_the_bucket_that_it_does_not_pass() {
+    fn a_latency_at_a_limit_belongs_to_the_lower_bucket() {
         let counters = SeriesCounters::default();
         for us in [0, 500, 501, 10_000_000, 10_000_001] {
             counters.latency(us * 1_000);
@@ -238,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn groups_beyond_the_first_are_counted_together() {
+    fn groups_beyond_the_limit_are_counted_together() {
         let book = SeriesBook::default();
-        // Those that are in use make no room for others.
+        // Names in use are not removed.
         let of = |number| book.counters("l", &series(&format!("g{number}"), "b"));
         let used: Vec<_> = (0..NAMES_MAX + 5).map(of).collect();
         used.iter().for_each(|counters| counters.response(200));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_are_gone_make_room_for_new_ones() {
+    fn removed_groups_make_room_for_new_ones() {
         let book = SeriesBook::default();
         let kept = book.counters("l", &series("kept", "b"));
         for number in 1..NAMES_MAX {
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(groups().len(), NAMES_MAX);
         book.counters("l", &series("new", "b")).response(200);
         assert_eq!(groups(), ["kept", "new"]);
-        // Room is made once in a while alone.
+        // Unused names are removed only once per interval.
         for number in 2..=NAMES_MAX {
             book.counters("l", &series(&format!("h{number}"), "b"));
         }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_have_one_writer_and_go_on_behind_the_last() {
+    fn counters_have_one_writer_and_are_reused() {
         let book = SeriesBook::default();
         let first = book.counters("l", &series("g", "b"));
         let second = book.counters("l", &series("g", "b"));

@@ -1,4 +1,4 @@
-//! What a worker routes by: one version of the table, its limits in the worker's units, its pools.
+//! A worker's view of one configuration: the table, its limits in the worker's units, and its pools.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -15,21 +15,21 @@ use crate::series::SeriesOfWorker;
 use crate::weights::Shares;
 use crate::wheel::ticks;
 
-/// One version of the configuration, as one worker sees it. Exchanges in progress keep theirs to the end. What is beside
-/// parts of the table that did not change is common to versions.
+/// One version of the configuration, as one worker sees it. Exchanges in progress keep theirs to the end. Versions
+/// share the data for parts of the table that did not change.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) table: Arc<Table>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) ticks: Ticks,
-    /// The access log or the histogram of latencies needs the status and the time of requests.
+    /// The access log or the latency histogram needs the status and duration of requests.
     pub(crate) is_observed: bool,
-    /// The access log needs more of them.
+    /// The access log needs further values of requests.
     pub(crate) is_logged: bool,
     pub(crate) series: SeriesOfWorker,
-    /// By the position in the table; made at first use.
+    /// By the position of the backend in the table; created at first use.
     pools: Beside<OnceCell<Rc<BackendPool>>>,
-    /// By the position of the route's filters in the table; made at first use.
+    /// By the position of the route's filters in the table; created at first use.
     shares: Beside<OnceCell<Rc<RefCell<Shares>>>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Ticks {
 }
 
 impl Snapshot {
-    /// The view of `table`; pools go on where `former` has the same backend.
+    /// The view of `table`. Pools of `former` for unchanged backends are kept.
     pub(crate) fn new(
         table: Arc<Table>,
         former: Option<&Snapshot>,
@@ -96,7 +96,7 @@ impl Snapshot {
         Some(pool.get_or_init(|| Rc::new(BackendPool::new(of, states, worker, None))))
     }
 
-    /// What `of` makes of the shares of the route with the filters at this position.
+    /// Calls `of` with the shares of the route with the filters at this position.
     pub(crate) fn shares<T>(&self, filters: u32, of: impl FnOnce(&mut Shares) -> T) -> T {
         match self.shares.get(filters as usize) {
             Some(shares) => of(&mut shares.get_or_init(Rc::default).borrow_mut()),
@@ -104,25 +104,25 @@ impl Snapshot {
         }
     }
 
-    /// Drops kept connections that have ended or aged.
+    /// Drops kept connections that were closed or have aged.
     pub(crate) fn sweep(&self, now: u32) {
         for pool in self.pools.iter().filter_map(OnceCell::get) {
             pool.sweep(now, self.ticks.upstream_idle);
         }
     }
 
-    /// Ends idle connections to backends that requests of other workers wait for in a queue.
+    /// Closes idle connections to backends for which requests of other workers are queued.
     pub(crate) fn give_way(&self) {
         let pools = self.pools.iter().filter_map(OnceCell::get);
         pools.filter(|pool| pool.has_queue()).for_each(|pool| pool.give_way());
     }
 
-    /// Ends an idle connection to any backend; whether there was one.
+    /// Closes an idle connection to any backend. Returns whether there was one.
     pub(crate) fn end_idle(&self) -> bool {
         self.pools.iter().filter_map(OnceCell::get).any(|pool| pool.end_idle())
     }
 
-    /// Ends idle connections to this backend, as many as requests wait for.
+    /// Closes one idle connection to this backend per waiting request.
     pub(crate) fn give_way_at(&self, backend: &str) {
         let position = self.table.backend_named(backend);
         if let Some(pool) = position.and_then(|position| self.pools.get(position)?.get()) {
@@ -130,7 +130,7 @@ impl Snapshot {
         }
     }
 
-    /// The pools for `table`: those whose backend stays as it is go on.
+    /// The pools for `table`. Pools of unchanged backends are kept.
     fn renewed_pools(
         &self,
         table: &Arc<Table>,
@@ -138,7 +138,7 @@ impl Snapshot {
         worker: usize,
     ) -> Beside<OnceCell<Rc<BackendPool>>> {
         let (former, now) = (self.table.backends(), table.backends());
-        // Under the same table names stand for other addresses.
+        // With the same table, only the addresses of names have changed.
         let is_same_table = Arc::ptr_eq(&self.table, table);
         let is_bounded_alike = self.table.limits.upstream_connections == table.limits.upstream_connections;
         let is_other = |page| is_same_table || !is_bounded_alike || !now.shares_page(former, page);
@@ -160,7 +160,7 @@ impl Snapshot {
         })
     }
 
-    /// The shares for `table`: a route that goes on where it was shares its requests as before.
+    /// The shares for `table`. A route at the same position with the same backends keeps its shares.
     fn renewed_shares(&self, table: &Table) -> Beside<OnceCell<Rc<RefCell<Shares>>>> {
         let (former, now) = (self.table.filters(), table.filters());
         self.shares.renewed((former, now), |position, shares| {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_costs_a_worker_what_it_touches() {
+    fn a_change_renews_only_the_affected_pages() {
         let mut state = State::default();
         let mut apply = |changes: Vec<Change>| {
             let applied = state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes });
@@ -229,15 +229,15 @@ mod tests {
         assert_eq!(second.series.shared_with(&first.series), (3, 3));
         assert!(Rc::ptr_eq(&few, &pool(&second, "b1")));
         let shares = |snapshot: &Snapshot| snapshot.shares.get(0).unwrap().get().cloned();
-        assert!(Rc::ptr_eq(&shares(&first).unwrap(), &shares(&second).unwrap()), "it shares as before");
+        assert!(Rc::ptr_eq(&shares(&first).unwrap(), &shares(&second).unwrap()), "shares were reset");
 
         let third = next(apply(vec![put(599, 2)]), &second);
         assert_eq!(third.pools.shared_with(&second.pools), (2, 3));
         assert_eq!(third.shares.shared_with(&second.shares), (3, 3));
         assert!(Rc::ptr_eq(&few, &pool(&third, "b1")) && !Rc::ptr_eq(&many, &pool(&third, "b599")));
-        assert!(Rc::ptr_eq(&many, &pool(&second, "b599")), "what goes by the one before keeps what it has");
+        assert!(Rc::ptr_eq(&many, &pool(&second, "b599")), "the earlier snapshot keeps its pool");
 
-        // What comes to the place of another has nothing of it.
+        // A new entry at the position of a removed one takes over nothing.
         let gone =
             vec![Change::Remove(Key::Route("r1".to_owned())), Change::Remove(Key::Backend("b1".to_owned()))];
         let fourth = next(apply(gone), &third);

@@ -1,8 +1,8 @@
-//! The listening sockets of the process, and which worker accepts from which.
+//! The listening sockets of the process, and their distribution over the workers.
 //!
-//! They are the gateway's; workers have copies of the descriptors. So a worker that goes, or gives a socket to another,
-//! closes none: who is in its queue waits for whoever accepts next. Sockets are closed only with their listener, by its
-//! workers, once nobody is in the queue (listener.rs).
+//! The gateway owns them; workers have copies of the descriptors. So a socket stays open when a worker ends or gives it
+//! to another, and its queued clients wait for the next worker. The workers close sockets only with their listener,
+//! once no client is queued (listener.rs).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -12,33 +12,33 @@ use weir_config::{Listener, ListenerId};
 use weir_io::{begin_listening, bind_shared, listen_shared};
 
 use crate::gateway::GatewayError;
-use crate::spread::{Berth, Host, Spread};
+use crate::spread::{HandoffTarget, Host, Spread};
 
-/// Connections that may wait to be accepted, for each socket.
+/// The accept queue limit of each socket.
 const BACKLOG: i32 = 4096;
 
-/// A listening socket on its way from one process to another.
+/// A listening socket that is handed from one process to another.
 #[derive(Debug)]
 pub struct Passed {
-    /// Whose it is.
+    /// The listener of the socket.
     pub listener: ListenerId,
     /// The socket.
     pub socket: TcpListener,
-    /// Others keep it when this process ends, as systemd does: its queue is theirs to serve then.
+    /// Another process, such as systemd, keeps the socket open and serves its queue after this process has exited.
     pub is_lent: bool,
 }
 
 /// A listener with all its sockets.
 #[derive(Debug)]
 pub(crate) struct OpenListener {
-    /// By which workers know it.
+    /// The id that workers use.
     pub(crate) id: u64,
-    /// In counters.
+    /// The name in metrics.
     pub(crate) name: String,
     pub(crate) bound: SocketAddr,
     spread: Arc<Spread>,
-    /// Of its workers, by their positions.
-    berths: Vec<Arc<Berth>>,
+    /// The handoff targets of its workers, by the workers' positions.
+    targets: Vec<Arc<HandoffTarget>>,
     sockets: Vec<HeldSocket>,
 }
 
@@ -51,22 +51,22 @@ struct HeldSocket {
 /// A worker's copy of a socket.
 #[derive(Debug)]
 pub(crate) struct DealtSocket {
-    /// Which of the listener's.
+    /// The number of the socket within the listener.
     pub(crate) number: usize,
     pub(crate) socket: TcpListener,
     pub(crate) is_lent: bool,
 }
 
-/// What another number of workers makes of a listener's sockets, before it does.
+/// The planned distribution of a listener's sockets over another number of workers.
 #[derive(Debug)]
 pub(crate) struct Redealt {
-    /// Bound, and not yet listening.
+    /// New sockets, bound but not yet listening.
     grown: Vec<HeldSocket>,
-    /// For each of the new number of workers.
+    /// One for each worker of the new number.
     pub(crate) hands: Vec<Hand>,
 }
 
-/// What changes for one worker.
+/// The sockets that one worker gets and gives away.
 #[derive(Debug)]
 pub(crate) struct Hand {
     pub(crate) gets: Vec<DealtSocket>,
@@ -74,7 +74,7 @@ pub(crate) struct Hand {
 }
 
 impl OpenListener {
-    /// Opens the sockets of `listener`, one for each worker, or takes those that were `passed`.
+    /// Opens the sockets of `listener`, one for each worker, or uses the `passed` ones.
     pub(crate) fn open(
         listener: &Listener,
         id: u64,
@@ -92,20 +92,20 @@ impl OpenListener {
         }
         let bound = sockets[0].socket.local_addr().map_err(failed)?;
         let name = listener.name.clone().unwrap_or_else(|| bound.to_string());
-        let (spread, berths) = (Arc::default(), Vec::new());
-        let mut open = OpenListener { id, name, bound, spread, berths, sockets };
+        let (spread, targets) = (Arc::default(), Vec::new());
+        let mut open = OpenListener { id, name, bound, spread, targets, sockets };
         let grown = open.grown(workers);
         open.take_in(grown);
         Ok(open)
     }
 
-    /// The copies for each of so many workers.
+    /// Copies of the sockets for each of `workers` workers.
     pub(crate) fn dealt(&self, workers: usize) -> io::Result<Vec<Vec<DealtSocket>>> {
         let sockets: Vec<&HeldSocket> = self.sockets.iter().collect();
         (0..workers).map(|worker| copies(&sockets, deal(sockets.len(), workers, worker))).collect()
     }
 
-    /// What changes with the number of workers; nothing has changed yet.
+    /// Plans the change from one number of workers to another, without applying it.
     pub(crate) fn redealt(&self, from: usize, to: usize) -> io::Result<Redealt> {
         let grown = self.grown(to);
         let sockets: Vec<&HeldSocket> = self.sockets.iter().chain(&grown).collect();
@@ -120,29 +120,29 @@ impl OpenListener {
         Ok(Redealt { grown, hands })
     }
 
-    /// From here on it has the sockets that were added, and no worker beyond those that are dealt to.
+    /// Applies a plan: adds the new sockets, and removes the handoff targets of surplus workers.
     pub(crate) fn settle(&mut self, redealt: Redealt) -> Vec<Hand> {
         self.take_in(redealt.grown);
-        let workers = redealt.hands.len().min(self.berths.len());
-        for berth in self.berths.drain(workers..) {
-            self.spread.close(&berth);
+        let workers = redealt.hands.len().min(self.targets.len());
+        for target in self.targets.drain(workers..) {
+            self.spread.close(&target);
         }
         redealt.hands
     }
 
-    /// Has a worker know of the listener, by `tell`, and then its clients spread over this one, too.
+    /// Announces the listener to a worker by `tell`. Then other workers may hand over clients to this worker.
     pub(crate) fn spread_over(
         &mut self,
         worker: usize,
         host: &Host,
-        tell: impl FnOnce((Arc<Spread>, Arc<Berth>)),
+        tell: impl FnOnce((Arc<Spread>, Arc<HandoffTarget>)),
     ) {
-        let known = self.berths.get(worker).cloned();
-        let berth = known.clone().unwrap_or_else(|| Berth::new(host));
-        tell((Arc::clone(&self.spread), Arc::clone(&berth)));
+        let known = self.targets.get(worker).cloned();
+        let target = known.clone().unwrap_or_else(|| HandoffTarget::new(host));
+        tell((Arc::clone(&self.spread), Arc::clone(&target)));
         if known.is_none() {
-            self.spread.open(&berth);
-            self.berths.push(berth);
+            self.spread.open(&target);
+            self.targets.push(target);
         }
     }
 
@@ -154,8 +154,8 @@ impl OpenListener {
         self.sockets.iter().map(copy).collect()
     }
 
-    /// As many more sockets as are wanted for each worker to have one; none where the port is not ours to share. Then
-    /// workers accept from the same ones.
+    /// New sockets, so that each worker can have its own. Empty if the port can't be shared; then workers accept from
+    /// the same sockets.
     fn grown(&self, workers: usize) -> Vec<HeldSocket> {
         let missing = workers.saturating_sub(self.sockets.len());
         let bound = bind_shared(self.bound, missing).unwrap_or_default();
@@ -164,8 +164,8 @@ impl OpenListener {
 
     fn take_in(&mut self, grown: Vec<HeldSocket>) {
         for held in &grown {
-            // The port is ours and shared already: nothing is left that could refuse it. Where it does all the same,
-            // no client comes to this socket, and the others have them.
+            // The process already shares this port, so an error is unlikely. After an error, this socket gets no
+            // clients, and the other sockets get them.
             let _ = begin_listening(&held.socket, BACKLOG);
         }
         self.sockets.extend(grown);
@@ -186,8 +186,8 @@ fn copies(sockets: &[&HeldSocket], numbers: Vec<usize>) -> io::Result<Vec<DealtS
     numbers.into_iter().map(copy).collect()
 }
 
-/// The sockets that a worker accepts from: each worker has as many to itself, and what is left over they all share, so
-/// that none has more to do than another.
+/// The sockets that a worker accepts from. Each worker gets the same number of its own, and all workers share the rest,
+/// so the load is even.
 fn deal(sockets: usize, workers: usize, worker: usize) -> Vec<usize> {
     let even = sockets - sockets % workers;
     (0..sockets).filter(|number| *number >= even || number % workers == worker).collect()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_socket_has_a_worker_and_none_has_more_than_another() {
+    fn every_socket_has_a_worker_and_all_workers_have_equally_many() {
         check(2, 2, &[&[0], &[1]]);
         check(4, 2, &[&[0, 2], &[1, 3]]);
         check(3, 2, &[&[0, 2], &[1, 2]]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_is_dealt_anew() {
+    fn only_changed_sockets_move_between_workers() {
         let mut listener = open(4);
         let fewer = listener.redealt(4, 2).unwrap();
         assert_eq!(numbers(&fewer.hands), [(vec![2], vec![]), (vec![3], vec![])]);
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(
             numbers(&odd.hands),
             [(vec![3], vec![2]), (vec![], vec![]), (vec![2, 3], vec![])],
-            "the fourth is shared by all"
+            "all workers share the fourth socket"
         );
         listener.settle(odd);
         let more = listener.redealt(3, 5).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_not_shared_has_its_sockets_shared() {
+    fn workers_share_the_sockets_of_a_port_that_cannot_be_shared() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let passed = Passed { listener: address.into(), socket, is_lent: true };

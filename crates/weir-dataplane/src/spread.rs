@@ -1,20 +1,20 @@
-//! How the clients of a listener spread over the workers that accept them.
+//! Distributes the clients of a listener over the workers.
 //!
-//! The kernel deals clients out by a hash of their addresses, and so by chance: of a few that stay for long, one worker
-//! may get twice as many as another. So a worker that would come to over 1.25 of the mean hands its next client to the
-//! worker that has fewest, which serves it as if it had accepted it.
+//! The kernel distributes clients by a hash of their addresses. With few long-lived clients, one worker may get twice
+//! as many as another. So a worker that would exceed 1.25 times the mean hands its next client to the worker with the
+//! fewest connections. That worker serves it as if it had accepted it.
 //!
 //! ```text
 //! accepted -> within the share ------------------------------> admitted here
-//!    +------> over it -> on the way (a channel) --------------> admitted there
-//!               +- no room on the way, or that worker ends: admitted here
+//!    +------> over it -> handed over (a channel) -------------> admitted there
+//!               +- channel full, or that worker ends: admitted here
 //! ```
 //!
-//! A worker's connections are those at all its listeners, and those on their way to it. They are read without a lock,
-//! so workers that accept at one moment may go over by one each. Connections that are there stay where they are.
+//! A worker's connections are those at all its listeners, and those being handed to it. They are read without a lock,
+//! so workers that accept at the same time may exceed the share by one each. Existing connections never move.
 //!
-//! A worker that turns requests away because it comes round late soon has the fewest connections of all: it is handed
-//! nobody, and hands on whom it accepts, as long as any other is in time.
+//! An overloaded worker that rejects requests soon has the fewest connections. So no worker hands clients to a lagging
+//! worker, and a lagging worker hands over each client that it accepts, as long as any other worker keeps up.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -23,31 +23,31 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 
-/// Clients on their way to one worker. One that does not look at them for long is not given more.
+/// Clients that may be on the way to one worker. If it does not take them for long, it gets no more.
 const ON_THE_WAY_MAX: usize = 256;
 
-/// Beside the count of those on the way: nobody else sets out.
+/// A flag in the count of clients on the way: the target accepts no further client.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// The workers that a listener's clients spread over.
+/// The workers over which a listener's clients are distributed.
 #[derive(Debug, Default)]
-pub(crate) struct Spread(ArcSwap<Vec<Arc<Berth>>>);
+pub(crate) struct Spread(ArcSwap<Vec<Arc<HandoffTarget>>>);
 
-/// A worker's place among those of one listener.
+/// A worker as the target of handovers for one listener.
 #[derive(Debug)]
-pub(crate) struct Berth {
+pub(crate) struct HandoffTarget {
     host: Host,
     on_the_way: AtomicUsize,
 }
 
-/// A worker as the others see it.
+/// A worker, as seen by the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     load: Arc<Load>,
     inbox: Sender<Handed>,
 }
 
-/// On cache lines of its own: it is written for each connection, by more than one worker.
+/// Aligned to its own cache lines, because several workers write it for each connection.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Load {
@@ -55,11 +55,11 @@ struct Load {
     is_late: AtomicBool,
 }
 
-/// A place among the connections of a worker, given up when dropped.
+/// Counts a connection of a worker until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HostSeat(Arc<Load>);
 
-/// The way to another worker, on which there is room for one client.
+/// The way to another worker, with reserved room for one client.
 pub(crate) struct Way {
     room: OwnedPermit<Handed>,
     seat: HostSeat,
@@ -69,56 +69,56 @@ pub(crate) struct Way {
 /// A client that another worker has accepted.
 #[derive(Debug)]
 pub(crate) struct Handed {
-    /// By which workers know its listener.
+    /// The id of its listener.
     pub(crate) listening: u64,
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) seat: HostSeat,
-    /// Until it is dropped the worker that it is handed to has the listener.
+    /// Until this is dropped, the receiving worker keeps the listener.
     pub(crate) _passage: Passage,
 }
 
-/// One of those on the way to a berth, as long as it is there.
+/// Counts a client on the way to a target, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Passage(Arc<Berth>);
+pub(crate) struct Passage(Arc<HandoffTarget>);
 
 impl Spread {
-    /// From here on clients are handed to this worker, which has been told of the listener.
-    pub(crate) fn open(&self, berth: &Arc<Berth>) {
-        self.0.rcu(|berths| {
-            let mut berths = Vec::clone(berths);
-            berths.push(Arc::clone(berth));
-            berths
+    /// Allows other workers to hand clients to this one, which already has the listener.
+    pub(crate) fn open(&self, target: &Arc<HandoffTarget>) {
+        self.0.rcu(|targets| {
+            let mut targets = Vec::clone(targets);
+            targets.push(Arc::clone(target));
+            targets
         });
     }
 
-    /// Nobody is handed to this worker any more, but for those on the way.
-    pub(crate) fn close(&self, berth: &Arc<Berth>) {
-        if berth.on_the_way.fetch_or(CLOSED, Ordering::Relaxed) & CLOSED == 0 {
-            self.0.rcu(|berths| {
-                let others = berths.iter().filter(|other| !Arc::ptr_eq(other, berth));
+    /// Stops handovers to this worker, except for clients on the way.
+    pub(crate) fn close(&self, target: &Arc<HandoffTarget>) {
+        if target.on_the_way.fetch_or(CLOSED, Ordering::Relaxed) & CLOSED == 0 {
+            self.0.rcu(|targets| {
+                let others = targets.iter().filter(|other| !Arc::ptr_eq(other, target));
                 others.cloned().collect::<Vec<_>>()
             });
         }
     }
 
-    /// The way for a client that `host` has accepted; `None` where it should stay, or has to.
+    /// The way for a client that `host` has accepted. `None` if the client should stay, or no worker can take it.
     pub(crate) fn way_from(&self, host: &Host) -> Option<Way> {
         let own = host.in_time();
-        // Nobody has fewer.
+        // No worker has fewer.
         if own == Some(0) {
             return None;
         }
-        let berths = self.0.load();
-        // Those that can take nobody now.
+        let targets = self.0.load();
+        // Targets that can take no client now.
         let mut full = Vec::new();
         loop {
-            let loads = berths
+            let loads = targets
                 .iter()
                 .enumerate()
-                .map(|(position, berth)| if full.contains(&position) { None } else { berth.host.in_time() });
+                .map(|(n, target)| if full.contains(&n) { None } else { target.host.in_time() });
             let fewest = elsewhere(loads, own)?;
-            match berths[fewest].way() {
+            match targets[fewest].way() {
                 Some(way) => return Some(way),
                 None => full.push(fewest),
             }
@@ -126,50 +126,50 @@ impl Spread {
     }
 }
 
-impl Berth {
-    /// That of this worker at a listener.
-    pub(crate) fn new(host: &Host) -> Arc<Berth> {
-        Arc::new(Berth { host: host.clone(), on_the_way: AtomicUsize::new(0) })
+impl HandoffTarget {
+    /// The target for this worker at a listener.
+    pub(crate) fn new(host: &Host) -> Arc<HandoffTarget> {
+        Arc::new(HandoffTarget { host: host.clone(), on_the_way: AtomicUsize::new(0) })
     }
 
-    /// The way to it; `None` where it takes nobody.
+    /// The way to this worker; `None` if it can take no client.
     fn way(self: &Arc<Self>) -> Option<Way> {
         let passage = Passage::enter(self)?;
         let room = self.host.inbox.clone().try_reserve_owned().ok()?;
         Some(Way { room, seat: self.host.seat(), passage })
     }
 
-    /// Whether somebody may still be handed to this worker.
+    /// Whether clients may still arrive at this worker.
     pub(crate) fn is_open(&self) -> bool {
         self.on_the_way.load(Ordering::Relaxed) != CLOSED
     }
 }
 
 impl Host {
-    /// A worker without connections, and where those come out that are handed to it.
+    /// A worker without connections, and the receiver of clients that are handed to it.
     pub(crate) fn new() -> (Host, Receiver<Handed>) {
         let (inbox, handed) = channel(ON_THE_WAY_MAX);
         (Host { load: Arc::default(), inbox }, handed)
     }
 
-    /// Connections that it has, or soon has.
+    /// Its connections, including those on the way to it.
     pub(crate) fn connections(&self) -> usize {
         self.load.connections.load(Ordering::Relaxed)
     }
 
-    /// The same, where it does not come round late.
+    /// The number of its connections; `None` while it lags.
     fn in_time(&self) -> Option<usize> {
         (!self.load.is_late.load(Ordering::Relaxed)).then(|| self.connections())
     }
 
-    /// Says whether it turns requests away because it comes round late.
+    /// Records whether the worker lags and therefore rejects requests.
     pub(crate) fn set_late(&self, is_late: bool) {
         if self.load.is_late.load(Ordering::Relaxed) != is_late {
             self.load.is_late.store(is_late, Ordering::Relaxed);
         }
     }
 
-    /// A place among them.
+    /// Counts one more connection.
     pub(crate) fn seat(&self) -> HostSeat {
         self.load.connections.fetch_add(1, Ordering::Relaxed);
         HostSeat(Arc::clone(&self.load))
@@ -183,7 +183,7 @@ impl Drop for HostSeat {
 }
 
 impl Way {
-    /// Sends a client of this listener.
+    /// Sends a client of this listener to the other worker.
     pub(crate) fn send(self, listening: u64, stream: TcpStream, peer: SocketAddr) {
         let Way { room, seat, passage } = self;
         room.send(Handed { listening, stream, peer, seat, _passage: passage });
@@ -191,10 +191,10 @@ impl Way {
 }
 
 impl Passage {
-    fn enter(berth: &Arc<Berth>) -> Option<Passage> {
+    fn enter(target: &Arc<HandoffTarget>) -> Option<Passage> {
         let entered = |count: usize| (count & CLOSED == 0).then_some(count + 1);
-        berth.on_the_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, entered).ok()?;
-        Some(Passage(Arc::clone(berth)))
+        target.on_the_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, entered).ok()?;
+        Some(Passage(Arc::clone(target)))
     }
 }
 
@@ -204,9 +204,10 @@ impl Drop for Passage {
     }
 }
 
-/// Which of the workers with so many connections has fewest, where the one with `own` would have over 1.25 of the mean
-/// by one more. As nobody is handed to a worker that has as many, single ones are not passed to and fro. Without a
-/// number are those that are late or full, which neither count nor are chosen; one that is late itself goes by no share.
+/// The position of the worker with the fewest connections, if the worker with `own` connections would exceed 1.25 times
+/// the mean with one more. It never chooses a worker with as many connections, so clients do not move back and forth.
+/// Workers that lag or are full have `None`; they neither count nor are chosen. A worker that lags itself (`own` is
+/// `None`) hands over every client.
 fn elsewhere(connections: impl Iterator<Item = Option<usize>>, own: Option<usize>) -> Option<usize> {
     let (mut workers, mut total, mut fewest) = (0, 0, (usize::MAX, 0));
     for (position, count) in connections.enumerate() {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_more_than_a_share_hands_over() {
+    fn only_a_worker_over_its_share_hands_over() {
         check(&[0], 0, None);
         check(&[100], 0, None);
         check(&[0, 0], 1, None);
@@ -250,24 +251,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_or_full_gets_nobody() {
+    fn a_lagging_or_full_worker_gets_no_client() {
         let check = |connections: &[Option<usize>], own, expected| {
             assert_eq!(elsewhere(connections.iter().copied(), own), expected, "{connections:?}, {own:?}");
         };
-        // The late one has none any more; of the others none is over its share.
+        // The lagging worker no longer counts, and no other worker exceeds its share.
         check(&[Some(100), Some(100), None, Some(100)], Some(100), None);
         check(&[Some(140), Some(100), None, Some(90)], Some(140), Some(3));
         check(&[Some(140), None, None], Some(140), None);
-        // One that is late hands on whom it accepts, whatever it has itself.
+        // A lagging worker hands over its clients, whatever its own number.
         check(&[Some(100), Some(90), None], None, Some(1));
         check(&[None, None], None, None);
     }
 
     #[test]
-    fn who_cannot_take_a_client_is_passed_over() {
+    fn a_worker_that_cannot_take_a_client_is_skipped() {
         let (hosts, mut inboxes): (Vec<_>, Vec<_>) = (0..3).map(|_| Host::new()).unzip();
         let spread = Spread::default();
-        hosts.iter().for_each(|host| spread.open(&Berth::new(host)));
+        hosts.iter().for_each(|host| spread.open(&HandoffTarget::new(host)));
         let _seats: Vec<_> = (0..10).map(|_| hosts[0].seat()).collect();
         let next = |expected: [usize; 2]| {
             let way = spread.way_from(&hosts[0]);
@@ -283,7 +284,7 @@ mod tests {
         next([0, 1]);
     }
 
-    /// Whoever accepts, in whatever order: nobody has over 1.25 of the mean, or over the mean rounded up.
+    /// In any order of clients, no worker exceeds 1.25 times the mean, or the mean rounded up.
     #[test]
     fn no_order_of_clients_gives_a_worker_more_than_its_share() {
         let mut random = fastrand::Rng::with_seed(1);
@@ -310,48 +311,48 @@ mod tests {
         (client, peer)
     }
 
-    /// Opens berths for these; that of the second.
-    fn berths(spread: &Spread, hosts: [&Host; 2]) -> Arc<Berth> {
-        let [first, second] = hosts.map(Berth::new);
+    /// Opens targets for these hosts, and returns that of the second.
+    fn targets(spread: &Spread, hosts: [&Host; 2]) -> Arc<HandoffTarget> {
+        let [first, second] = hosts.map(HandoffTarget::new);
         spread.open(&first);
         spread.open(&second);
         second
     }
 
     #[test]
-    fn who_is_on_the_way_arrives_though_the_worker_ends() {
+    fn a_client_on_the_way_arrives_although_the_worker_ends() {
         let spread = Spread::default();
         let ((busy, _others), (idle, mut handed)) = (Host::new(), Host::new());
-        let berth = berths(&spread, [&busy, &idle]);
+        let target = targets(&spread, [&busy, &idle]);
         let seat = busy.seat();
         let way = spread.way_from(&busy).unwrap();
-        assert_eq!((busy.connections(), idle.connections()), (1, 1), "there it counts from here on");
-        spread.close(&berth);
-        assert!(spread.way_from(&busy).is_none(), "nobody else sets out");
-        assert!(berth.is_open());
+        assert_eq!((busy.connections(), idle.connections()), (1, 1), "it already counts at the other worker");
+        spread.close(&target);
+        assert!(spread.way_from(&busy).is_none(), "a closed target gets no further client");
+        assert!(target.is_open());
         let (stream, peer) = client();
         way.send(7, stream, peer);
         let arrived = handed.try_recv().unwrap();
         assert_eq!((arrived.listening, arrived.peer), (7, peer));
-        assert!(berth.is_open());
+        assert!(target.is_open());
         drop((arrived, seat));
-        assert!(!berth.is_open());
+        assert!(!target.is_open());
         assert_eq!((busy.connections(), idle.connections()), (0, 0));
     }
 
     #[test]
-    fn who_finds_no_room_stays() {
+    fn a_client_stays_if_the_channel_is_full() {
         let spread = Spread::default();
         let ((busy, _others), (idle, handed)) = (Host::new(), Host::new());
-        let berth = berths(&spread, [&busy, &idle]);
+        let target = targets(&spread, [&busy, &idle]);
         let _seats: Vec<_> = (0..4 * ON_THE_WAY_MAX).map(|_| busy.seat()).collect();
         let ways: Vec<_> = std::iter::from_fn(|| spread.way_from(&busy)).collect();
         assert_eq!((ways.len(), idle.connections()), (ON_THE_WAY_MAX, ON_THE_WAY_MAX));
         drop(ways);
         assert_eq!(idle.connections(), 0);
         drop(handed);
-        assert!(spread.way_from(&busy).is_none(), "a worker that has ended gets nobody");
-        spread.close(&berth);
-        assert!(!berth.is_open(), "who stayed is not on the way");
+        assert!(spread.way_from(&busy).is_none(), "a worker that has ended gets no client");
+        spread.close(&target);
+        assert!(!target.is_open(), "clients that stayed are not on the way");
     }
 }

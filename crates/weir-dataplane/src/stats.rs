@@ -1,4 +1,4 @@
-//! Counters summed, and written for programs (JSON) and for Prometheus.
+//! Sums of all counters, for programs (JSON) and for Prometheus.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ pub use backends::{BackendStats, NameStats};
 pub use metrics::{Metric, metrics};
 pub use workers::WorkerStats;
 
-/// All counters of a gateway at one moment. Errors are there with 0 too, so that the list is the same always.
+/// All counters of a gateway at one moment. Errors with count 0 are included, so the list of causes never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// Requests whose head was read or refused, whatever became of them.
+    /// Requests with a complete or rejected head, whatever their result.
     pub requests: u64,
-    /// Final responses whose head was sent.
+    /// Final responses that were started.
     pub responses: u64,
-    /// Responses by class, interim ones too.
+    /// Responses by class, including interim ones.
     pub by_status: ByStatus,
-    /// What did not end well, by cause.
+    /// Failures by cause.
     pub errors: BTreeMap<&'static str, u64>,
     /// Errors that were timeouts.
     pub timeouts: u64,
@@ -39,19 +39,19 @@ pub struct Stats {
     pub connections: Connections,
     /// TLS with clients.
     pub tls: TlsStats,
-    /// Towards the upstreams.
+    /// Requests and connections to upstreams.
     pub upstream: UpstreamStats,
-    /// Configurations and files that were read again.
+    /// Reloads of configurations and files.
     pub reloads: ReloadStats,
-    /// By worker, in their order.
+    /// Counters by worker, in the order of the workers.
     pub workers: Vec<WorkerStats>,
-    /// The same by listener.
+    /// Counters by listener.
     pub listeners: BTreeMap<String, ListenerStats>,
-    /// When the first certificate of each listener runs out, in seconds since 1970.
+    /// When the first certificate of each listener expires, in seconds since 1970.
     pub certificate_ends: BTreeMap<String, i64>,
-    /// Lines of the access log.
+    /// Access log lines.
     pub access_log: AccessLogStats,
-    /// Overload, and requests that were turned away for it.
+    /// Overload state, and requests rejected because of it.
     pub overload: OverloadStats,
     /// Responses by listener, group and backend.
     pub routes: Vec<RouteStats>,
@@ -59,22 +59,22 @@ pub struct Stats {
     pub process: ProcessStats,
 }
 
-/// What happened at one listener.
+/// Counters of one listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ListenerStats {
-    /// Requests whose head was read or refused.
+    /// Requests with a complete or rejected head.
     pub requests: u64,
-    /// Final responses whose head was sent.
+    /// Final responses that were started.
     pub responses: u64,
     /// Responses by class.
     pub by_status: ByStatus,
-    /// What did not end well, by cause.
+    /// Failures by cause.
     pub errors: BTreeMap<&'static str, u64>,
     /// Client connections.
     pub connections: Connections,
     /// TLS with clients.
     pub tls: TlsStats,
-    /// Request fields that were dropped for their names.
+    /// Request fields dropped because of their names.
     pub fields_dropped: u64,
 }
 
@@ -101,81 +101,81 @@ pub struct ByStatus {
 /// Client connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Connections {
-    /// Since the start.
+    /// Connections accepted since the start.
     pub accepted: u64,
-    /// Now.
+    /// Connections open now.
     pub open: u64,
-    /// Those that became tunnels.
+    /// Connections that became tunnels.
     pub upgraded: u64,
-    /// Those that another worker serves than the one that accepted them.
+    /// Connections handed over to another worker.
     pub handed: u64,
 }
 
-/// Handshakes of clients.
+/// TLS handshakes with clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TlsStats {
-    /// Those that were finished.
+    /// Completed handshakes.
     pub handshakes: u64,
-    /// Of these, those that resumed a session.
+    /// Completed handshakes that resumed a session.
     pub resumed: u64,
-    /// Those that were not finished; why stands among the errors.
+    /// Failed handshakes; `errors` has the causes.
     pub failed: u64,
-    /// Steps of handshakes that waited, so that other connections went first.
+    /// Handshake steps that waited, so that other connections went first.
     pub delayed: u64,
-    /// Handshakes whose signature was made off their worker.
+    /// Handshakes whose signature was computed outside the worker.
     pub offloaded: u64,
-    /// Connections whose TLS was passed on, sealed.
+    /// Connections whose TLS was passed through to a backend.
     pub passed_on: u64,
 }
 
-/// What came of configurations and files that were read again.
+/// Results of reloads of configurations and files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReloadStats {
-    /// They came into force, whole or in part.
+    /// Reloads that took effect, in whole or in part.
     pub applied: u64,
-    /// Something in them was refused, and what was before stays.
+    /// Reloads that were rejected, in whole or in part. The former values stay active.
     pub refused: u64,
 }
 
-/// What happened towards the upstreams.
+/// Counters of upstreams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UpstreamStats {
-    /// Connections tried.
+    /// Connection attempts.
     pub connects: u64,
-    /// Connections that failed.
+    /// Failed connection attempts.
     pub connect_failures: u64,
-    /// TLS handshakes that were finished.
+    /// Completed TLS handshakes.
     pub handshakes: u64,
-    /// Of these, those that resumed a session.
+    /// Completed TLS handshakes that resumed a session.
     pub handshakes_resumed: u64,
     /// Exchanges over a kept connection.
     pub reused: u64,
-    /// Exchanges sent again.
+    /// Retried exchanges.
     pub retries: u64,
-    /// Exchanges not sent again, as the budget of their backend was used up.
+    /// Exchanges not retried because the retry budget of their backend was used up.
     pub retries_over_budget: u64,
-    /// Pauses in accepting for want of file descriptors.
+    /// Pauses in accepting connections, for lack of file descriptors.
     pub accept_pauses: u64,
-    /// Connections now, by backend; `other` beyond the first thousand.
+    /// Open connections by backend; `other` after the first 1000 backends.
     pub open: BTreeMap<String, u64>,
-    /// Names that were looked up.
+    /// DNS lookups of endpoint names.
     pub names: NameStats,
-    /// Health, by backend; `other` beyond the first thousand.
+    /// Backend health; `other` after the first 1000 backends.
     pub backends: BTreeMap<String, BackendStats>,
-    /// Copies of requests for mirrors.
+    /// Mirrored requests.
     pub mirror: MirrorStats,
 }
 
-/// Copies of requests.
+/// Mirrored requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MirrorStats {
-    /// Those that were begun.
+    /// Mirrored requests started.
     pub copies: u64,
-    /// Of these, those that were not answered whole.
+    /// Mirrored requests without a complete response.
     pub failures: u64,
-    /// Requests not copied, as there were too many copies on their way.
+    /// Requests not mirrored because too many copies were in flight.
     pub crowded: u64,
-    /// Requests not copied, as they are too long.
+    /// Requests not mirrored because they are too long.
     pub too_long: u64,
 }
 
@@ -220,7 +220,7 @@ impl Stats {
         stats
     }
 
-    /// The text that Prometheus scrapes.
+    /// The Prometheus text format.
     pub fn prometheus(&self) -> String {
         let mut text = Exposition::default();
         text.family(

@@ -1,6 +1,6 @@
-//! Fields of traces: W3C Trace Context and Zipkin's B3, passed as they came or made.
+//! Trace headers: W3C Trace Context and Zipkin's B3, passed on or generated.
 //!
-//! The gateway records nothing itself, so it is no part of a trace: who calls and who is called see each other's spans.
+//! The gateway records no spans, so it is no part of a trace: client and upstream see each other's spans.
 
 use weir_config::{B3, Trace};
 use weir_http::RequestHead;
@@ -9,32 +9,32 @@ use crate::entropy::Entropy;
 use crate::forwarding::only_value;
 
 const TRACEPARENT: &str = "traceparent";
-/// What vendors say beside it; it means nothing without it.
+/// Vendor data of a trace. It has no meaning without `traceparent`.
 const TRACESTATE: &str = "tracestate";
 const B3_SINGLE: &str = "b3";
 const B3_PREFIX: &str = "x-b3-";
 
-/// The trace that a request is part of.
+/// The trace to which a request belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TraceContext {
-    /// 32 digits.
+    /// 32 hexadecimal digits.
     pub(crate) trace_id: String,
-    /// 16 digits.
+    /// 16 hexadecimal digits.
     span_id: String,
     is_sampled: bool,
 }
 
-/// What of a request's fields stays, and what is added.
+/// Which trace headers of a request are kept, and which are replaced.
 #[derive(Debug)]
 pub(crate) struct Traced {
-    /// The trace; none where the client asks for not being traced and nothing else.
+    /// The trace; `None` if the client has only asked for no sampling.
     pub(crate) context: Option<TraceContext>,
     replaces_w3c: bool,
     replaces_b3: bool,
 }
 
 impl Traced {
-    /// Looks at the fields of `head`, and appends those that are made to `fields`.
+    /// Reads the trace headers of `head`, and appends generated ones to `fields`.
     pub(crate) fn of(
         trace: &Trace,
         head: &RequestHead<'_>,
@@ -43,16 +43,16 @@ impl Traced {
         fields: &mut Vec<(&'static str, String)>,
     ) -> Traced {
         let w3c = trace.w3c.then(|| of_w3c(head)).flatten();
-        let b3 = if trace.b3 == B3::Off { Came::No } else { of_b3(head) };
+        let b3 = if trace.b3 == B3::Off { B3Headers::No } else { of_b3(head) };
         let came = w3c.clone().or_else(|| b3.context());
         let context = came.unwrap_or_else(|| TraceContext {
             trace_id: entropy.hex::<16>(),
             span_id: entropy.hex::<8>(),
-            is_sampled: !matches!(b3, Came::Denied) && is_sampled(),
+            is_sampled: !matches!(b3, B3Headers::Denied) && is_sampled(),
         });
         let traced = Traced {
             replaces_w3c: trace.w3c && w3c.is_none(),
-            replaces_b3: trace.b3 != B3::Off && matches!(b3, Came::No),
+            replaces_b3: trace.b3 != B3::Off && matches!(b3, B3Headers::No),
             context: None,
         };
         let TraceContext { trace_id, span_id, is_sampled } = &context;
@@ -71,11 +71,11 @@ impl Traced {
             }
             _ => {}
         }
-        let is_told = trace.w3c || !matches!(b3, Came::Denied);
-        Traced { context: is_told.then_some(context), ..traced }
+        let has_trace = trace.w3c || !matches!(b3, B3Headers::Denied);
+        Traced { context: has_trace.then_some(context), ..traced }
     }
 
-    /// Whether a field of the client gives way.
+    /// Whether a field of the client is removed.
     pub(crate) fn replaces(&self, name: &str) -> bool {
         let is_w3c = || name.eq_ignore_ascii_case(TRACEPARENT) || name.eq_ignore_ascii_case(TRACESTATE);
         self.replaces_w3c && is_w3c() || self.replaces_b3 && is_of_b3(name)
@@ -88,14 +88,14 @@ fn is_of_b3(name: &str) -> bool {
     name.eq_ignore_ascii_case(B3_SINGLE) || has_prefix(name)
 }
 
-/// The trace in `traceparent`. A version that is not known yet is read as far as the first one goes.
+/// The trace in `traceparent`. Unknown versions are parsed like the first one, and may have more parts.
 fn of_w3c(head: &RequestHead<'_>) -> Option<TraceContext> {
     let value = std::str::from_utf8(only_value(head, TRACEPARENT)?).ok()?;
     let mut parts = value.split('-');
     let [version, trace_id, span_id, flags] = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
     let is_known = version == "00" && parts.next().is_none();
     let is_later = version != "00" && version != "ff";
-    let is_right = is_hex(version, 2) && is_name(trace_id, 32) && is_name(span_id, 16) && is_hex(flags, 2);
+    let is_right = is_hex(version, 2) && is_id(trace_id, 32) && is_id(span_id, 16) && is_hex(flags, 2);
     (is_right && (is_known || is_later)).then(|| TraceContext {
         trace_id: trace_id.to_owned(),
         span_id: span_id.to_owned(),
@@ -103,69 +103,69 @@ fn of_w3c(head: &RequestHead<'_>) -> Option<TraceContext> {
     })
 }
 
-/// What came of B3.
-enum Came {
+/// The B3 headers of a request.
+enum B3Headers {
     No,
-    /// Only that nothing is to be recorded.
+    /// Only the decision not to sample.
     Denied,
     Context(TraceContext),
 }
 
-impl Came {
+impl B3Headers {
     fn context(&self) -> Option<TraceContext> {
         match self {
-            Came::Context(context) => Some(context.clone()),
-            Came::No | Came::Denied => None,
+            B3Headers::Context(context) => Some(context.clone()),
+            B3Headers::No | B3Headers::Denied => None,
         }
     }
 }
 
-fn of_b3(head: &RequestHead<'_>) -> Came {
+fn of_b3(head: &RequestHead<'_>) -> B3Headers {
     let text = |name: &str| only_value(head, name).and_then(|value| std::str::from_utf8(value).ok());
     if let Some(single) = text(B3_SINGLE) {
         if single == "0" {
-            return Came::Denied;
+            return B3Headers::Denied;
         }
         let mut parts = single.split('-');
         return match (parts.next(), parts.next()) {
             (Some(trace_id), Some(span_id)) => context(trace_id, span_id, parts.next()),
-            _ => Came::No,
+            _ => B3Headers::No,
         };
     }
-    // Of several, which counts would be for each reader to guess.
+    // Several `b3` fields are ambiguous.
     if head.fields.iter().any(|field| field.name.eq_ignore_ascii_case(B3_SINGLE)) {
-        return Came::No;
+        return B3Headers::No;
     }
     let flags = text("x-b3-flags").filter(|flags| *flags == "1");
     let sampled = flags.or_else(|| text("x-b3-sampled"));
     match (text("x-b3-traceid"), text("x-b3-spanid")) {
         (Some(trace_id), Some(span_id)) => context(trace_id, span_id, sampled),
-        (None, None) if matches!(sampled, Some("0" | "false")) => Came::Denied,
-        _ => Came::No,
+        (None, None) if matches!(sampled, Some("0" | "false")) => B3Headers::Denied,
+        _ => B3Headers::No,
     }
 }
 
-/// A trace of B3, if these are names; those of 16 digits are the ends of longer ones.
-fn context(trace_id: &str, span_id: &str, sampled: Option<&str>) -> Came {
-    let is_right = (is_name(trace_id, 32) || is_name(trace_id, 16)) && is_name(span_id, 16);
+/// A B3 trace if the ids are valid. An id of 16 digits is padded with zeros to 32.
+fn context(trace_id: &str, span_id: &str, sampled: Option<&str>) -> B3Headers {
+    let is_right = (is_id(trace_id, 32) || is_id(trace_id, 16)) && is_id(span_id, 16);
     let is_sampled = match sampled {
-        // Who decides is left to whoever comes next.
+        // Without a decision, the next hop decides.
         None | Some("1" | "d" | "true") => true,
         Some("0" | "false") => false,
-        Some(_) => return Came::No,
+        Some(_) => return B3Headers::No,
     };
     match is_right {
-        true => Came::Context(TraceContext {
+        true => B3Headers::Context(TraceContext {
             trace_id: format!("{trace_id:0>32}"),
             span_id: span_id.to_owned(),
             is_sampled,
         }),
-        false => Came::No,
+        false => B3Headers::No,
     }
 }
 
-/// Whether `text` are so many digits that are not all 0.
-fn is_name(text: &str, digits: usize) -> bool {
+/// Whether `text` is an id: so many hexadecimal digits, not all 0.
+fn is_id(text: &str, digits: usize) -> bool {
     is_hex(text, digits) && text.bytes().any(|byte| byte != b'0')
 }
 
@@ -182,7 +182,7 @@ mod tests {
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     const SPAN: &str = "00f067aa0ba902b7";
 
-    /// The fields that a request with `fields` keeps of its own, and those that it gets.
+    /// Checks which fields a request with `fields` keeps, and which are generated.
     fn check(trace: &Trace, fields: &str, kept: &[&str], made: &[(&str, &str)]) {
         let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_traceparent_passes_with_its_state() {
+    fn a_valid_traceparent_passes_with_its_tracestate() {
         let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nTraceState: a=b\r\n");
         check(&with(B3::Off), &fields, &["traceparent", "TraceState"], &[]);
         let later = format!("traceparent: cc-{TRACE}-{SPAN}-01-more\r\n");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_traceparent_gives_way_with_its_state() {
+    fn an_invalid_traceparent_is_replaced_and_its_tracestate_removed() {
         for wrong in [
             format!("00-{TRACE}-{SPAN}"),
             format!("00-{TRACE}-{SPAN}-01-more"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_as_b3_is_told_as_w3c_too() {
+    fn a_b3_trace_is_also_sent_as_w3c() {
         let traceparent = format!("00-{TRACE}-{SPAN}-00");
         let single = format!("b3: {TRACE}-{SPAN}-0\r\n");
         check(&with(B3::Single), &single, &["b3"], &[("traceparent", &traceparent)]);
@@ -251,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_no_record_gets_none() {
+    fn a_client_can_refuse_sampling() {
         check(&with(B3::Single), "b3: 0\r\n", &["b3"], &[("traceparent", "00-{made}-{span}-00")]);
         check(&Trace { w3c: false, ..with(B3::Multi) }, "X-B3-Sampled: 0\r\n", &["X-B3-Sampled"], &[]);
     }
 
     #[test]
-    fn wrong_b3_gives_way() {
+    fn invalid_b3_is_replaced() {
         for wrong in ["b3: x\r\n", "b3: 1\r\n", "X-B3-TraceId: 1\r\n", "b3: 0\r\nb3: 0\r\n"] {
             let b3 = Trace { w3c: false, ..with(B3::Single) };
             check(&b3, wrong, &[], &[("b3", "{made}-{span}-1")]);

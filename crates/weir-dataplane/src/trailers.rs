@@ -1,5 +1,5 @@
-//! Trailers that pass: those that the configuration allows, unless the route sets or removes a field of their name, or
-//! they speak of bytes that were compressed since.
+//! Selects the trailers to pass on: those that the configuration allows, unless the route changes a field of that name,
+//! or the field describes bytes that the gateway has compressed.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::compress::is_of_bytes;
 use crate::request::Plan;
 use crate::snapshot::Snapshot;
 
-/// Which trailers of one body pass. Made only where the configuration allows any and the body comes in chunks.
+/// The trailers of one body to pass on. Created only if the configuration allows any and the body is chunked.
 #[derive(Debug)]
 pub(crate) struct PassedTrailers {
     table: Arc<Table>,
     filters: Option<Arc<Filters>>,
     is_request: bool,
-    /// The body is compressed here.
+    /// The gateway compresses the body.
     is_coded: bool,
 }
 
 impl PassedTrailers {
-    /// For the body of a planned request; `None` lets no trailer pass.
+    /// For the body of a planned request; `None` passes no trailer.
     #[inline]
     pub(crate) fn of_request(plan: &Plan, snapshot: &Snapshot) -> Option<Box<PassedTrailers>> {
         match snapshot.table.trailers.request.is_empty() || plan.framing != Framing::Chunked {
@@ -30,7 +30,7 @@ impl PassedTrailers {
         }
     }
 
-    /// For the body of its response, framed so, and compressed here or not; `None` lets no trailer pass.
+    /// For the body of its response with this framing, compressed or not; `None` passes no trailer.
     #[inline]
     pub(crate) fn of_response(
         plan: &Plan,
@@ -49,7 +49,7 @@ impl PassedTrailers {
         Box::new(PassedTrailers { table: Arc::clone(&snapshot.table), filters, is_request, is_coded })
     }
 
-    /// The lines that pass of `trailers`, which are whole field lines with their ends.
+    /// The lines of `trailers` that pass. `trailers` holds complete field lines with their line ends.
     pub(crate) fn passing(&self, trailers: &[u8]) -> Vec<u8> {
         let mut passing = Vec::new();
         for line in trailers.split_inclusive(|&byte| byte == b'\n') {

@@ -1,4 +1,4 @@
-//! What follows a 101, or a name whose TLS is passed on: bytes in both directions, until both are done.
+//! Bytes in both directions after a 101 response, or for TLS passthrough, until both sides have ended.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -14,11 +14,11 @@ use crate::plain::PlainHalf;
 use crate::pool::{Link, Upstream};
 use crate::secure::SecureHalf;
 
-/// What one side is read from and written to, with what was read of it already.
+/// Reader and writer of one side, with bytes that were already read.
 type Side<'a, R, W> = (R, W, &'a mut Buffer);
 
-/// Passes bytes of an upgraded connection until both sides have ended, one of them failed, nothing moved for so many
-/// ticks, or the time to drain is over.
+/// Passes bytes of an upgraded connection until both sides have ended, one of them fails, nothing arrives for `ticks`,
+/// or the drain timeout passes.
 pub(crate) async fn tunnel<R, W>(
     client: &mut Client<'_, R, W>,
     ticks: u32,
@@ -38,10 +38,10 @@ where
     }
 }
 
-/// Passes bytes between a client and an upstream to the end of both.
+/// Passes bytes between a client and an upstream until both sides have ended.
 ///
 /// # Errors
-/// When the time to drain cuts them; what else ends them is an end like others.
+/// If the drain timeout cuts the connection. Any other end is not an error.
 pub(crate) async fn join<R, W>(
     io: Io<'_>,
     client: Side<'_, R, W>,
@@ -105,7 +105,7 @@ where
     .await
 }
 
-/// Passes one direction to its end, and passes the end on too.
+/// Passes on the bytes of one direction, then its end.
 async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     io: Io<'_>,
     from: &mut R,
@@ -118,7 +118,7 @@ async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             io.write_all(to, buffer.data(), &mut 0, ticks).await?;
             buffer.consume(buffer.data().len());
         }
-        // Who never has to wait meets no deadline.
+        // Without waiting no deadline fires, so check it here.
         if io.timer.is_past_bound(&io.worker.wheel) {
             return Err(IoFault::Timeout);
         }

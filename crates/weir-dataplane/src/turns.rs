@@ -1,8 +1,8 @@
-//! How many steps of handshakes a worker takes before it looks at its other connections again.
+//! Limits the handshake steps that a worker takes before it serves its other connections again.
 //!
-//! A full handshake costs as much as some dozen exchanges. Were all that have come taken one after the other, a burst of
-//! new clients would hold up those that are there already. So each turn, from one poll of the sockets to the next, has
-//! room for a few steps; the others wait in line, and what else is ready goes first.
+//! A full handshake costs as much as dozens of exchanges. Without a limit, a burst of new clients would delay existing
+//! connections. So each turn, from one poll of the sockets to the next, allows only a few steps. Further steps are
+//! queued, and other ready tasks run first.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,20 +10,20 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Steps in one turn. A step takes about a tenth of a millisecond (keys exchanged, a signature by ECDSA; those by RSA are
-/// made elsewhere), and a poll of the sockets one hundredth of that, so a few steps make the poll's price vanish.
+/// Steps per turn. A step takes about 0.1 ms (key exchange and ECDSA signature; RSA signatures are computed elsewhere).
+/// A poll of the sockets takes about 1 % of that, so its cost is negligible after a few steps.
 pub(crate) const STEPS_PER_TURN: usize = 4;
 
 /// The turns of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// Steps of this turn that were taken, or are promised to those that waited.
+    /// Steps of this turn that were taken, or granted to queued tasks.
     taken: Cell<usize>,
     waiting: RefCell<VecDeque<Rc<Place>>>,
     keeper: RefCell<Option<Waker>>,
 }
 
-/// A place in the line. Who drops it has left.
+/// A place in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Place {
     is_called: Cell<bool>,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
 }
 
 impl Turns {
-    /// Ready when a step may be taken, which it then is. Who has to wait gets a `place`, and asks with it again.
+    /// Ready if the caller may take a step, which then counts. Otherwise the caller gets a `place` and polls again.
     pub(crate) fn poll_step(&self, place: &mut Option<Rc<Place>>, cx: &Context<'_>) -> Poll<()> {
         if let Some(waiting) = place {
             if !waiting.is_called.get() {
@@ -51,7 +51,7 @@ impl Turns {
         Poll::Pending
     }
 
-    /// Begins turn after turn, as long as it is polled.
+    /// Starts one turn after the other, as long as it is polled.
     pub(crate) async fn keep(&self) {
         loop {
             poll_fn(|cx| {
@@ -62,13 +62,13 @@ impl Turns {
                 Poll::Pending
             })
             .await;
-            // The runtime polls the sockets before it goes on behind this.
+            // The runtime polls the sockets before it continues here.
             tokio::task::yield_now().await;
             self.begin();
         }
     }
 
-    /// Calls those that have waited longest.
+    /// Starts a turn: grants steps to the tasks that have waited longest.
     fn begin(&self) {
         self.taken.set(0);
         while self.taken.get() < STEPS_PER_TURN {
@@ -112,10 +112,10 @@ mod tests {
         while stream.read_exact(&mut byte).await.is_ok() && stream.write_all(&byte).await.is_ok() {}
     }
 
-    /// Connections that are there go on while as many as you like shake hands: each exchange of theirs waits for the
-    /// steps of a few turns at most.
+    /// Existing connections continue during any number of handshakes. Each of their exchanges waits for the steps of
+    /// only a few turns.
     #[test]
-    fn steps_do_not_hold_up_exchanges() {
+    fn handshake_steps_do_not_delay_exchanges() {
         let main = || async {
             let turns = Rc::new(Turns::default());
             let keeper = Rc::clone(&turns);
@@ -142,12 +142,12 @@ mod tests {
         };
         let options = WorkerOptions { name: "test".to_owned(), ..WorkerOptions::default() };
         let most = spawn_worker(options, main).unwrap().join().unwrap();
-        // An exchange takes a poll at each end, and the kernel may be late by some.
+        // An exchange takes one poll at each end, and the kernel may report it a few turns late.
         assert!(most <= 8 * STEPS_PER_TURN, "{most} steps within one exchange");
     }
 
     #[test]
-    fn who_leaves_the_line_holds_up_nobody() {
+    fn tasks_that_leave_the_queue_do_not_block_others() {
         let main = || async {
             let turns = Rc::new(Turns::default());
             let cx = &Context::from_waker(Waker::noop());

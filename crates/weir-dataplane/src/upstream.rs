@@ -1,11 +1,11 @@
-//! Where an exchange gets its upstream connection from.
+//! Gets the upstream connection for an exchange.
 
 use std::rc::Rc;
 
 use weir_config::UpstreamAddress;
 
-use crate::backend_state::{Kind, Place};
-use crate::balance::Wish;
+use crate::backend_state::{Kind, Permit};
+use crate::balance::LbContext;
 use crate::cause::Cause;
 use crate::endpoint_state::InFlight;
 use crate::io::{Io, IoFault};
@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 use crate::waiting::{Grant, Waiting};
 use crate::worker::{Command, Worker};
 
-/// After how many ticks it is looked again whether there still are idle connections that could give way.
+/// Ticks between two checks whether idle connections are left that other workers could close.
 const GIVE_WAY_TICKS: u32 = 2;
 
 /// An upstream connection for one exchange.
@@ -27,17 +27,17 @@ const GIVE_WAY_TICKS: u32 = 2;
 pub(crate) struct Checkout {
     pub(crate) upstream: Box<Upstream>,
     pub(crate) endpoint: AtEndpoint,
-    /// The request's place at the endpoint, where these are counted.
+    /// Counts the request at the endpoint, with `Balance::LeastRequests` only.
     _in_flight: Option<InFlight>,
-    /// How long its response's head may take.
+    /// The time limit for the response head, in ticks.
     pub(crate) response_ticks: u32,
-    /// It has served before, so it may have been closed meanwhile.
+    /// The connection was used before, so its upstream may have closed it.
     pub(crate) reused: bool,
-    /// Others may wait for it.
+    /// Other requests may be queued for it.
     has_queue: bool,
 }
 
-/// A connection, whose it is, the request's place there, and whether it has served before.
+/// A connection, its endpoint, the request's count there, and whether the connection was used before.
 type Connected = (Box<Upstream>, Rc<EndpointPool>, Option<InFlight>, bool);
 
 impl Checkout {
@@ -57,7 +57,7 @@ impl Checkout {
         }
     }
 
-    /// Keeps the connection for other exchanges, if nothing is left of this one.
+    /// Keeps the connection for other exchanges if no bytes of this one are left.
     pub(crate) fn keep(self, io: Io<'_>, snapshot: &Snapshot) {
         let Checkout { mut upstream, endpoint, has_queue, .. } = self;
         if upstream.inbound.is_empty() {
@@ -72,14 +72,14 @@ impl Checkout {
     }
 }
 
-/// What the pool of a backend has for a request.
+/// The result of a search in the pool of a backend.
 pub(crate) enum Found<'s> {
     Kept(Checkout),
-    /// Nothing yet.
+    /// No kept connection.
     Wanted(Wanted<'s>),
 }
 
-/// The endpoint that a request gets, to which a connection is to be made.
+/// The chosen endpoint, to which a connection must be opened.
 pub(crate) struct Wanted<'s> {
     pool: &'s BackendPool,
     endpoint: Rc<EndpointPool>,
@@ -87,60 +87,61 @@ pub(crate) struct Wanted<'s> {
     fresh: bool,
 }
 
-/// A kept connection of the endpoint that the request gets, where there is one; `fresh` wants a new one.
+/// Chooses an endpoint and takes a kept connection to it. With `fresh`, kept connections are not used.
 #[inline]
 pub(crate) fn find<'s>(
     io: Io<'_>,
     snapshot: &'s Snapshot,
-    wish: &mut Wish,
+    context: &mut LbContext,
     fresh: bool,
 ) -> Result<Found<'s>, Cause> {
     let worker = io.worker;
-    let pool = snapshot.pool(wish.backend, &worker.shared.backends, worker.index).ok_or(Cause::NoEndpoint)?;
-    let (endpoint, in_flight) = pool.choose(wish, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
+    let pool = snapshot.pool(context.backend, &worker.shared.backends, worker.index);
+    let pool = pool.ok_or(Cause::NoEndpoint)?;
+    let (endpoint, in_flight) = pool.choose(context, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
     let endpoint = Rc::clone(endpoint);
     if !fresh && let Some(upstream) = take_kept(worker, &endpoint) {
-        wish.pending = None;
+        context.pending = None;
         return Ok(Found::Kept(Checkout::new(pool, snapshot, (upstream, endpoint, in_flight, true))));
     }
     Ok(Found::Wanted(Wanted { pool, endpoint, in_flight, fresh }))
 }
 
-/// A kept connection of the endpoint that the request gets, or a new one; `fresh` wants a new one.
+/// Chooses an endpoint and takes a kept connection to it, or opens one. With `fresh`, kept connections are not used.
 pub(crate) async fn checkout(
     io: Io<'_>,
     snapshot: &Snapshot,
-    wish: &mut Wish,
+    context: &mut LbContext,
     fresh: bool,
 ) -> Result<Checkout, Cause> {
-    match find(io, snapshot, wish, fresh)? {
+    match find(io, snapshot, context, fresh)? {
         Found::Kept(checkout) => Ok(checkout),
-        Found::Wanted(wanted) => wanted.connect(io, snapshot, wish).await,
+        Found::Wanted(wanted) => wanted.connect(io, snapshot, context).await,
     }
 }
 
 impl Wanted<'_> {
-    /// A new connection, or one that is free meanwhile.
+    /// Opens a connection, or uses one that becomes free in the meantime.
     pub(crate) async fn connect(
         self,
         io: Io<'_>,
         snapshot: &Snapshot,
-        wish: &mut Wish,
+        context: &mut LbContext,
     ) -> Result<Checkout, Cause> {
         let Wanted { pool, endpoint, in_flight, fresh } = self;
-        let connected = connect(io, snapshot, pool, (endpoint, in_flight), (wish, fresh)).await;
-        wish.pending = None;
+        let connected = connect(io, snapshot, pool, (endpoint, in_flight), (context, fresh)).await;
+        context.pending = None;
         Ok(Checkout::new(pool, snapshot, connected?))
     }
 }
 
-/// The request's place among those of its backend, where these are counted; the pool, where it has none left.
+/// Counts the request towards the backend's request limit, if it has one. At the limit, returns the pool as the error.
 #[inline]
 pub(crate) fn in_flight<'s>(
     plan: &Plan,
     snapshot: &'s Snapshot,
     io: Io<'_>,
-) -> Result<Option<Place>, &'s BackendPool> {
+) -> Result<Option<Permit>, &'s BackendPool> {
     let entry = &snapshot.table.backends()[plan.backend];
     if !entry.counts_requests {
         return Ok(None);
@@ -148,34 +149,34 @@ pub(crate) fn in_flight<'s>(
     let Some(pool) = snapshot.pool(plan.backend, &io.worker.shared.backends, io.worker.index) else {
         return Ok(None);
     };
-    pool.request_place().map(Some).ok_or(&**pool)
+    pool.request_permit().map(Some).ok_or(&**pool)
 }
 
-/// Such a place once one is free, for a request that found none, where the backend has requests wait.
+/// Waits until a request that was at the limit can be counted, if the backend has a queue.
 #[cold]
 pub(crate) async fn wait_in_flight(
     io: Io<'_>,
     snapshot: &Snapshot,
     pool: &BackendPool,
     limits: &RouteLimits,
-    wish: &mut Wish,
-) -> Result<Place, Cause> {
+    context: &mut LbContext,
+) -> Result<Permit, Cause> {
     if !pool.has_queue() {
         return Err(pool.refuse(Cause::RequestLimit));
     }
-    wish.pending = Some(pool.pending_place()?);
+    context.pending = Some(pool.pending_permit()?);
     pool.state.count_wait();
     limits.begin_pause(io);
     let waiting = Waiting::join(&pool.state, Kind::Request);
     let granted = waiting.granted(io, pending_ticks(snapshot, pool)).await;
-    granted.map(Grant::into_place).ok_or_else(|| {
-        wish.pending = None;
+    granted.map(Grant::into_permit).ok_or_else(|| {
+        context.pending = None;
         limits.fail(io, pool.refuse(Cause::PendingTimeout), false)
     })
 }
 
-/// A place for a connection once one is free, or a connection with it, where the backend has requests wait; else the
-/// place of a connection that is idle at another worker, if there is one.
+/// Waits for a permit for a connection, or for a free connection, if the backend has a queue. Without a queue, it waits
+/// only for the permit of a connection that is idle at another worker.
 #[cold]
 async fn wait_for_connection(
     io: Io<'_>,
@@ -197,7 +198,7 @@ async fn wait_for_connection(
     waiting.granted(io, ticks).await.ok_or_else(|| pool.refuse(Cause::PendingTimeout))
 }
 
-/// The place of a connection that is idle at another worker, as long as there is one for each who waits.
+/// Waits for the permit of a connection that is idle at another worker, while there is one for each waiting request.
 async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32) -> Result<Grant, Cause> {
     let (state, wheel) = (&pool.state, &io.worker.wheel);
     if state.idle() <= state.waiting_for_connections() {
@@ -211,7 +212,7 @@ async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32
         if let Some(grant) = waiting.granted_within(io, GIVE_WAY_TICKS).await {
             return Ok(grant);
         }
-        // Their worker may have had use for them first.
+        // Their worker may have used them first.
         if state.idle() < state.waiting_for_connections() {
             break Cause::UpstreamLimit;
         }
@@ -222,12 +223,12 @@ async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32
     waiting.leave().ok_or_else(|| pool.refuse(cause))
 }
 
-/// Has the workers end idle connections to the backend, as many as requests wait for.
+/// Asks all workers to close one idle connection to the backend per waiting request.
 fn ask_to_give_way(io: Io<'_>, backend: &str) {
     io.worker.shared.peers.ask(|| Command::GiveWay { backend: backend.to_owned() });
 }
 
-/// How long a request waits for a place.
+/// How long a request may wait for a permit, in ticks.
 fn pending_ticks(snapshot: &Snapshot, pool: &BackendPool) -> u32 {
     pool.ticks.pending.or(pool.ticks.connect).unwrap_or(snapshot.ticks.connect)
 }
@@ -239,49 +240,49 @@ fn take_kept(worker: &Worker, endpoint: &EndpointPool) -> Option<Box<Upstream>> 
     Some(upstream)
 }
 
-/// A new connection, or a kept one of another endpoint after a failed try.
+/// Opens a connection. After a failed attempt, it may use a kept connection to another endpoint.
 async fn connect(
     io: Io<'_>,
     snapshot: &Snapshot,
     pool: &BackendPool,
     (mut endpoint, mut in_flight): (Rc<EndpointPool>, Option<InFlight>),
-    (wish, fresh): (&mut Wish, bool),
+    (context, fresh): (&mut LbContext, bool),
 ) -> Result<Connected, Cause> {
     let worker = io.worker;
-    if pool.has_queue() && wish.pending.is_none() {
-        wish.pending = Some(pool.pending_place()?);
+    if pool.has_queue() && context.pending.is_none() {
+        context.pending = Some(pool.pending_permit()?);
     }
     let ticks = pool.ticks.connect.unwrap_or(snapshot.ticks.connect);
-    for others in (0..pool.endpoint_count().min(wish.connects_left())).rev() {
-        let place = match pool.place() {
-            Some(place) => place,
-            // Boxed, so that exchanges that find a place are no larger for it.
-            None => match Box::pin(wait_for_connection(io, snapshot, pool, wish.backend)).await? {
+    for others in (0..pool.endpoint_count().min(context.connects_left())).rev() {
+        let permit = match pool.permit() {
+            Some(permit) => permit,
+            // Boxed, so that exchanges without a wait do not get larger.
+            None => match Box::pin(wait_for_connection(io, snapshot, pool, context.backend)).await? {
                 Grant::Connection(freed) if !fresh => {
                     let now = (worker.wheel.now(), worker.now_ns.get());
-                    match pool.take_freed(freed, &endpoint, wish, now) {
+                    match pool.take_freed(freed, &endpoint, context, now) {
                         Ok((upstream, freed)) => {
                             worker.upstreams.reused.add(1);
                             let in_flight =
                                 if Rc::ptr_eq(&freed, &endpoint) { in_flight } else { pool.enter(&freed) };
                             return Ok((upstream, freed, in_flight, true));
                         }
-                        Err(place) => place,
+                        Err(permit) => permit,
                     }
                 }
-                granted => granted.into_place(),
+                granted => granted.into_permit(),
             },
         };
-        pool.state.count_connect(wish.connects > 0);
-        wish.connects += 1;
-        let cause = match link(io, pool, endpoint.address(), (wish.client, ticks)).await {
+        pool.state.count_connect(context.connects > 0);
+        context.connects += 1;
+        let cause = match link(io, pool, endpoint.address(), (context.client, ticks)).await {
             Ok(link) => {
-                // What is made for one client must not speak for another.
+                // The header names one client, so other clients must not use this connection.
                 let life = match pool.backend.proxy_protocol {
                     Some(_) => Life::ONE,
                     None => Life::begin(&pool.backend.keepalive, worker.wheel.now()),
                 };
-                let upstream = Upstream::new(link, &endpoint, place, life);
+                let upstream = Upstream::new(link, &endpoint, permit, life);
                 return Ok((upstream, endpoint, in_flight, false));
             }
             Err(cause) if worker.wheel.is_over() => return Err(cause),
@@ -292,13 +293,13 @@ async fn connect(
             endpoint.counters.errors.add(1);
             pool.report(&endpoint, true, worker.now_ns.get());
         }
-        wish.failed.push(endpoint);
+        context.failed.push(endpoint);
         if others == 0 {
             return Err(cause);
         }
-        let (next, place) = pool.choose(wish, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
-        (endpoint, in_flight) = (Rc::clone(next), place);
-        // Else each turn of a dead endpoint would open one more connection to its neighbour.
+        let (next, entered) = pool.choose(context, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
+        (endpoint, in_flight) = (Rc::clone(next), entered);
+        // Otherwise each failed connect to a dead endpoint would open one more connection to its neighbour.
         if !fresh && let Some(upstream) = take_kept(worker, &endpoint) {
             return Ok((upstream, endpoint, in_flight, true));
         }
@@ -306,7 +307,7 @@ async fn connect(
     Err(Cause::NoEndpoint)
 }
 
-/// A new connection to an endpoint, and TLS over it where the backend asks for that.
+/// Connects to an endpoint, with TLS if the backend requires it.
 async fn link(
     io: Io<'_>,
     pool: &BackendPool,
@@ -314,8 +315,8 @@ async fn link(
     (client, ticks): (Option<Addresses>, u32),
 ) -> Result<Link, Cause> {
     let mut connected = io.connect(endpoint, ticks).await;
-    // The descriptor of a connection that may never be used again is better than none. Without a pause between, no other
-    // task of this worker takes it.
+    // Without a free descriptor, close an idle connection that may never be used again. No await follows, so no other
+    // task of this worker can take the descriptor.
     if matches!(&connected, Err(fault) if lacks_descriptor(fault)) && io.worker.snapshot().end_idle() {
         connected = io.connect(endpoint, ticks).await;
     }
@@ -328,7 +329,7 @@ async fn link(
     }
     match &pool.tls {
         None => Ok(Link::from(socket)),
-        // Boxed, so that exchanges in plain text are no larger for it.
+        // Boxed, so that plain-text exchanges do not get larger.
         Some(tls) => Box::pin(shake_hands(io, tls, endpoint, socket, ticks)).await,
     }
 }

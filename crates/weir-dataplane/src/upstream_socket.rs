@@ -1,7 +1,7 @@
-//! A connection to an upstream as the system has it: over TCP, or to a Unix socket.
+//! A socket to an upstream: TCP or Unix.
 //!
-//! Exchanges in plain text know which of the two they have when they are compiled. What asks for each read, as this
-//! does, is for handshakes, checks, and TLS, whose own work is a thousand times that.
+//! Plain-text exchanges use the concrete socket type. This type checks for each read which one it is. It serves
+//! handshakes, health checks and TLS, whose own work costs a thousand times as much.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// A new connection. One over TCP sends what is written at once.
+    /// Connects. A TCP socket sends each write at once (`TCP_NODELAY`).
     pub(crate) async fn connect(to: &UpstreamAddress) -> io::Result<Socket> {
         match to {
             UpstreamAddress::Ip(address) => {
@@ -27,12 +27,12 @@ impl Socket {
                 stream.set_nodelay(true)?;
                 Ok(Socket::Tcp(stream))
             }
-            // It fails at once where the queue of the other side is full.
+            // This fails at once if the accept queue of the other side is full.
             UpstreamAddress::Unix(path) => UnixStream::connect(&**path).await.map(Socket::Unix),
         }
     }
 
-    /// Reads what is there, without a task to wake.
+    /// Reads available bytes, without a task to wake.
     pub(crate) fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => stream.try_read(room),

@@ -1,13 +1,13 @@
-//! Requests that wait for a place at a backend whose limit is reached: one queue for each limit, of the whole process, in
-//! the order in which they came.
+//! Queues of requests at backends whose limit is reached. Each limit has one queue for the whole process, in order of
+//! arrival.
 //!
 //! ```text
-//! join -> waits -> has a place, or the very connection that became free on its own worker
-//!           +----> its time is over, and it leaves
+//! join -> waits -> gets a permit, or a connection that became free on its own worker
+//!           +----> times out, and leaves
 //! ```
-//! Whoever gives a place back gives it to the first who waits, and newcomers stand behind: nobody asks again and again,
-//! and nobody is passed over. A request that joins looks for a place once more, as the last one may have become free
-//! before it was there to be seen. So either it finds that place, or who gave it back has found the request.
+//! A freed permit goes to the first request in the queue, and new requests go to its end. So no request polls, and none
+//! is overtaken. After joining, a request looks for a free permit once more, because the last one may have become free
+//! before it was in the queue. So either it finds that permit, or the request that freed it finds the new one.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -17,24 +17,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
-use crate::backend_state::{BackendState, Kind, Place};
+use crate::backend_state::{BackendState, Kind, Permit};
 use crate::io::Io;
 use crate::pool::Upstream;
 
-/// Those who wait for a place of one kind.
+/// The requests that wait for a permit of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// How many there are; it is looked at without the lock.
+    /// The number of waiting requests, readable without the lock.
     length: AtomicU32,
-    /// How many places there are, by the newest version of the table.
+    /// The limit, by the newest version of the table.
     most: AtomicU32,
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
 }
 
-/// One who waits, as those see it who have something to give.
+/// A waiting request, as seen by requests that free a permit.
 #[derive(Debug)]
 struct Waiter {
-    /// Connections can be used where they were made, and nowhere else.
+    /// A connection can only be used on the thread that opened it.
     thread: ThreadId,
     slot: Mutex<Slot>,
 }
@@ -45,69 +45,70 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-/// What somebody has waited for.
+/// What a waiting request gets.
 #[derive(Debug)]
 pub(crate) enum Grant {
-    Place(Place),
-    /// A connection with its place.
+    Permit(Permit),
+    /// A connection with its permit.
     Connection(Box<Upstream>),
 }
 
-/// One who waits, for as long as this is there.
+/// A waiting request. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     state: Arc<BackendState>,
     kind: Kind,
     waiter: Arc<Waiter>,
-    /// It may still stand in the queue.
+    /// It may still be in the queue.
     is_in: Cell<bool>,
 }
 
 impl Queue {
-    /// Whether somebody waits.
+    /// Whether any request waits.
     #[inline]
     pub(crate) fn is_anybody(&self) -> bool {
-        // Ordered with the counts of places: of two who change one and look at the other at one time, one sees it.
+        // Sequentially consistent with the permit counts: if one thread changes a count while another changes this
+        // length, at least one of them sees the other's change.
         self.length.load(Ordering::SeqCst) > 0
     }
 
-    /// How many wait.
+    /// The number of waiting requests.
     pub(crate) fn length(&self) -> u64 {
         u64::from(self.length.load(Ordering::SeqCst))
     }
 
-    /// From now on there are so many places.
+    /// Sets the limit.
     pub(crate) fn bound(&self, most: u32) {
         self.most.store(most, Ordering::SeqCst);
     }
 
-    /// Gives places to those who wait, the first one first, as long as `take` finds one below the limit that it is told.
+    /// Gives permits to waiting requests in order, as long as `take` finds one below the limit that it gets.
     #[cold]
-    pub(crate) fn serve(&self, take: impl Fn(u32) -> Option<Place>) {
+    pub(crate) fn serve(&self, take: impl Fn(u32) -> Option<Permit>) {
         while self.is_anybody() {
             let mut waiters = self.lock();
             if waiters.is_empty() {
                 return;
             }
-            let Some(place) = take(self.most.load(Ordering::SeqCst)) else { return };
+            let Some(permit) = take(self.most.load(Ordering::SeqCst)) else { return };
             let first = self.pop(&mut waiters);
-            // What is dropped with its lock held would ask for the lock.
+            // A drop under the lock would lock again.
             drop(waiters);
             if let Some(first) = first {
-                first.grant(Grant::Place(place));
+                first.grant(Grant::Permit(permit));
             }
         }
     }
 
-    /// Gives a connection of this thread to the first who waits, or its place alone where that is one of another thread.
-    /// Where nobody waits it comes back.
+    /// Gives a connection of this thread to the first waiting request. If that request belongs to another thread, only
+    /// the permit is freed. If no request waits, returns the connection.
     #[cold]
     pub(crate) fn hand_over(&self, upstream: Box<Upstream>) -> Option<Box<Upstream>> {
         let mut waiters = self.lock();
         let first = match waiters.front() {
             None => return Some(upstream),
             Some(first) if first.thread == thread::current().id() => self.pop(&mut waiters),
-            // With the connection its place is given back, which serves whoever is first.
+            // Dropping the connection frees its permit, which goes to the first waiting request.
             Some(_) => None,
         };
         drop(waiters);
@@ -129,7 +130,7 @@ impl Queue {
 }
 
 impl Waiter {
-    /// Who has left meanwhile lets go of it with this waiter, which gives it to the next one.
+    /// If the request has left in the meantime, dropping its waiter passes the grant to the next one.
     fn grant(&self, grant: Grant) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.grant = Some(grant);
@@ -142,17 +143,17 @@ impl Waiter {
 }
 
 impl Grant {
-    /// The place alone.
-    pub(crate) fn into_place(self) -> Place {
+    /// The permit without its connection, which is closed.
+    pub(crate) fn into_permit(self) -> Permit {
         match self {
-            Grant::Place(place) => place,
-            Grant::Connection(upstream) => upstream.into_place(),
+            Grant::Permit(permit) => permit,
+            Grant::Connection(upstream) => upstream.into_permit(),
         }
     }
 }
 
 impl Waiting {
-    /// Stands behind those who wait for a place of this kind.
+    /// Joins the end of the queue for a permit of this kind.
     pub(crate) fn join(state: &Arc<BackendState>, kind: Kind) -> Waiting {
         let waiter = Waiter { thread: thread::current().id(), slot: Mutex::default() };
         let waiting =
@@ -166,7 +167,7 @@ impl Waiting {
         waiting
     }
 
-    /// Waits for so many ticks at most, and then no more; `None` when these are over.
+    /// Waits for at most `ticks`, then leaves the queue. `None` after a timeout.
     pub(crate) async fn granted(self, io: Io<'_>, ticks: u32) -> Option<Grant> {
         match self.granted_within(io, ticks).await {
             Some(grant) => Some(grant),
@@ -174,7 +175,7 @@ impl Waiting {
         }
     }
 
-    /// The same for one that may wait on.
+    /// Like [`Waiting::granted`], but stays in the queue after a timeout.
     pub(crate) async fn granted_within(&self, io: Io<'_>, ticks: u32) -> Option<Grant> {
         io.timer.arm(&io.worker.wheel, ticks);
         let granted = poll_fn(|cx| match self.poll(cx) {
@@ -199,13 +200,13 @@ impl Waiting {
         }
     }
 
-    /// Waits no more; what it was granted at the last moment.
+    /// Leaves the queue. Returns a grant of the last moment.
     pub(crate) fn leave(self) -> Option<Grant> {
         self.step_out();
         self.waiter.slot.lock().unwrap_or_else(PoisonError::into_inner).grant.take()
     }
 
-    /// Leaves the queue, where it is in it.
+    /// Leaves the queue if still in it.
     fn step_out(&self) {
         let Some(queue) = self.state.queue(self.kind).filter(|_| self.is_in.replace(false)) else { return };
         let mut waiters = queue.lock();
@@ -234,7 +235,7 @@ mod tests {
     use crate::backend_state::Bounds;
     use crate::backend_states::BackendStates;
 
-    /// The state of a backend that may have so many requests.
+    /// The state of a backend with this request limit.
     fn bounded(requests: u32) -> Arc<BackendState> {
         let state = BackendStates::default().of("b");
         state.bound(Bounds { requests, ..Bounds::default() });
@@ -245,15 +246,15 @@ mod tests {
         Waiting::join(state, Kind::Request)
     }
 
-    fn granted(waiting: &Waiting) -> Option<Place> {
+    fn granted(waiting: &Waiting) -> Option<Permit> {
         match waiting.poll(&Context::from_waker(Waker::noop())) {
-            Poll::Ready(grant) => Some(grant.into_place()),
+            Poll::Ready(grant) => Some(grant.into_permit()),
             Poll::Pending => None,
         }
     }
 
     #[test]
-    fn places_go_to_who_came_first() {
+    fn permits_are_granted_in_order() {
         let state = bounded(1);
         let held = state.request(1).unwrap();
         let waiting = [1, 2, 3].map(|_| join(&state));
@@ -261,65 +262,65 @@ mod tests {
         assert!(state.is_waited_for(Kind::Request));
         drop(held);
         for turn in 0..3 {
-            let place = granted(&waiting[turn]).unwrap();
+            let permit = granted(&waiting[turn]).unwrap();
             assert!(waiting[turn + 1..].iter().all(|waiting| granted(waiting).is_none()), "{turn}");
-            assert!(state.request(1).is_none(), "it is never free meanwhile");
-            drop(place);
+            assert!(state.request(1).is_none(), "the permit is never free in between");
+            drop(permit);
         }
         assert!(!state.is_waited_for(Kind::Request));
         assert!(state.request(1).is_some());
     }
 
     #[test]
-    fn who_leaves_is_passed_over() {
+    fn a_request_that_leaves_is_skipped() {
         let state = bounded(1);
         let held = state.request(1).unwrap();
         let [first, second, third] = [1, 2, 3].map(|_| join(&state));
         drop(first);
         drop(held);
-        // It was granted a place, and goes without having looked.
+        // It was granted a permit, and leaves without taking it.
         drop(second);
-        let place = granted(&third).unwrap();
+        let permit = granted(&third).unwrap();
         assert!(third.leave().is_none());
-        drop(place);
+        drop(permit);
         assert!(state.request(1).is_some() && !state.is_waited_for(Kind::Request));
     }
 
     #[test]
-    fn what_is_granted_at_the_last_moment_counts() {
+    fn a_grant_of_the_last_moment_counts() {
         let state = bounded(1);
         let held = state.request(1).unwrap();
         let waiting = join(&state);
         drop(held);
-        let place = waiting.leave().unwrap().into_place();
+        let permit = waiting.leave().unwrap().into_permit();
         assert!(state.request(1).is_none());
-        drop(place);
+        drop(permit);
         assert!(state.request(1).is_some());
     }
 
     #[test]
-    fn who_joins_where_there_is_room_has_a_place_at_once() {
+    fn a_permit_that_is_free_at_joining_is_granted_at_once() {
         let state = bounded(1);
         assert!(granted(&join(&state)).is_some());
     }
 
     #[test]
-    fn who_waits_goes_by_the_newest_bounds() {
+    fn waiting_requests_use_the_newest_limit() {
         let state = bounded(1);
         let held = state.request(1).unwrap();
         let waiting = [1, 2, 3].map(|_| join(&state));
         let bound = |version: u64, requests: u32| state.bound(Bounds { version, requests, connections: 0 });
-        let places = || waiting.iter().map(granted).map(|place| place.is_some()).collect::<Vec<_>>();
+        let permits = || waiting.iter().map(granted).map(|permit| permit.is_some()).collect::<Vec<_>>();
         bound(2, 2);
         let second = granted(&waiting[0]);
         assert!(second.is_some() && granted(&waiting[1]).is_none());
         bound(1, 9);
-        assert!(granted(&waiting[1]).is_none(), "an older version says nothing any more");
+        assert!(granted(&waiting[1]).is_none(), "an older version has no effect");
         bound(3, 1);
         drop(second);
-        assert_eq!(places(), [false; 3], "one is in use, and there is one");
+        assert_eq!(permits(), [false; 3], "the only permit is in use");
         drop(held);
-        assert_eq!(places(), [false, true, true], "the one gives it back at once");
+        assert_eq!(permits(), [false, true, true], "the first of them frees its permit at once");
     }
 
     struct Unpark(Thread);
@@ -330,17 +331,17 @@ mod tests {
         }
     }
 
-    /// A place, waited for by the thread.
-    fn wait(state: &Arc<BackendState>) -> Place {
+    /// Waits for a permit on this thread.
+    fn wait(state: &Arc<BackendState>) -> Permit {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let waiting = join(state);
         loop {
             if let Poll::Ready(grant) = waiting.poll(&Context::from_waker(&waker)) {
-                return grant.into_place();
+                return grant.into_permit();
             }
             let looked = std::time::Instant::now();
             thread::park_timeout(Duration::from_secs(20));
-            assert!(looked.elapsed() < Duration::from_secs(20), "nobody has woken it: {state:?}");
+            assert!(looked.elapsed() < Duration::from_secs(20), "no wake-up: {state:?}");
         }
     }
 
@@ -352,19 +353,19 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
-                        let place = match state.is_waited_for(Kind::Request) {
+                        let permit = match state.is_waited_for(Kind::Request) {
                             false => state.request(2).unwrap_or_else(|| wait(&state)),
                             true => wait(&state),
                         };
                         assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);
                         inside.fetch_sub(1, Ordering::SeqCst);
-                        drop(place);
+                        drop(permit);
                         done.fetch_add(1, Ordering::SeqCst);
                     }
                 });
             }
         });
         assert_eq!(done.into_inner(), 8_000);
-        assert!([1, 2].map(|_| state.request(2)).iter().all(Option::is_some), "all places are free again");
+        assert!([1, 2].map(|_| state.request(2)).iter().all(Option::is_some), "all permits are free again");
     }
 }

@@ -1,24 +1,24 @@
-//! Whose turn it is at a route: its backends by their weights, its copies by their share.
+//! Distributes a route's requests over its backends by weight, and selects requests to mirror.
 
 use weir_config::WeightedPosition;
 
-/// What a worker remembers of one route between two requests.
+/// A worker's state of one route between requests.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// How far each backend is behind what it is due, in parts of the sum of all weights.
+    /// How far each backend is behind its share, in units of 1 / (sum of all weights) requests.
     due: Vec<i64>,
     copies: DueShare,
 }
 
 impl Shares {
-    /// The position in the list of the one whose turn it is; `None` when all weights are 0. As many requests as the sum of
-    /// the weights are shared out exactly, and those of one backend lie as far apart as they can: of 3 and 1 the order is
-    /// a a b a.
+    /// The position in the list of the next backend; `None` if all weights are 0. A cycle has as many requests as the
+    /// sum of the weights, and each cycle follows the weights exactly. Requests to one backend are spread as far apart
+    /// as possible: weights 3 and 1 give the order a a b a.
     pub(crate) fn next(&mut self, weighted: &[WeightedPosition]) -> Option<usize> {
         self.turn(weighted.iter().map(|w| u64::from(w.weight)))
     }
 
-    /// The same of anything with weights: the position whose turn it is.
+    /// Like [`Shares::next`], for anything with weights.
     pub(crate) fn turn(&mut self, weights: impl ExactSizeIterator<Item = u64>) -> Option<usize> {
         self.due.resize(weights.len(), 0);
         let mut all = 0;
@@ -35,20 +35,20 @@ impl Shares {
         Some(first)
     }
 
-    /// Whether this request is copied, where a `share` of them is.
+    /// Whether to copy this request, if the fraction `share` of all requests is copied.
     pub(crate) fn is_copied(&mut self, share: f64) -> bool {
         self.copies.take(share)
     }
 }
 
-/// The part that is due of what a share is taken of.
+/// Selects a fraction of items evenly. It holds the fraction that is due.
 #[derive(Debug, Default)]
 pub(crate) struct DueShare(f64);
 
 impl DueShare {
-    /// Whether the next one is among the `share`.
+    /// Whether the next item is selected, if the fraction `share` of all items is.
     pub(crate) fn take(&mut self, share: f64) -> bool {
-        /// What adding decimal shares loses: ten times 10 % are a whole.
+        /// Tolerance for the rounding of decimal shares: ten times 10 % must give one item.
         const ROUNDING: f64 = 1e-9;
         self.0 += share;
         let is_due = self.0 >= 1.0 - ROUNDING;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn backends_take_turns_by_their_weights() {
+    fn requests_are_distributed_by_weight() {
         assert_eq!(order(&[3, 1], 8), "aabaaaba");
         assert_eq!(order(&[5, 1, 1], 7), "aabacaa");
         assert_eq!(order(&[1, 1], 4), "abab");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cycle_is_shared_out_exactly() {
+    fn every_cycle_follows_the_weights_exactly() {
         let weights = [1_000_000, 0, 7, 993];
         let all = order(&weights, 1_001_000);
         for (letter, weight) in "abcd".chars().zip(weights) {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_copied_exactly() {
+    fn the_copied_fraction_is_exact() {
         for (share, requests, copied) in
             [(0.1, 1000, 100), (0.25, 1000, 250), (1.0, 50, 50), (0.0, 50, 0), (0.001, 100_000, 100)]
         {

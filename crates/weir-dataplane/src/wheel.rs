@@ -1,39 +1,38 @@
-//! Time limits without a timer registration per request: a clock of 100 ms per worker, and one deadline per connection.
+//! Time limits without a timer registration per request: one 100 ms clock per worker, one deadline per connection.
 //!
-//! To arm a deadline is to store a number. At each tick the worker looks through its connections and wakes those whose
-//! time is over; ten thousand of them cost a tenth of a millisecond. A deadline is late by up to two ticks and never
-//! early.
+//! Arming a deadline only stores a number. At each tick the worker checks all its connections and wakes those whose
+//! deadline has passed. Ten thousand connections take 0.1 ms. A deadline fires up to two ticks late, and never early.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// How often the wheel turns.
+/// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// Ticks behind which a wait for a response is a long one: between one and two tenths of a second.
+/// A wait for a response counts as long after this many ticks, which is 100 ms to 200 ms.
 const LONG_TICKS: u32 = 2;
 
-/// A tick that never comes.
+/// A tick that is never reached.
 pub(crate) const NEVER: u32 = u32::MAX;
 
 /// The clock of a worker and the deadlines of its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Wheel {
     now: Cell<u32>,
-    /// All time is over, whatever it is set to.
+    /// All deadlines have passed, whatever their values.
     is_over: Cell<bool>,
     timers: RefCell<Vec<Rc<Timer>>>,
-    /// The tick at which nobody was idle for long enough.
+    /// The tick at which a search found no connection that was idle for long enough.
     nobody_idle: Cell<u32>,
 }
 
-/// The deadline of one connection, for whatever it waits for.
+/// The deadline of one connection, for all its waits.
 #[derive(Debug)]
 pub(crate) struct Timer {
     deadline: Cell<u32>,
-    /// The tick that no deadline is set behind.
+    /// The bound: no deadline is set after this tick.
     latest: Cell<u32>,
     fired: Cell<bool>,
     waits: Cell<Waits>,
@@ -44,17 +43,17 @@ pub(crate) struct Timer {
     waker: RefCell<Option<Waker>>,
 }
 
-/// What a connection waits for, as far as somebody asks.
+/// The kind of a connection's wait, as far as it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// For a request, of which it has nothing yet.
+    /// For a request, before its first byte.
     Idle,
     /// For more of an upstream's response.
     Response,
     Otherwise,
 }
 
-/// How many ticks a time limit takes; at least `limit`, whenever within a tick it begins.
+/// A time limit in ticks. It lasts at least `limit`, wherever within a tick it starts.
 pub(crate) fn ticks(limit: Duration) -> u32 {
     let whole = limit.as_nanos().div_ceil(TICK.as_nanos());
     u32::try_from(whole).unwrap_or(NEVER / 2).min(NEVER / 2) + 1
@@ -65,7 +64,7 @@ impl Wheel {
         self.now.get()
     }
 
-    /// A deadline for a connection of this listener; to be handed back by [`Wheel::forget`].
+    /// A deadline for a connection of this listener. The caller must return it with [`Wheel::forget`].
     pub(crate) fn timer(&self, listener: u64) -> Rc<Timer> {
         let mut timers = self.timers.borrow_mut();
         let timer = Rc::new(Timer {
@@ -91,7 +90,7 @@ impl Wheel {
         }
     }
 
-    /// Turns on by one tick and wakes whose time is over, or who waits for a response for long by now.
+    /// Advances by one tick. Wakes connections whose deadline has passed, or whose wait for a response is now long.
     pub(crate) fn turn(&self) {
         let now = self.now.get() + 1;
         self.now.set(now);
@@ -104,7 +103,7 @@ impl Wheel {
         }
     }
 
-    /// Ends all time: what is waited for is over now, and what will be with the tick after.
+    /// Makes all deadlines pass: existing waits end now, later waits with the next tick.
     pub(crate) fn end(&self) {
         self.is_over.set(true);
         for timer in self.timers.borrow().iter() {
@@ -113,7 +112,7 @@ impl Wheel {
         }
     }
 
-    /// Whether all time is over.
+    /// Whether all deadlines have passed.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.get()
@@ -123,11 +122,11 @@ impl Wheel {
         if self.is_over.get() { latest.min(self.now.get()) } else { latest }
     }
 
-    /// Ends the wait of the connection that has waited longest for a request, and for so many ticks at least; whether there
-    /// is one. They wait for `idle` ticks at most.
+    /// Ends the wait of the connection that has waited longest for a request, if that was for at least `least` ticks.
+    /// Returns whether there is one. `idle` is the idle timeout in ticks.
     pub(crate) fn end_idle(&self, least: u32, idle: u32) -> bool {
         let now = self.now.get();
-        // Until the next tick nobody has waited for longer.
+        // Until the next tick, no connection becomes idle for longer.
         if self.nobody_idle.get() == now {
             return false;
         }
@@ -142,7 +141,7 @@ impl Wheel {
         true
     }
 
-    /// Gives idle connections (of one listener, or all) no more than `ticks` for another request.
+    /// Limits the idle time of connections (of one listener, or all) to `ticks` from now.
     pub(crate) fn hurry_idle(&self, listener: Option<u64>, ticks: u32) {
         let latest = self.now.get() + ticks;
         let chosen =
@@ -154,18 +153,18 @@ impl Wheel {
 }
 
 impl Timer {
-    /// Bounds all deadlines that are set from here on by this tick; [`NEVER`] lifts that.
+    /// Bounds all later deadlines by this tick; [`NEVER`] removes the bound.
     pub(crate) fn bound(&self, wheel: &Wheel, latest: u32) {
         self.latest.set(wheel.bounded(latest));
     }
 
-    /// Whether the bound is reached. Who never has to wait meets no deadline, and must ask.
+    /// Whether the bound is reached. A task that never waits meets no deadline, so it must call this.
     #[inline]
     pub(crate) fn is_past_bound(&self, wheel: &Wheel) -> bool {
         self.latest.get() <= wheel.now.get()
     }
 
-    /// Sets the deadline `ticks` from now, in place of whatever it was.
+    /// Sets the deadline `ticks` from now, and replaces the former one.
     #[inline]
     pub(crate) fn arm(&self, wheel: &Wheel, ticks: u32) {
         self.fired.set(false);
@@ -173,14 +172,14 @@ impl Timer {
         self.deadline.set((wheel.now.get() + ticks).min(self.latest.get()));
     }
 
-    /// The same while waiting for a request, which ends early when the gateway drains.
+    /// Like [`Timer::arm`], for the wait for a request. A drain ends it early.
     #[inline]
     pub(crate) fn arm_idle(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
         self.waits.set(Waits::Idle);
     }
 
-    /// The same while waiting for more of an upstream's response, which is over when the client leaves.
+    /// Like [`Timer::arm`], for the wait for more of an upstream's response. It ends if the client disconnects.
     #[inline]
     pub(crate) fn arm_response(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
@@ -188,13 +187,13 @@ impl Timer {
         self.since.set(wheel.now.get());
     }
 
-    /// Whether more of an upstream's response has been waited for for long. Who waits is woken when it has.
+    /// Whether the wait for more of an upstream's response is long. The waiting task is woken once it is.
     #[inline]
     pub(crate) fn awaits_response_for_long(&self, wheel: &Wheel) -> bool {
         self.waits.get() == Waits::Response && wheel.now.get() - self.since.get() >= LONG_TICKS
     }
 
-    /// Whether the time is over; else the task of `cx` will be woken when it is.
+    /// Whether the deadline has passed. If not, the task of `cx` is woken when it does.
     #[inline]
     pub(crate) fn poll_over(&self, cx: &Context<'_>) -> bool {
         if self.fired.get() {
@@ -228,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// How often somebody was woken.
+    /// Counts wake-ups.
     #[derive(Default)]
     struct Woken(AtomicU32);
 
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_once_its_tick_has_come_unless_armed_anew() {
+    fn a_deadline_fires_at_its_tick_unless_armed_again() {
         let wheel = Wheel::default();
         let (a, b) = (wheel.timer(1), wheel.timer(1));
         a.arm(&wheel, 2);
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn no_deadline_is_set_behind_the_bound() {
+    fn no_deadline_is_set_after_the_bound() {
         let wheel = Wheel::default();
         let timer = wheel.timer(1);
         timer.bound(&wheel, wheel.now() + 2);
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forgotten_leave_the_others_in_place() {
+    fn forgetting_timers_keeps_the_others() {
         let wheel = Wheel::default();
         let timers: Vec<_> = (0..4).map(|_| wheel.timer(1)).collect();
         wheel.forget(&timers[1]);
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_been_idle_longest_ends_first() {
+    fn the_longest_idle_connection_ends_first() {
         let wheel = Wheel::default();
         let (young, old, older, busy) = (wheel.timer(1), wheel.timer(1), wheel.timer(1), wheel.timer(1));
         busy.arm(&wheel, 5);
@@ -321,7 +320,7 @@ mod tests {
         assert!(!wheel.end_idle(2, 100));
         (0..2).for_each(|_| wheel.turn());
         assert!(wheel.end_idle(2, 100) && !wheel.end_idle(2, 100));
-        assert_eq!(over(), [true, true, true, true], "and who is busy has its own time");
+        assert_eq!(over(), [true, true, true, true], "the busy one has passed its own deadline");
     }
 
     #[test]
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_response_for_long_is_woken_once() {
+    fn a_long_wait_for_a_response_wakes_once() {
         let wheel = Wheel::default();
         let (timer, woken) = (wheel.timer(1), Arc::new(Woken::default()));
         let waker = Waker::from(Arc::clone(&woken));
@@ -349,16 +348,16 @@ mod tests {
         };
         assert_eq!([turn(), turn(), turn()], [(0, false), (1, true), (1, true)]);
         timer.arm_response(&wheel, 5);
-        assert!(!timer.awaits_response_for_long(&wheel), "another wait");
+        assert!(!timer.awaits_response_for_long(&wheel), "a new wait");
         timer.arm(&wheel, 5);
         for _ in 0..LONG_TICKS {
             wheel.turn();
         }
-        assert!(!timer.awaits_response_for_long(&wheel), "it waits for something else");
+        assert!(!timer.awaits_response_for_long(&wheel), "a wait of another kind");
     }
 
     #[test]
-    fn when_all_time_is_over_nothing_waits_for_more_than_a_tick() {
+    fn after_the_end_no_wait_lasts_longer_than_a_tick() {
         let wheel = Wheel::default();
         let early = wheel.timer(1);
         early.arm(&wheel, 100);
@@ -369,7 +368,7 @@ mod tests {
         early.bound(&wheel, NEVER);
         for timer in [&early, &late] {
             timer.arm(&wheel, 100);
-            assert!(!is_over(timer), "who has something to write does so first");
+            assert!(!is_over(timer), "a pending write still gets one tick");
         }
         wheel.turn();
         assert!(is_over(&early) && is_over(&late));

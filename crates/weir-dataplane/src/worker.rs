@@ -1,4 +1,4 @@
-//! A worker: one thread that owns everything it touches per request.
+//! A worker: one thread that owns all data that a request uses.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -19,7 +19,7 @@ use crate::backend_states::BackendStates;
 use crate::buffer::Buffers;
 use crate::cause::Cause;
 use crate::counters::{ListenerCounters, UpstreamCounters};
-use crate::forwarding::Names;
+use crate::forwarding::IdSource;
 use crate::gateway::Phase;
 use crate::listener::{Listening, accept, take_in};
 use crate::log::{LogWriter, WorkerLog};
@@ -30,21 +30,21 @@ use crate::respond::DateText;
 use crate::series::SeriesBook;
 use crate::snapshot::Snapshot;
 use crate::sockets::DealtSocket;
-use crate::spread::{Berth, Handed, Host, Spread};
+use crate::spread::{Handed, HandoffTarget, Host, Spread};
 use crate::turns::Turns;
 use crate::wheel::{NEVER, TICK, Wheel, ticks};
 
-/// How long an idle connection may still send a request once its listener closes, and a client may still be on the way
-/// to a socket that closes. One that is at it gets `Connection: close` with the answer; one that is not loses nothing.
+/// How long an idle connection may still send a request once its listener closes, and clients may still arrive at a
+/// closing socket. Such a request gets a response with `Connection: close`; without one, nothing is lost.
 pub(crate) const LAST_REQUEST_TICKS: u32 = 10;
 
-/// How long tasks have to tell of what is cut when the time to drain is over. They wait for nothing any more.
+/// How long tasks have to report connections that were cut after the drain timeout. They wait for nothing else.
 const CUT_TICKS: u32 = 10;
 
-/// How often kept upstream connections are looked through.
+/// Ticks between two checks of kept upstream connections.
 const SWEEP_TICKS: u32 = 10;
 
-/// What all workers share. Nothing of it is written per request.
+/// State that all workers share. No request writes to it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) table: ArcSwap<Table>,
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) phase: AtomicU8,
     /// Client connections of the process.
     connections: Connections,
-    /// The same by the clients' addresses, where these are limited.
+    /// Client connections by client address, if these are limited.
     pub(crate) addresses: Addresses,
     pub(crate) series: SeriesBook,
     pub(crate) log: LogWriter,
@@ -62,12 +62,12 @@ pub(crate) struct Shared {
     pub(crate) peers: Peers,
 }
 
-/// On cache lines of its own: it is written for each connection, and its neighbours are read for each request.
+/// Aligned to its own cache lines: each connection writes it, and each request reads its neighbours.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Connections(AtomicUsize);
 
-/// Where the cache of the table looks.
+/// Where the table cache loads from.
 #[derive(Debug)]
 struct TableOf(Arc<Shared>);
 
@@ -79,36 +79,36 @@ impl std::ops::Deref for TableOf {
     }
 }
 
-/// What the gateway tells a worker.
+/// A command of the gateway to a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Serve the clients who come by these sockets, too.
+    /// Accept clients from these sockets, in addition to others.
     Listen {
         id: u64,
         listener: ListenerId,
         counters: Arc<ListenerCounters>,
-        spread: (Arc<Spread>, Arc<Berth>),
+        spread: (Arc<Spread>, Arc<HandoffTarget>),
         sockets: Vec<DealtSocket>,
     },
-    /// Look which table is in force, without waiting for a request.
+    /// Load the active configuration without waiting for a request.
     Renew,
-    /// End idle connections to this backend, as many as requests wait for.
+    /// Close one idle connection to this backend per waiting request.
     GiveWay { backend: String },
-    /// Accept no more from these sockets of the listener, or from any; others do.
+    /// Stop accepting from these sockets of the listener, or from all; other workers or processes continue.
     Release { id: u64, numbers: Option<Vec<usize>> },
-    /// Take who is on the way to this listener, then close its sockets; end its connections once they are idle.
+    /// Accept the queued clients of this listener, then close its sockets. End its connections once they are idle.
     Retire { id: u64 },
-    /// Hand the lines of the access log over that there are, then drop this.
+    /// Hand the collected access log lines to the writer, then drop this sender.
     HandLogOver(Sender<()>),
     /// Run on these CPUs.
     Bind { cpus: Vec<usize> },
-    /// Release all sockets, then end once the last client has gone by itself.
+    /// Release all sockets, then end after the last client has disconnected.
     Leave,
-    /// Retire all listeners after this time, then end.
+    /// Retire all listeners after this delay, then end.
     Drain { delay: Duration },
 }
 
-/// What one worker has.
+/// The state of one worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) index: usize,
@@ -118,33 +118,33 @@ pub(crate) struct Worker {
     pub(crate) buffers: Buffers,
     pub(crate) date: DateText,
     pub(crate) log: WorkerLog,
-    pub(crate) names: Names,
-    /// The monotonic clock as it was at the last tick, for what need not be exact.
+    pub(crate) ids: IdSource,
+    /// The monotonic clock at the last tick, for uses that need no more precision.
     pub(crate) now_ns: Cell<u64>,
-    /// Whether new requests are turned away.
+    /// Whether new requests are rejected because of overload.
     pub(crate) pressure: Pressure,
-    /// In which handshakes take their steps.
+    /// Limits handshake steps per turn.
     pub(crate) turns: Turns,
-    /// Counts its connections, and takes those that other workers hand over.
+    /// Counts its connections, and receives clients that other workers hand over.
     pub(crate) host: Host,
-    /// Copies for mirrors that are on their way.
+    /// Mirrored requests in flight.
     pub(crate) copies_in_flight: Cell<usize>,
-    /// For clients that are told that no descriptor is left.
+    /// A descriptor kept for error responses when no other descriptor is left.
     pub(crate) reserve: Reserve,
-    /// Itself, once it runs: for tasks that outlive the one that starts them.
+    /// A reference to itself, set once it runs, for tasks that outlive their creator.
     own: OnceCell<Weak<Worker>>,
     snapshot: RefCell<Rc<Snapshot>>,
-    /// The version of the names that the pools were made of.
+    /// The version of the names from which the pools were built.
     names_seen: Cell<u64>,
-    /// Tells by comparing a pointer whether the table has changed.
+    /// Detects a new table by comparing pointers.
     newest: RefCell<Cache<TableOf, Arc<Table>>>,
     listenings: RefCell<Vec<Rc<Listening>>>,
-    /// Answers end their connections.
+    /// Responses close their connections.
     ends: Cell<bool>,
-    /// The tick from which on no client is let in.
+    /// The tick from which no client is admitted.
     closes_at: Cell<u32>,
     is_closed: Cell<bool>,
-    /// The tick at which it cuts what is open; none for one that leaves.
+    /// The tick at which it cuts open connections; [`NEVER`] for a worker that leaves.
     drained_at: Cell<u32>,
 }
 
@@ -165,7 +165,7 @@ impl Worker {
             buffers: Buffers::default(),
             date: DateText::default(),
             log: shared.log.of_worker(),
-            names: Names::default(),
+            ids: IdSource::default(),
             now_ns: Cell::new(mono_ns()),
             pressure: Pressure::default(),
             turns: Turns::default(),
@@ -185,7 +185,7 @@ impl Worker {
         }
     }
 
-    /// The configuration in force.
+    /// The active configuration.
     #[inline]
     pub(crate) fn snapshot(&self) -> Rc<Snapshot> {
         let mut newest = self.newest.borrow_mut();
@@ -199,9 +199,9 @@ impl Worker {
         Rc::clone(&snapshot)
     }
 
-    /// Serves until it was told to drain and has.
+    /// Serves until a drain has completed.
     ///
-    /// Whether it can is told to `started` first.
+    /// First reports to `started` whether the worker can run.
     pub(crate) async fn run(
         self: Rc<Self>,
         commands: UnboundedReceiver<Command>,
@@ -214,7 +214,7 @@ impl Worker {
             Ok(timer) => (Ok(()), Some(timer)),
             Err(error) => (Err(error), None),
         };
-        // Who started it waits for this, or has gone and drops the commands, which ends it too.
+        // If the creator no longer waits, it drops the command channel, which also ends this worker.
         let _ = started.send(outcome);
         let Some(timer) = timer else { return };
         spawn_local(Rc::clone(&self).listen_to(commands, handed));
@@ -224,7 +224,7 @@ impl Worker {
         let mut next_ns = mono_ns() + tick_ns;
         while !self.is_finished() {
             timer.wait_until(next_ns).await;
-            // After a long pause the missed ticks are skipped: nobody's time is over sooner for it.
+            // After a long pause, missed ticks are skipped, so no deadline fires early because of the pause.
             let now_ns = mono_ns();
             self.now_ns.set(now_ns);
             let late_ns = now_ns.saturating_sub(next_ns);
@@ -235,7 +235,7 @@ impl Worker {
         self.log.hand_over(&self.upstreams);
     }
 
-    /// Does what it is told, and takes in clients that other workers have accepted.
+    /// Executes commands, and admits clients that other workers have accepted.
     async fn listen_to(
         self: Rc<Self>,
         mut commands: UnboundedReceiver<Command>,
@@ -249,7 +249,7 @@ impl Worker {
                     None => break,
                 },
                 Some(client) = handed.recv() => {
-                    // It was told of the client's listener before anybody could hand it over.
+                    // The command that announces the client's listener was sent before the client.
                     while let Ok(command) = commands.try_recv() {
                         self.obey(command);
                     }
@@ -257,36 +257,36 @@ impl Worker {
                 }
             }
         }
-        // Without a gateway there is nobody left to serve for, but those on the way.
+        // The gateway has been dropped, so only clients on their way are left to serve.
         self.drain(Duration::ZERO);
         while let Some(client) = handed.recv().await {
             take_in(&self, client);
         }
     }
 
-    /// Itself, for a task that outlives the one that starts it; `None` before it runs.
+    /// A reference to itself, for tasks that outlive their creator. `None` before the worker runs.
     pub(crate) fn own(&self) -> Option<Rc<Worker>> {
         self.own.get().and_then(Weak::upgrade)
     }
 
-    /// Whether answers should end their connections. All workers see it from the moment on in which the gateway says
-    /// that it drains, each before it is told.
+    /// Whether responses should close their connections. All workers see the phase of the gateway as soon as it drains,
+    /// even before they receive the command.
     #[inline]
     pub(crate) fn is_ending(&self) -> bool {
         self.ends.get() || self.shared.phase.load(Ordering::Relaxed) != Phase::Serving as u8
     }
 
-    /// Whether no client is let in any more.
+    /// Whether no client is admitted any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.get()
     }
 
-    /// The cause that is told of what failed: when the time to drain is over all time limits are, and none of them is why.
-    pub(crate) fn cause_told(&self, cause: Cause) -> Cause {
+    /// The cause to report for a failure. After the drain timeout all deadlines pass, so timeouts become `Drained`.
+    pub(crate) fn reported_cause(&self, cause: Cause) -> Cause {
         if cause.is_timeout() && self.wheel.is_over() { Cause::Drained } else { cause }
     }
 
-    /// Does what is due, `late_ns` behind its time.
+    /// Does the work of a tick that comes `late_ns` late.
     fn tick(&self, late_ns: u64) {
         self.wheel.turn();
         self.date.refresh();
@@ -309,7 +309,7 @@ impl Worker {
         }
     }
 
-    /// Makes the pools anew where names stand for other addresses than before.
+    /// Rebuilds the pools if addresses of names have changed.
     fn see_names(&self) {
         let version = self.shared.backends.names.version();
         if self.names_seen.replace(version) != version {
@@ -339,7 +339,7 @@ impl Worker {
             }
             Command::HandLogOver(_done) => self.log.hand_over(&self.upstreams),
             Command::Bind { cpus } => {
-                // Where it can't be, it runs where it did.
+                // If this fails, the thread keeps its CPUs.
                 let _ = bind_thread(&cpus);
             }
             Command::Leave => self.leave(),
@@ -356,7 +356,7 @@ impl Worker {
         id: u64,
         listener: ListenerId,
         counters: Arc<ListenerCounters>,
-        spread: (Arc<Spread>, Arc<Berth>),
+        spread: (Arc<Spread>, Arc<HandoffTarget>),
         sockets: Vec<DealtSocket>,
     ) {
         let listening = self.listening(id).unwrap_or_else(|| {
@@ -366,14 +366,14 @@ impl Worker {
             listening
         });
         for DealtSocket { number, socket, is_lent } in sockets {
-            // It fails only where the kernel has no memory left to watch one more socket.
+            // This fails only if the kernel has no memory to watch one more socket.
             let Ok(socket) = tokio::net::TcpListener::from_std(socket) else { continue };
             let door = listening.add_door(number, is_lent);
             spawn_local(accept(Rc::clone(self), Rc::clone(&listening), door, socket));
         }
     }
 
-    /// Its clients go on to the end of their connections: nothing but the number of workers has changed.
+    /// Releases all sockets. Existing connections continue, because only the number of workers has changed.
     fn leave(&self) {
         self.ends.set(true);
         for listening in self.listenings.borrow().iter() {
@@ -387,7 +387,7 @@ impl Worker {
         if self.drained_at.get() == NEVER {
             self.drained_at.set(now + ticks(self.snapshot().table.drain.timeout.0));
         }
-        // Whoever drains again does so without the delay, or with the same.
+        // A second drain has no delay, or the same one.
         if delay.is_zero() {
             self.close();
         } else {
@@ -395,7 +395,7 @@ impl Worker {
         }
     }
 
-    /// Lets no client in any more, but for those on the way.
+    /// Stops admitting clients, except those on their way.
     fn close(&self) {
         self.closes_at.set(NEVER);
         if self.is_closed.replace(true) {
@@ -407,7 +407,7 @@ impl Worker {
         self.wheel.hurry_idle(None, LAST_REQUEST_TICKS);
     }
 
-    /// The time to drain is over: whoever waits for something fails by that, and tells so.
+    /// Ends all waits after the drain timeout. Tasks that wait fail, and report that.
     fn cut(&self) {
         self.upstreams.cut_by_drain.add(self.host.connections() as u64);
         self.wheel.end();
@@ -440,7 +440,7 @@ impl Shared {
         }
     }
 
-    /// A place among the process's connections, given back by [`Shared::leave`].
+    /// Counts a client connection of the process. Returns false at the limit. [`Shared::leave`] ends the count.
     pub(crate) fn enter(&self, most: u32) -> bool {
         let is_free = self.connections.0.fetch_add(1, Ordering::Relaxed) < most as usize;
         if !is_free {

@@ -204,8 +204,8 @@ mod tests {
 
     #[track_caller]
     fn check(source_name: &str, text: &str, part: Part<'_>, expected: Option<&str>) {
-        let told = wrong_part::<Doc>(source_name, text, part, &["names"]).map(|error| error.to_string());
-        assert_eq!(told.as_deref(), expected, "{part:?}");
+        let reported = wrong_part::<Doc>(source_name, text, part, &["names"]).map(|error| error.to_string());
+        assert_eq!(reported.as_deref(), expected, "{part:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The columns of the table, in their order, each with its meaning for the reference.
+//! The columns of the table in order, each with its meaning for the reference.
 
 mod part;
 
@@ -15,12 +15,12 @@ use crate::table::{Kind, Value};
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// A sentence.
+    /// One sentence.
     pub(crate) meaning: String,
     pub(crate) value: Box<dyn Fn(&Entry<'_>) -> Value>,
 }
 
-/// A name, and what it names in a `T`.
+/// A name, and the value of a `T` with this name.
 type Named<T, V> = (&'static str, fn(&T) -> V);
 
 impl Column {
@@ -53,7 +53,7 @@ impl Column {
     }
 }
 
-/// Every column but those of the axes, which stand behind `repeat`.
+/// Every column except those of the axes, which come after `repeat`.
 pub(crate) fn columns() -> Vec<Column> {
     let mut columns = identity();
     columns.extend(load());
@@ -94,7 +94,7 @@ pub(crate) fn columns() -> Vec<Column> {
     columns
 }
 
-/// Which row it is.
+/// Columns that identify the row.
 fn identity() -> Vec<Column> {
     vec![
         Column::text("run", "ID of the run.", |entry| Some(entry.run.id.clone())),
@@ -131,7 +131,7 @@ fn identity() -> Vec<Column> {
     ]
 }
 
-/// Cause, message and remedy of a cell that failed.
+/// Cause, message and remedy of a failed cell.
 fn failure<'a>(entry: &Entry<'a>) -> Option<[&'a String; 3]> {
     match &entry.cell.outcome {
         CellOutcome::Failed { cause, message, remedy, .. } => Some([cause, message, remedy]),
@@ -139,7 +139,7 @@ fn failure<'a>(entry: &Entry<'a>) -> Option<[&'a String; 3]> {
     }
 }
 
-/// Which load, and what of it.
+/// Columns that identify the load, and a part of it.
 fn load() -> Vec<Column> {
     vec![
         Column::text("load", "Name of the load in the scenario.", |entry| {
@@ -200,15 +200,15 @@ fn load() -> Vec<Column> {
     ]
 }
 
-/// A column of figures that loads and steps have.
+/// A column of loads and steps.
 fn of_result(name: &str, meaning: &str, of: fn(&LoadResult) -> f64) -> Column {
     Column::float(name, meaning, move |entry| entry.result().map(of))
 }
 
-/// One of the counts of requests.
+/// A request count.
 type CountOf = fn(&Requests) -> u64;
 
-/// A column for each line of the books of `phase`.
+/// A column per request count of `phase`.
 fn books(prefix: &str, phase: &str, requests: fn(&Entry<'_>) -> Option<Requests>) -> Vec<Column> {
     const LINES: [(&str, &str, CountOf); 8] = [
         ("scheduled", "Requests due: completed + failed + timed_out + dropped + in_flight", |books| {
@@ -237,7 +237,7 @@ fn books(prefix: &str, phase: &str, requests: fn(&Entry<'_>) -> Option<Requests>
     LINES.into_iter().map(column).collect()
 }
 
-/// A column for each quantile of `what`, and the moments.
+/// A column per quantile of `what`, and for mean and standard deviation.
 fn times(prefix: &str, what: &str, times: fn(&Entry<'_>) -> Option<TimesNs>) -> Vec<Column> {
     const QUANTILES: [Named<TimesNs, Option<u64>>; 12] = [
         ("min", |times| times.min),
@@ -317,7 +317,7 @@ fn answers() -> Vec<Column> {
     columns
 }
 
-/// Completed responses whose status begins with that digit.
+/// Completed responses of a status class.
 fn responses(result: &LoadResult, class: u8) -> u64 {
     let of_class = |status: &str| status.len() == 3 && status.as_bytes().first() == Some(&(b'0' + class));
     sum(result.status.iter().filter(|(status, _)| of_class(status)).map(|(_, count)| *count))
@@ -332,7 +332,7 @@ const BOUNDED: [(&str, &str); 5] = [
     ("latency_ns_p999", "p999"),
 ];
 
-/// Both sides of the values that a disturbance can have moved; empty where a side is unknown, or the value exact.
+/// Bounds of values that a disturbance may have moved; empty if a side is unknown or the value is exact.
 fn bounds() -> Vec<Column> {
     let sides: [Named<Bounds, Option<f64>>; 2] = [("Lower", |of| of.low), ("Upper", |of| of.high)];
     let column = |(column, name): (&str, &'static str), (side, of): Named<Bounds, Option<f64>>| {
@@ -345,7 +345,7 @@ fn bounds() -> Vec<Column> {
     BOUNDED.into_iter().flat_map(|of| sides.map(|side| column(of, side))).collect()
 }
 
-/// What bounds the load and which of its figures count; the same in the rows of its steps and routes.
+/// Bottleneck and validity of the load; the rows of its steps and routes have the same.
 fn verdicts() -> Vec<Column> {
     const METRICS: [Named<Verdicts, Vec<Reason>>; 3] = [
         ("verdict_throughput", |verdicts| verdicts.throughput.clone()),
@@ -439,7 +439,7 @@ fn counters() -> Vec<Column> {
     ]
 }
 
-/// What the generator knows about itself.
+/// Measurements of the generator itself.
 fn generator() -> Vec<Column> {
     let evidence = |of: fn(&GeneratorEvidence) -> u64| {
         move |entry: &Entry<'_>| Some(of(&entry.whole()?.record.generator))

@@ -1,8 +1,8 @@
-//! CSV: a header, comma, `\n`; quoted where it must be; what is missing is empty.
+//! CSV: a header, commas, `\n`; quoted only if necessary; missing values are empty.
 
 use crate::table::{Table, Value};
 
-/// The table as CSV.
+/// Renders the table as CSV.
 pub(crate) fn draw(table: &Table) -> String {
     let mut text = line(table.columns.iter().map(|(name, _)| name.clone()));
     for row in &table.rows {
@@ -11,7 +11,7 @@ pub(crate) fn draw(table: &Table) -> String {
     text
 }
 
-/// A line of CSV with its end.
+/// A line of CSV with its line break.
 pub(crate) fn line(fields: impl Iterator<Item = String>) -> String {
     let mut line = fields.map(quoted).collect::<Vec<_>>().join(",");
     line.push('\n');
@@ -22,7 +22,7 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Missing => String::new(),
         Value::Integer(value) => value.to_string(),
-        // Always with a point or an exponent, so that a column of whole figures is still read as one of floats.
+        // Always with a point or an exponent, so that a column of whole numbers is still read as floats.
         Value::Float(value) => format!("{value:?}"),
         Value::Text(text) => text.clone(),
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_quoted_where_they_must_be() {
+    fn values_are_quoted_if_necessary() {
         let check = |value: &str, expected| assert_eq!(quoted(value.into()), expected);
         check("plain", "plain");
         check("a,b", "\"a,b\"");
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_missing_rather_than_odd() {
+    fn values_that_are_not_finite_are_missing() {
         let check = |value: Value, expected| assert_eq!(shown(&value), expected);
         check(None::<u64>.into(), "");
         check(Some(f64::NAN).into(), "");

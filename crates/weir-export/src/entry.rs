@@ -1,4 +1,4 @@
-//! What a row of the table is about: a load, one of its steps, one of its routes, or a cell that failed.
+//! The subject of a row of the table: a load, one of its steps, one of its routes, or a failed cell.
 
 use weir_results::{
     Cell, CellOutcome, Histogram, HistogramError, LoadResult, Measurement, Requests, RouteResult, Run,
@@ -7,24 +7,24 @@ use weir_results::{
 
 use crate::ExportError;
 
-/// What a row is about.
+/// The subject of a row.
 pub(crate) struct Entry<'a> {
     pub(crate) run: &'a Run,
     pub(crate) cell: &'a Cell,
-    /// `None` where the cell failed.
+    /// `None` for a failed cell.
     pub(crate) measured: Option<(&'a Measurement, Set<'a>)>,
-    /// Latency of a route over every class of status.
+    /// Latency of a route over all status classes.
     route_latency: Option<TimesNs>,
 }
 
 /// The metrics of a load that a row has.
 #[derive(Clone, Copy)]
 pub(crate) enum Set<'a> {
-    /// Of the whole load.
+    /// The whole load.
     Load,
-    /// Of one of its steps, from 0.
+    /// A step, counted from 0.
     Step(usize, &'a StepRecord),
-    /// Of one of its routes.
+    /// A route.
     Route(&'a RouteResult),
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn loads(cells: &[Cell]) -> impl Iterator<Item = (&Cell, &Measurement
     })
 }
 
-/// The latency of a route over every class of status; what was never answered ranks last.
+/// The latency of a route over all status classes; requests without a response rank last.
 pub(crate) fn route_times(route: &RouteResult) -> Result<TimesNs, HistogramError> {
     let mut sum = new_histogram();
     sum.auto(true);
@@ -81,12 +81,12 @@ pub(crate) fn route_times(route: &RouteResult) -> Result<TimesNs, HistogramError
     Ok(TimesNs::of(&sum, route.requests.unanswered()))
 }
 
-/// The sum of counts; a run that was imported may hold any.
+/// The sum of counts. It saturates, because an imported run may have any counts.
 pub(crate) fn sum(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// What a histogram holds: its count, and its quantiles over what it holds.
+/// The count of a histogram, and the quantiles of its values.
 pub(crate) fn described(histogram: &Histogram) -> Result<(u64, TimesNs), HistogramError> {
     let decoded = histogram.decode()?;
     Ok((decoded.len(), TimesNs::of(&decoded, 0)))
@@ -101,7 +101,7 @@ impl<'a> Entry<'a> {
         self.measured.map(|(_, set)| set)
     }
 
-    /// The measurement where the row is of a whole load: what was not measured for steps and routes apart.
+    /// The measurement, if the row is a whole load. Steps and routes lack some measurements.
     pub(crate) fn whole(&self) -> Option<&'a Measurement> {
         match self.measured? {
             (measurement, Set::Load) => Some(measurement),
@@ -109,7 +109,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The figures of a load or a step.
+    /// The result of a load or a step.
     pub(crate) fn result(&self) -> Option<&'a LoadResult> {
         match self.measured? {
             (measurement, Set::Load) => Some(&measurement.record.result),

@@ -1,4 +1,4 @@
-//! What can go wrong with an export.
+//! Errors of exports.
 
 use weir_results::{Cell, HistogramError};
 
@@ -8,20 +8,20 @@ pub enum ExportError {
     /// A histogram of the run cannot be decoded.
     #[error("cell {cell}, load `{load}`: {source}")]
     Histogram {
-        /// The cell's place in the plan.
+        /// The cell's index in the plan.
         cell: u32,
         /// The load's name.
         load: String,
-        /// Why.
+        /// The cause.
         source: HistogramError,
     },
-    /// The Parquet file cannot be made, which is a defect of weir.
+    /// The Parquet file cannot be created: a bug in weir.
     #[error("cannot create the Parquet file: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
 impl ExportError {
-    /// Names the place of a histogram.
+    /// Adds cell and load to the error of a histogram.
     pub(crate) fn histogram<'a>(cell: &'a Cell, load: &'a str) -> impl Fn(HistogramError) -> Self + 'a {
         move |source| Self::Histogram { cell: cell.key.index, load: load.to_owned(), source }
     }

@@ -1,4 +1,4 @@
-//! The findings of a run as one table: a row for each value, whatever it is of.
+//! The findings of a run as one table, with a row per value.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::table::{ColumnDescription, Kind, Table, Value};
 
 /// Columns before those of the axes, with their meanings.
 const BEFORE: [(&str, Kind, &str); 3] = [
-    ("finding", Kind::Text, "What was found, such as capacity or failover."),
+    ("finding", Kind::Text, "The kind of finding, such as capacity or failover."),
     ("gateway", Kind::Text, "Name of the gateway."),
     ("load", Kind::Text, "Name of the load; missing if the finding is about several loads."),
 ];
@@ -71,7 +71,7 @@ pub(crate) fn table(summary: &Summary) -> Table {
     Table { columns: columns.collect(), rows }
 }
 
-/// The columns as the reference describes them.
+/// The columns for the reference.
 pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     let all = BEFORE.into_iter().chain([AXES]).chain(BEHIND);
     all.map(|(name, kind, meaning)| ColumnDescription {
@@ -82,7 +82,7 @@ pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     .collect()
 }
 
-/// Whether a column that shows its values once has the same one in the row above.
+/// Whether the cell above in a column that shows repeated values only once has the same value.
 fn is_shown_above(table: &Values, place: usize, at: usize) -> bool {
     let (row, above) = (&table.rows[place], place.checked_sub(1).map(|above| &table.rows[above]));
     let is_same = |above: &Row| above.gateway == row.gateway && above.values[at] == row.values[at];
@@ -100,7 +100,7 @@ fn axis(row: &Row, path: &String) -> Value {
     )
 }
 
-/// The fields of [`BEHIND`]; `None` for a value that is not there.
+/// The fields of [`BEHIND`]; `None` for a missing value.
 fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
     let (mut ends, mut repeats, mut text) = ([None; 2], None, None);
     let mut number = value.as_number();

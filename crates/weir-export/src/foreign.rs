@@ -1,7 +1,7 @@
-//! What other programs measured, read for comparisons: the Gorouter rig's CSVs, Locust's statistics, k6's summaries.
+//! Results of other programs, read for comparisons: the Gorouter rig's CSVs, Locust's statistics, k6's summaries.
 //!
-//! Such files say little of the conditions and nothing of what their figures are worth, so all of it counts, and the
-//! comparison says that its provenance is unknown; only repeats in which requests failed do not. Each file is a repeat.
+//! Such files contain little about the conditions and nothing about validity. So all repeats count, and the comparison
+//! reports that their provenance is unknown. Only repeats with failed requests are excluded. Each file is a repeat.
 
 mod error;
 mod gorouter;
@@ -20,13 +20,13 @@ use rows::Rows;
 /// A file of another program.
 #[derive(Clone, Debug)]
 pub struct ForeignFile {
-    /// Its name as it was given, for errors.
+    /// The name for errors, as the user gave it.
     pub name: String,
-    /// What stands in it.
+    /// The content.
     pub text: String,
 }
 
-/// What a reader found.
+/// The result of a reader.
 struct Read {
     program: &'static str,
     series: Vec<Series>,
@@ -34,12 +34,12 @@ struct Read {
     warnings: Vec<String>,
 }
 
-/// Reads `files` of one program, each a repeat. `cores` are those of the host that was measured, where its CPU is told
-/// as a share of all of them.
+/// Reads `files` of one program, each a repeat. `cores` are those of the measured host; they are needed if its CPU use
+/// is a share of all cores.
 ///
 /// # Errors
-/// When a file is given twice, is empty, of no known form, lacks columns or figures, holds what is no figure, or is of
-/// another program than the others.
+/// When a file is given twice, is empty, has an unknown format, lacks columns or values, has an invalid value, or is of
+/// another program than the first one.
 pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset, ForeignError> {
     let mut parsed: Vec<(&ForeignFile, Form)> = Vec::new();
     for (place, file) in files.iter().enumerate() {
@@ -88,38 +88,35 @@ pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset
     })
 }
 
-/// Times that a program sums up: its name of each, what it is here, and which quantile.
+/// Times in a summary of a program: its name for each, weir's name, and the quantile.
 type Times = [(&'static str, &'static str, Option<f64>)];
 
-/// A repeat that is summed up already.
+/// A repeat with summarized times.
 struct SummedUp<'a> {
     rate_per_s: f64,
     /// In the order of the program's [`Times`], nanoseconds.
     times_ns: &'a [Option<f64>],
-    /// Share of failed requests, where it is told.
+    /// Share of failed requests, if the file has it.
     failed: Option<f64>,
 }
 
 impl SummedUp<'_> {
-    /// Why it does not count (`docs/method.md#verdicts`).
+    /// Reasons to exclude it (`docs/method.md#verdicts`).
     fn reasons(&self) -> Vec<Reason> {
         let has_errors = self.failed.is_some_and(|share| share > Thresholds::default().error_share);
         has_errors.then_some(Reason::Errors).into_iter().collect()
     }
 }
 
-/// That repeats do not count for their failed requests, where there are such.
+/// A warning about repeats that are excluded because requests failed.
 fn failed_repeats(repeats: &[SummedUp<'_>]) -> Option<String> {
-    let voided = repeats.iter().filter(|repeat| !repeat.reasons().is_empty()).count();
+    let excluded = repeats.iter().filter(|repeat| !repeat.reasons().is_empty()).count();
     let share = percent_short(Thresholds::default().error_share);
-    let (of, does) = (repeats.len(), if voided == 1 { "does" } else { "do" });
-    (voided > 0).then(|| {
-        let of = counted(of as u64, "repeat");
-        format!("{voided} of {of} {does} not count: more than {share} of the requests failed")
-    })
+    let all = counted(repeats.len() as u64, "repeat");
+    (excluded > 0).then(|| format!("{excluded} of {all} excluded: more than {share} of the requests failed"))
 }
 
-/// A series out of repeats: throughput, and `times`.
+/// A series of repeats: throughput, and `times`.
 fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
     let figure = |of: &dyn Fn(&SummedUp<'_>) -> Option<f64>| {
         Figure::of_judged(repeats.iter().map(|repeat| (of(repeat), repeat.reasons())))
@@ -136,10 +133,10 @@ fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
     series
 }
 
-/// A form of tables: whose it is, the columns that it is known by, and what it becomes.
+/// A table format: its program, the columns that identify it, and its variant.
 type Known = (&'static str, &'static [&'static str], fn(Rows) -> Form);
 
-/// The form of a file, known by how it begins.
+/// The format of a file, detected by its start.
 enum Form {
     Times(Rows),
     Cpu(Rows),
@@ -162,7 +159,7 @@ impl Form {
             (gorouter::PROGRAM, &gorouter::CPU, Self::Cpu),
             (locust::PROGRAM, &locust::COLUMNS, Self::Statistics),
         ];
-        // The form that it has the most of: what is missing from that one is what is wrong.
+        // The format with the most matching columns. Its missing columns are reported.
         let has = |columns: &[&str]| columns.iter().filter(|column| rows.has(column)).count();
         let (program, columns, form) = forms
             .into_iter()

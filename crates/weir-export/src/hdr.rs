@@ -10,7 +10,7 @@ use weir_results::{Cell, LoadRecord, LoadSecond, Measurement, Run};
 use crate::ExportError;
 use crate::entry::loads;
 
-/// Nanoseconds in a millisecond: the log tells each interval's greatest value in milliseconds, as the original does.
+/// Nanoseconds per millisecond: the log has the maximum of each interval in milliseconds, as HdrHistogram's own logs.
 const MAX_VALUE_DIVISOR: f64 = 1e6;
 
 /// A line of the log before it is written.
@@ -49,12 +49,12 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(String::from_utf8(log).expect("a log is numbers, base64, and tags that were text"))
 }
 
-/// Every second of every load, in the order in which they began: readers expect that.
+/// Every second of every load, ordered by start, as readers expect.
 fn intervals(cells: &[Cell]) -> Vec<Interval<'_>> {
     let mut intervals = Vec::new();
     for (cell, measurement) in loads(cells) {
         let begun_ns = begun_mono_ns(&measurement.record);
-        // Which moment of the wall clock a load began at was not kept, but how long after the cell's first load.
+        // The run has no wall-clock start of a load, but its offset from the cell's first load.
         let first_ns = loads(std::slice::from_ref(cell)).map(|(_, other)| begun_mono_ns(&other.record)).min();
         let behind_ms = begun_ns.saturating_sub(first_ns.unwrap_or(begun_ns)) / 1_000_000;
         intervals.extend(measurement.record.seconds.iter().map(|second| {
@@ -99,7 +99,7 @@ fn tag(interval: &Interval<'_>) -> String {
     tag
 }
 
-/// A tag ends at a comma or a space, and its parts at a semicolon.
+/// Replaces separators: a tag ends at a comma or a space, and its parts at a semicolon.
 fn plain(text: &impl Display) -> String {
     let kept = |c: char| if c == ',' || c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c };
     text.to_string().chars().map(kept).collect()

@@ -1,4 +1,4 @@
-//! JSON for programs: the result schema as it is, but each histogram with its count and quantiles beside it.
+//! JSON for programs: the result schema, with count and quantiles added to each histogram.
 
 use serde_json::{Value, json};
 use weir_results::{Cell, CellOutcome, Histogram, HistogramError, Measurement, Run};
@@ -6,12 +6,12 @@ use weir_results::{Cell, CellOutcome, Histogram, HistogramError, Measurement, Ru
 use crate::ExportError;
 use crate::entry::{described, in_order};
 
-/// Version of this form; what stands in it has the result schema's own.
+/// Version of this format. The content has the version of the result schema.
 const FORMAT_VERSION: u32 = 1;
 
-/// The run as one document.
+/// Renders the run as one document.
 pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
-    let cells: Vec<Value> = in_order(cells).into_iter().map(told).collect::<Result<_, _>>()?;
+    let cells: Vec<Value> = in_order(cells).into_iter().map(described_cell).collect::<Result<_, _>>()?;
     let document = json!({
         "format": "weir-json",
         "format_version": FORMAT_VERSION,
@@ -21,22 +21,22 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(format!("{document}\n"))
 }
 
-fn told(cell: &Cell) -> Result<Value, ExportError> {
+fn described_cell(cell: &Cell) -> Result<Value, ExportError> {
     let mut value = json!(cell);
     if let CellOutcome::Measured { measurements } = &cell.outcome {
-        let told = |measurement: &Measurement| {
+        let full = |measurement: &Measurement| {
             let mut value = json!(measurement);
             with_quantiles(measurement, &mut value)
                 .map_err(ExportError::histogram(cell, &measurement.load))?;
             Ok(value)
         };
-        let measurements: Vec<Value> = measurements.iter().map(told).collect::<Result<_, ExportError>>()?;
+        let measurements: Vec<Value> = measurements.iter().map(full).collect::<Result<_, ExportError>>()?;
         value["outcome"]["measurements"] = measurements.into();
     }
     Ok(value)
 }
 
-/// Puts every histogram's description into its place.
+/// Replaces every histogram by its description.
 fn with_quantiles(measurement: &Measurement, value: &mut Value) -> Result<(), HistogramError> {
     let (record, place) = (&measurement.record, &mut value["record"]);
     place["latency"] = histogram(&record.latency)?;

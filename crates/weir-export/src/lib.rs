@@ -1,9 +1,9 @@
-//! Runs in the forms of other programs: tables as CSV and Parquet, JSON, HdrHistogram logs, k6's and Locust's
-//! summaries. `docs/reference/columns.md` describes every column.
+//! Exports of runs: tables as CSV and Parquet, JSON, HdrHistogram logs, and summaries of k6 and Locust.
+//! `docs/reference/columns.md` describes every column.
 //!
-//! Nothing here measures, judges or draws: what stands in an export stands in the run. What was not measured is
-//! missing there, never 0. The one form that weir reads back whole is `weir_results::write_archive`'s; what other programs
-//! measured is read for comparisons ([`read_foreign`]).
+//! This crate neither measures nor judges: an export has the values of the run. A missing measurement is missing in the
+//! export, never 0. Only archives of `weir_results::write_archive` can be imported. [`read_foreign`] reads results of
+//! other programs, for comparisons.
 
 mod columns;
 mod csv;
@@ -27,7 +27,7 @@ pub use foreign::{ForeignError, ForeignFile, read_foreign};
 pub use selection::{Selection, SelectionError};
 pub use table::ColumnDescription;
 
-/// The run as a table in CSV: a row for each load of each cell, and for each step and route of a load.
+/// The run as a table in CSV: a row per load of each cell, and per step and route of a load.
 ///
 /// # Errors
 /// When a histogram of the run cannot be decoded.
@@ -38,12 +38,12 @@ pub fn csv(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
 /// The rows of [`csv`] with their types, as a Parquet file.
 ///
 /// # Errors
-/// When a histogram of the run cannot be decoded, or the file cannot be made.
+/// When a histogram of the run cannot be decoded, or the file cannot be created.
 pub fn parquet(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, ExportError> {
     parquet::draw(&table::table(run, cells)?)
 }
 
-/// The findings of a run in CSV: a row for each value of each finding.
+/// The findings of a run in CSV: a row per value of each finding.
 pub fn findings_csv(summary: &Summary) -> String {
     csv::draw(&findings::table(summary))
 }
@@ -51,7 +51,7 @@ pub fn findings_csv(summary: &Summary) -> String {
 /// The rows of [`findings_csv`] with their types, as a Parquet file.
 ///
 /// # Errors
-/// When the file cannot be made.
+/// When the file cannot be created.
 pub fn findings_parquet(summary: &Summary) -> Result<Vec<u8>, ExportError> {
     parquet::draw(&findings::table(summary))
 }
@@ -61,7 +61,7 @@ pub fn findings_json(summary: &Summary) -> String {
     serde_json::to_string_pretty(&summary.findings).unwrap_or_default()
 }
 
-/// The whole run as JSON: histograms stand beside their quantiles.
+/// The whole run as JSON: histograms with their quantiles.
 ///
 /// # Errors
 /// When a histogram of the run cannot be decoded.
@@ -77,7 +77,7 @@ pub fn hdr(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     hdr::draw(run, cells)
 }
 
-/// k6's end-of-test summary of every load, each a line of JSON.
+/// k6's end-of-test summary of every load, one line of JSON each.
 pub fn k6(run: &Run, cells: &[Cell]) -> String {
     k6::draw(run, cells)
 }
@@ -90,12 +90,12 @@ pub fn locust(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     locust::draw(run, cells)
 }
 
-/// The columns of [`csv`] and [`parquet`]. Those of the axes depend on the run; `axis.PATH` stands for all of them.
+/// The columns of [`csv`] and [`parquet`]. `axis.PATH` stands for the columns of the axes, which depend on the run.
 pub fn columns() -> Vec<ColumnDescription> {
     table::descriptions()
 }
 
-/// The columns of [`findings_csv`] and [`findings_parquet`]; `axis.PATH` stands for those of all axes.
+/// The columns of [`findings_csv`] and [`findings_parquet`]. `axis.PATH` stands for the columns of all axes.
 pub fn findings_columns() -> Vec<ColumnDescription> {
     findings::descriptions()
 }

@@ -1,4 +1,4 @@
-//! Locust's request statistics (`locust --csv`): a row per route and one named `Aggregated` for each load.
+//! Locust's request statistics (`locust --csv`): a row per route, and a row named `Aggregated` per load.
 
 use weir_results::{Cell, Measurement, Requests, Run, TimesNs};
 
@@ -6,10 +6,10 @@ use crate::ExportError;
 use crate::csv::line;
 use crate::entry::{loads, route_times, sum};
 
-/// What Locust writes where there is no figure.
+/// Locust's text for a missing value.
 const MISSING: &str = "N/A";
 
-/// Locust's columns, then those that say which load a row is of.
+/// Locust's columns, then columns that identify the load.
 const COLUMNS: [&str; 28] = [
     "Type",
     "Name",
@@ -61,7 +61,7 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(text)
 }
 
-/// The columns behind Locust's.
+/// The columns after Locust's.
 fn which(run: &Run, cell: &Cell, measurement: &Measurement) -> [String; 6] {
     let key = &cell.key;
     let (index, repeat) = (key.index.to_string(), key.repeat.to_string());
@@ -73,7 +73,7 @@ fn which(run: &Run, cell: &Cell, measurement: &Measurement) -> [String; 6] {
     [run.id.clone(), index, key.gateway.clone(), axes, repeat, load]
 }
 
-/// `GET` and `/get/:id` of `GET /get/:id`; a name that was given has no method.
+/// `GET` and `/get/:id` for `GET /get/:id`. A name from the scenario has no method.
 fn method_and_name(route: &str) -> (&str, &str) {
     match route.split_once(' ') {
         Some((method, name)) if method.bytes().all(|byte| byte.is_ascii_uppercase()) => (method, name),
@@ -95,7 +95,7 @@ fn statistics(
     let ms = |ns: Option<u64>| number(ns.map(|ns| ns as f64 / 1e6));
     let mut row = vec![method.to_owned(), name.to_owned(), ended.to_string(), failures.to_string()];
     row.extend([ms(times.p50), number(times.mean.map(|ns| ns / 1e6)), ms(times.min), ms(times.max)]);
-    // Bytes are counted on the wire, heads and all; the size of the bodies alone is not known.
+    // Bytes are counted on the wire, including headers, so the size of the bodies is unknown.
     row.push(MISSING.to_owned());
     row.extend([number(per_s), number(per_second(failures, duration_s))]);
     let quantiles = [

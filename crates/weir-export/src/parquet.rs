@@ -1,4 +1,4 @@
-//! Parquet: the table in one row group, every column optional; no compression, so that any reader reads it.
+//! Parquet: the table in one row group, every column optional, without compression, so that any reader can read it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use ::parquet::schema::types::Type;
 use crate::ExportError;
 use crate::table::{Kind, Table, Value};
 
-/// The table as a Parquet file.
+/// Renders the table as a Parquet file.
 pub(crate) fn draw(table: &Table) -> Result<Vec<u8>, ExportError> {
     let fields = table.columns.iter().map(|(name, kind)| Ok(Arc::new(field(name, *kind)?)));
     let fields = fields.collect::<Result<_, ParquetError>>()?;
@@ -26,7 +26,7 @@ pub(crate) fn draw(table: &Table) -> Result<Vec<u8>, ExportError> {
         let values = table.rows.iter().map(|row| &row[place]);
         match kind {
             Kind::Integer => column::<Int64Type, _>(&mut group, values, |value| match value {
-                // An unsigned value is kept as the signed one with the same bits.
+                // An unsigned value is stored as the signed one with the same bits.
                 Value::Integer(value) => Some(*value as i64),
                 _ => None,
             })?,
@@ -57,7 +57,7 @@ fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
         .build()
 }
 
-/// Writes the next column: the values that are there, and where they are.
+/// Writes the next column: present values, and the definition level of each value.
 fn column<'v, T: DataType, W: std::io::Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: impl Iterator<Item = &'v Value>,

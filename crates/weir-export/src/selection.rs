@@ -2,7 +2,7 @@
 
 use weir_results::{Cell, CellOutcome};
 
-/// Which cells and loads are wanted; `None` is all.
+/// The selected cells and loads; `None` selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The cell's index in the plan, from 0.
@@ -11,23 +11,23 @@ pub struct Selection {
     pub load: Option<String>,
 }
 
-/// A selection that fits nothing.
+/// A selection that matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// The run has no such finished cell.
+    /// The run has no finished cell with this index.
     #[error("the run has no finished cell {}", u64::from(*wanted) + 1)]
     Cell {
-        /// Index of the wanted cell.
+        /// Index of the selected cell.
         wanted: u32,
         /// Indices of the finished cells.
         there: Vec<u32>,
     },
-    /// No measured cell has such a load.
+    /// No measured cell has this load.
     #[error("the run has no load `{wanted}`")]
     Load {
-        /// The wanted load.
+        /// The selected load.
         wanted: String,
-        /// The loads that are there.
+        /// The loads of the run.
         there: Vec<String>,
     },
 }
@@ -42,17 +42,17 @@ impl SelectionError {
             Self::Load { there, .. } => there.clone(),
         };
         match there.is_empty() {
-            true => "it has none so far".into(),
-            false => format!("give one of {}", there.join(", ")),
+            true => "the run has none yet".into(),
+            false => format!("use one of {}", there.join(", ")),
         }
     }
 }
 
 impl Selection {
-    /// The wanted cells, with the wanted loads.
+    /// The selected cells, with the selected loads.
     ///
     /// # Errors
-    /// When nothing fits.
+    /// When nothing matches.
     pub fn of(&self, cells: Vec<Cell>) -> Result<Vec<Cell>, SelectionError> {
         let mut cells = self.cells(cells)?;
         let Some(wanted) = &self.load else { return Ok(cells) };

@@ -1,4 +1,4 @@
-//! The run as a table: typed columns, and rows of values that may be missing.
+//! The run as a table: typed columns, and rows of optional values.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::ExportError;
 use crate::columns::{Column, columns};
 use crate::entry::{Entry, entries};
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Whole numbers from 0; in Parquet an unsigned INT64.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Its name in the documents.
+    /// Its name in the reference.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",
@@ -30,18 +30,18 @@ impl Kind {
     }
 }
 
-/// A column as the reference describes it.
+/// A column in the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDescription {
-    /// Its name; `axis.PATH` for those of the axes.
+    /// Its name; `axis.PATH` for the columns of the axes.
     pub name: String,
-    /// The name of its kind.
+    /// The name of its type.
     pub kind: &'static str,
     /// Its meaning, in sentences.
     pub meaning: String,
 }
 
-/// What stands in a cell of the table.
+/// A value in the table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Missing,
@@ -84,7 +84,7 @@ pub(crate) fn table(run: &Run, cells: &[Cell]) -> Result<Table, ExportError> {
     Ok(Table { columns: columns.into_iter().map(|column| (column.name, column.kind)).collect(), rows })
 }
 
-/// The columns of every table, and where those of the axes are one for all of them.
+/// The columns of every table; one entry stands for all axes.
 pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     let columns = columns();
     let behind = behind_repeat(&columns);
@@ -113,7 +113,7 @@ fn behind_repeat(columns: &[Column]) -> usize {
     columns.iter().position(|column| column.name == "repeat").map_or(0, |place| place + 1)
 }
 
-/// A column for each axis: numbers where every value is one, else text.
+/// A column per axis: numbers if every value is a number, else text.
 fn axes(run: &Run) -> Vec<Column> {
     let paths: BTreeSet<&String> = run.plan.iter().flat_map(|key| key.axes.keys()).collect();
     let column = |path: &String| {

@@ -1,4 +1,4 @@
-//! `weir-gateway check`: whether a configuration is good, and what it amounts to.
+//! `weir-gateway check`: validates a configuration and summarizes it.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use weir_control::{PlacedProblem, Report};
 
 use crate::{Failure, print};
 
-/// What is asked for.
+/// Arguments of `check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Configuration: a YAML or JSON file, or a directory of such files
@@ -17,20 +17,20 @@ pub(crate) struct Arguments {
     strict: bool,
     /// Print problems and summary as JSON
     ///
-    /// An object with `is_good`, `problems` (each with `severity`, `file`, `line`, `column`, `field`, `message`, `remedy`)
-    /// and `summary`, which is null if there are errors.
+    /// An object with `is_good`, `problems` (each with `severity`, `file`, `line`, `column`, `field`, `message`,
+    /// `remedy`) and `summary`, which is null if there are errors.
     #[arg(long)]
     json: bool,
 }
 
 impl Arguments {
-    /// For the file at `path`, without options.
+    /// Arguments for the file at `path`, without options.
     pub(crate) fn of(path: &Path) -> Arguments {
         Arguments { path: path.to_owned(), strict: false, json: false }
     }
 }
 
-/// Prints what is wrong with the configuration, or what it amounts to.
+/// Prints the problems of a configuration, and its summary if it is valid.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let report = weir_control::check(&arguments.path, SystemTime::now());
     let is_refused = !report.is_good || arguments.strict && report.warnings() > 0;
@@ -39,10 +39,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             print(&report.to_json());
             Vec::new()
         }
-        false => told(&report, arguments.strict),
+        false => print_summary(&report, arguments.strict),
     };
     match is_refused {
-        true => Err(Failure::Use(lines)),
+        true => Err(Failure::Configuration(lines)),
         false => {
             crate::report(&lines);
             Ok(())
@@ -50,8 +50,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints the summary; the lines about problems.
-fn told(report: &Report, is_strict: bool) -> Vec<String> {
+/// Prints the summary, and returns the lines about problems.
+fn print_summary(report: &Report, is_strict: bool) -> Vec<String> {
     let mut lines: Vec<String> = report.problems.iter().flat_map(PlacedProblem::lines).collect();
     let warnings = match report.warnings() {
         0 => None,

@@ -1,4 +1,4 @@
-//! `weir-gateway explain`: what becomes of a request.
+//! `weir-gateway explain`: shows what the gateway does with a request.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use weir_document::Problem;
 
 use crate::{Failure, print};
 
-/// What is asked for.
+/// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Configuration: a YAML or JSON file, or a directory of such files
@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
 
 /// Prints what the gateway does with the request.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let table = FileSource::new(&arguments.path).load().map_err(|error| Failure::Use(error.lines()))?;
+    let table =
+        FileSource::new(&arguments.path).load().map_err(|error| Failure::Configuration(error.lines()))?;
     let request = request(&arguments.method, &arguments.url, &arguments.headers).map_err(Failure::Command)?;
     let listener = listener_of(&table, arguments).map_err(Failure::Command)?;
     let scope = listener.map(|(id, _)| table.scope(id)).unwrap_or_default();
@@ -51,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The head of the request as a client would send it, or what is wrong, with the remedy.
+/// The request headers as a client would send them.
 fn request(method: &str, url: &str, headers: &[String]) -> Result<String, Problem<()>> {
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Problem::new(
@@ -102,7 +103,7 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, Proble
     Ok(head + "\r\n")
 }
 
-/// The scheme of a URL that is neither `http` nor `https`.
+/// The scheme of a URL, if it is neither `http` nor `https`.
 fn foreign_scheme(url: &str) -> Option<&str> {
     let (scheme, _) = url.split_once("://")?;
     let is_scheme = scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
@@ -110,7 +111,7 @@ fn foreign_scheme(url: &str) -> Option<&str> {
     (is_scheme && !is_known).then_some(scheme)
 }
 
-/// The authority, perhaps empty, and the target of CONNECT: the same authority. Both have a port.
+/// The authority, perhaps empty, and the target of CONNECT, which is the same authority. Both have a port.
 fn tunnel(url: &str) -> (String, String) {
     let (authority, target) = parts(url);
     match host_and_port(authority) {
@@ -123,7 +124,7 @@ fn tunnel(url: &str) -> (String, String) {
     }
 }
 
-/// The port of a URL without one.
+/// The default port of the URL's scheme.
 fn default_port(url: &str) -> u16 {
     if is_https(url) { 443 } else { 80 }
 }
@@ -132,10 +133,10 @@ fn is_https(url: &str) -> bool {
     url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
 }
 
-/// A listener with what its table knows it by.
+/// A listener with its ID in the table.
 type Known<'t> = (ListenerId, &'t Listener);
 
-/// The listener that the request comes by: the one that is named, else one for the URL. `None` where there is none.
+/// The listener that receives the request: the named one, or else one that matches the URL. `None` without listeners.
 fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Known<'t>>, Problem<()>> {
     let all: Vec<Known<'t>> = table.listener_ids().into_iter().zip(table.listeners.iter()).collect();
     let Some(name) = &arguments.listener else { return by_url(table, all, &arguments.url) };
@@ -145,8 +146,8 @@ fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Kno
     found.copied().map(Some).ok_or_else(unknown)
 }
 
-/// One that speaks what the URL's scheme says and has its port, as far as there are any; an error where several are left
-/// that have routes of their own.
+/// A listener that matches the URL's scheme and port, as far as there is one. Fails if several listeners match and
+/// their routes differ.
 fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Known<'t>>, Problem<()>> {
     let is_secure = is_https(url);
     let port = host_and_port(parts(url).0).1.unwrap_or(default_port(url));
@@ -161,7 +162,7 @@ fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Kn
     Err(Problem::new(message, format!("choose one with --listener: {}", names(&candidates))))
 }
 
-/// Those for which it holds, or all where it holds for none.
+/// The listeners for which `holds` is true, or all of them if there are none.
 fn only<'t>(all: Vec<Known<'t>>, holds: impl Fn(&Listener) -> bool) -> Vec<Known<'t>> {
     let some: Vec<Known<'t>> = all.iter().copied().filter(|(_, listener)| holds(listener)).collect();
     if some.is_empty() { all } else { some }
@@ -173,7 +174,7 @@ fn names(listeners: &[Known<'_>]) -> String {
     names.join(", ")
 }
 
-/// The authority, perhaps empty, and the target.
+/// The authority, perhaps empty, and the target of a URL.
 fn parts(url: &str) -> (&str, String) {
     let rest = ["http://", "https://"].iter().find_map(|scheme| {
         let (start, rest) = url.split_at_checked(scheme.len())?;
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_client_sends_is_told() {
+    fn invalid_requests_are_rejected() {
         let check = |method: &str, url: &str, header: &str, message: &str| {
             assert_eq!(request(method, url, &[header.to_owned()]).unwrap_err().message, message);
         };

@@ -6,8 +6,8 @@ mod outlet;
 mod program_log;
 mod reference;
 mod signals;
-mod succession;
 mod supervisor;
+mod upgrade;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -24,21 +24,21 @@ use weir_control::{FileSource, Stamps, Watch};
 use weir_dataplane::{Admin, AdminHost, Gateway, GatewayError, Reopened, listen_remedy};
 use weir_document::{Problem, Time};
 
-use crate::outlet::{Outlet, say};
-use crate::program_log::{Levels, tell};
+use crate::outlet::{Outlet, print_and_log};
+use crate::program_log::{Levels, log_problems};
 use crate::signals::{Request, Requests};
-use crate::succession::{Heritage, Succession, Upgrades};
 use crate::supervisor::Supervisor;
+use crate::upgrade::{InheritedSockets, UpgradeOptions, Upgrader};
 
-/// How many files a line about them names.
-const NAMES_SAID_MAX: usize = 8;
+/// Names of reloaded files in one line; others are only counted.
+const FILES_LISTED_MAX: usize = 8;
 
-/// How long the end of the process waits for each of its outputs to be read.
-const END_PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit per output to write its last lines before the process exits.
+const EXIT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The same at an end by a second signal: for the access log, then for each of the others.
-const LAST_LINES_PATIENCE: Duration = Duration::from_millis(200);
-const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(20);
+/// The same for an exit after a second signal: the access log, then each other output.
+const ACCESS_LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
+const OUTPUT_FLUSH_TIMEOUT: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
 A minimal configuration:
@@ -106,8 +106,8 @@ struct Args {
     /// Directory for upgrades without downtime: a new gateway that is started with the same directory takes over the
     /// sockets of the old one
     ///
-    /// The old process hands over its listening sockets, with connections that are not yet accepted. The directory must exist,
-    /// and only the gateway's user may have access to it.
+    /// The old process hands over its listening sockets, with connections that are not yet accepted. The directory must
+    /// exist, and only the gateway's user may have access to it.
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,
     /// Time limit for the new process to become ready after SIGUSR2
@@ -129,18 +129,18 @@ struct Args {
 enum Command {
     /// Check a configuration and all files that it names, print a summary, and exit
     ///
-    /// Opens no socket. Prints at most 32 errors (10 of a file above 1 MiB), without those that only follow from another
-    /// one. Warnings: routes that no request reaches; rules that another spelling of the path bypasses; `cors` without
-    /// OPTIONS in `methods`; no routes; backends without use, endpoints or weights; certificates and CAs that expired,
+    /// Opens no socket. Prints at most 32 errors (10 of a file above 1 MiB), and no consequential errors. Warnings:
+    /// routes that match no request; rules that another spelling of the path bypasses; `cors` without OPTIONS in
+    /// `methods`; no routes; unused backends; backends without endpoints or weights; certificates and CAs that expired,
     /// expire within 14 days or are not valid yet; certificates that match neither their `hosts` nor a host of a route;
     /// plain HTTP on addresses other than loopback for routes with `tokens`, or next to a listener that requires client
     /// certificates.
     Check(check::Arguments),
     /// Show which route matches a request, what is sent upstream, and why other routes do not match
     ///
-    /// Uses the routing table of the gateway and contacts no upstream. Shows the response, without Date and Connection,
-    /// if the route responds itself, and the next one of weighted backends. Lists at most five other routes: first those
-    /// of which one condition fails, then those that match too, then those of the same host, then others.
+    /// Uses the routing table of the gateway and contacts no upstream. If the route responds itself, the output has the
+    /// response without Date and Connection. If backends have weights, it has the next backend. It lists at most five
+    /// other routes: first routes with one failed condition, then routes that also match, then routes of the same host.
     Explain(explain::Arguments),
     /// Print a page of the reference as Markdown
     Reference {
@@ -163,10 +163,10 @@ enum Command {
     },
 }
 
-/// What went wrong, in the words of the exit code.
+/// Failure class, mapped to an exit code.
 enum Failure {
     /// Exit code 2: the configuration.
-    Use(Vec<String>),
+    Configuration(Vec<String>),
     /// Exit code 2: the command line.
     Command(Problem<()>),
     /// Exit code 3: the environment.
@@ -180,16 +180,16 @@ fn admin_address(text: &str) -> Result<SocketAddr, String> {
 
 fn main() -> ExitCode {
     let outcome = run(&Args::parse());
-    outlet::finish(END_PATIENCE);
-    program_log::finish(END_PATIENCE);
+    outlet::finish(EXIT_FLUSH_TIMEOUT);
+    program_log::finish(EXIT_FLUSH_TIMEOUT);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Use(lines)) => {
+        Err(Failure::Configuration(lines)) => {
             report(&lines);
             ExitCode::from(2)
         }
         Err(Failure::Command(Problem { message, remedy, .. })) => {
-            // As clap prints its errors, and as `weir` does.
+            // The format of clap, as in `weir`.
             report(&[format!("error: {message}"), format!(" help: {remedy}")]);
             ExitCode::from(2)
         }
@@ -218,11 +218,11 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What a shell reads to complete subcommands, flags and their values.
+/// The completion script for a shell.
 fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "weir-gateway", &mut script);
-    // clap_complete 4.6 spells a name with a hyphen in two ways in bash's script, which then completes nothing behind a
+    // clap_complete 4.6 spells a name with a hyphen in two ways in its bash script, so completion fails after a
     // subcommand (github.com/clap-rs/clap/issues/6421).
     String::from_utf8_lossy(&script).replace("weir__subcmd__gateway", "weir__gateway")
 }
@@ -234,55 +234,55 @@ fn printed(text: &str) -> Result<(), Failure> {
 
 fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let mut source = FileSource::new(config);
-    let table = source.load().map_err(|error| Failure::Use(error.lines()))?;
+    let table = source.load().map_err(|error| Failure::Configuration(error.lines()))?;
     let environment = |error: std::io::Error| Failure::Environment(format!("cannot start: {error}"));
     let supervisor = Supervisor::from_environment();
-    // Before the first thread starts: no signal may come to a program that does not yet listen for it.
+    // Before the first thread starts, so that no signal gets its default action.
     let requests = Requests::listen().map_err(environment)?;
     let mut levels = Levels::begin(&table.log, args.log_level).map_err(environment)?;
     outlet::open_standard_output().map_err(environment)?;
     weir_io::raise_open_files();
     let folder = args.runtime_dir.as_deref();
-    let mut heritage = Heritage::find(folder, &table, args.admin).map_err(Failure::Environment)?;
-    // What may fail comes before the first client: sockets that are opened and closed again would lose some.
-    let of_admin = args.admin.map(|address| admin_socket(address, &mut heritage)).transpose()?;
-    let sockets = std::mem::take(&mut heritage.sockets);
+    let mut inherited = InheritedSockets::find(folder, &table, args.admin).map_err(Failure::Environment)?;
+    // Steps that may fail come before the first client: closing open sockets again would lose connections.
+    let of_admin = args.admin.map(|address| admin_socket(address, &mut inherited)).transpose()?;
+    let sockets = std::mem::take(&mut inherited.sockets);
     let gateway = Arc::new(Gateway::start_with(table, sockets).map_err(failure_of)?);
     for address in gateway.addresses() {
-        say(&format!("listening on {address}"));
+        print_and_log(&format!("listening on {address}"));
     }
     let serve_admin = |(address, socket)| {
         let stops = requests.sender();
         let on_drain = move || {
-            // The other end is there until the gateway drains.
+            // The receiver lives until the gateway has drained.
             let _ = stops.send(Request::Stop);
         };
         Ok((address, Admin::serve(socket, Arc::clone(&gateway), args.admin_host.clone(), on_drain)?))
     };
     let admin = of_admin.map(serve_admin).transpose().map_err(environment)?;
     if let Some((_, admin)) = &admin {
-        say(&format!("admin on {}", admin.address()));
+        print_and_log(&format!("admin on {}", admin.address()));
     }
-    heritage.follow().map_err(Failure::Environment)?;
-    let upgrades = Upgrades { folder: args.runtime_dir.clone(), patience: args.upgrade_timeout };
-    let mut succession =
-        Succession::begin(supervisor, upgrades, admin, requests.sender()).map_err(Failure::Environment)?;
+    inherited.take_over().map_err(Failure::Environment)?;
+    let upgrades = UpgradeOptions { folder: args.runtime_dir.clone(), timeout: args.upgrade_timeout };
+    let mut upgrader =
+        Upgrader::begin(supervisor, upgrades, admin, requests.sender()).map_err(Failure::Environment)?;
     let of_requests = Arc::clone(&gateway);
-    requests.before_the_end(move || write_last_lines(&of_requests));
+    requests.before_immediate_exit(move || write_last_lines(&of_requests));
     let changes = requests.sender();
     let on_change = move || {
-        // The other end is there as long as this function runs.
+        // The receiver lives as long as this function runs.
         let _ = changes.send(Request::Refresh);
     };
     let watch = Watch::start(on_change).map_err(environment)?;
-    say("ready");
-    succession.supervisor.ready();
+    print_and_log("ready");
+    upgrader.supervisor.ready();
     loop {
         watch.set(watched(&source, args.watch));
-        let goes_on = obey(requests.next(), &mut source, &gateway, &mut succession, args.watch);
-        levels.follow(&gateway.table().log);
-        if !goes_on {
-            return end(&gateway, &requests);
+        let keeps_serving = handle(requests.next(), &mut source, &gateway, &mut upgrader, args.watch);
+        levels.update(&gateway.table().log);
+        if !keeps_serving {
+            return wait_until_drained(&gateway, &requests);
         }
     }
 }
@@ -294,38 +294,38 @@ fn upgrade_timeout(text: &str) -> Result<Time, String> {
     }
 }
 
-/// Does what is asked; false when the gateway is to end.
-fn obey(
+/// Handles a request; returns false if the gateway must drain and exit.
+fn handle(
     request: Request,
     source: &mut FileSource,
     gateway: &Gateway,
-    succession: &mut Succession,
+    upgrader: &mut Upgrader,
     watches: bool,
 ) -> bool {
     match request {
-        Request::Reload => reload(source, gateway, &succession.supervisor),
+        Request::Reload => reload(source, gateway, &upgrader.supervisor),
         Request::Refresh if watches && source.is_outdated() => {
-            reload(source, gateway, &succession.supervisor);
+            reload(source, gateway, &upgrader.supervisor);
         }
         Request::Refresh => refresh(source, gateway),
         Request::Reopen => reopen(gateway),
-        Request::Upgrade => succession.start_next(),
-        Request::NextHasEnded(status) => succession.next_has_ended(status),
-        Request::NextIsLate => succession.next_is_late(),
-        Request::HandOver(next) => return !succession.hand_over(next, gateway),
+        Request::Upgrade => upgrader.start_new_process(),
+        Request::NewProcessExited(status) => upgrader.new_process_exited(status),
+        Request::NewProcessTimedOut => upgrader.new_process_timed_out(),
+        Request::HandOver(next) => return !upgrader.hand_over(next, gateway),
         Request::Stop => {
             log::info!("draining");
-            succession.supervisor.stopping();
+            upgrader.supervisor.stopping();
             gateway.drain();
             return false;
         }
-        Request::Ended(_) => {}
+        Request::Drained(_) => {}
     }
     true
 }
 
-/// Does what is asked while the gateway drains, as far as it still can be done.
-fn obey_at_the_end(request: Request, gateway: &Gateway) {
+/// Handles a request while the gateway drains. Reloads and upgrades fail.
+fn handle_while_draining(request: Request, gateway: &Gateway) {
     match request {
         Request::Reopen => reopen(gateway),
         Request::Reload => {
@@ -335,13 +335,19 @@ fn obey_at_the_end(request: Request, gateway: &Gateway) {
         Request::Upgrade => log::error!("cannot upgrade: this process is shutting down"),
         Request::HandOver(_) => log::error!("cannot hand over the sockets: this process is shutting down"),
         Request::Stop => log::info!("already draining"),
-        Request::Refresh | Request::NextHasEnded(_) | Request::NextIsLate | Request::Ended(_) => {}
+        Request::Refresh
+        | Request::NewProcessExited(_)
+        | Request::NewProcessTimedOut
+        | Request::Drained(_) => {}
     }
 }
 
-/// The admin server's socket, with the address that was asked for.
-fn admin_socket(address: SocketAddr, heritage: &mut Heritage) -> Result<(SocketAddr, TcpListener), Failure> {
-    let socket = heritage.admin.take().map_or_else(|| Admin::listen(address), Ok);
+/// The admin server's socket with its configured address.
+fn admin_socket(
+    address: SocketAddr,
+    inherited: &mut InheritedSockets,
+) -> Result<(SocketAddr, TcpListener), Failure> {
+    let socket = inherited.admin.take().map_or_else(|| Admin::listen(address), Ok);
     let failed = |error| {
         let remedy = listen_remedy(address, &error);
         Failure::Environment(format!("cannot start the admin server on {address}: {error}{remedy}"))
@@ -349,7 +355,7 @@ fn admin_socket(address: SocketAddr, heritage: &mut Heritage) -> Result<(SocketA
     Ok((address, socket.map_err(failed)?))
 }
 
-/// The files whose changes are waited for.
+/// Files to watch for changes.
 fn watched(source: &FileSource, with_sources: bool) -> Stamps {
     let mut files = source.stamps();
     if with_sources {
@@ -358,20 +364,20 @@ fn watched(source: &FileSource, with_sources: bool) -> Stamps {
     files
 }
 
-/// Waits until a gateway that drains has ended. As long as it lasts signals are obeyed.
-fn end(gateway: &Arc<Gateway>, requests: &Requests) -> Result<(), Failure> {
-    let (joined, told) = (Arc::clone(gateway), requests.sender());
+/// Waits until the gateway has drained, and handles requests meanwhile.
+fn wait_until_drained(gateway: &Arc<Gateway>, requests: &Requests) -> Result<(), Failure> {
+    let (joined, sender) = (Arc::clone(gateway), requests.sender());
     let thread = std::thread::Builder::new().name("weir-end".to_owned());
     let joining = thread.spawn(move || {
-        // The other end waits for it.
-        let _ = told.send(Request::Ended(joined.join()));
+        // The receiver waits for this request.
+        let _ = sender.send(Request::Drained(joined.join()));
     });
     let is_well = match joining {
         Err(_) => gateway.join(),
         Ok(_) => loop {
             match requests.next() {
-                Request::Ended(is_well) => break is_well,
-                request => obey_at_the_end(request, gateway),
+                Request::Drained(is_well) => break is_well,
+                request => handle_while_draining(request, gateway),
             }
         },
     };
@@ -405,21 +411,21 @@ fn reload(source: &mut FileSource, gateway: &Gateway, supervisor: &Supervisor) {
                 true => format!(", {parsed} of {} files parsed", source.files()),
                 false => String::new(),
             };
-            say(&format!("reloaded {}, version {version}{of_files}", source.path().display()));
+            print_and_log(&format!("reloaded {}, version {version}{of_files}", source.path().display()));
         }
         Err(mut lines) => {
             lines.push("the previous configuration stays active".to_owned());
             gateway.count_refused_reload();
-            tell(Level::Error, &lines);
+            log_problems(Level::Error, &lines);
         }
     }
     supervisor.ready();
 }
 
-/// Opens the access log anew.
+/// Reopens the access log.
 fn reopen(gateway: &Gateway) {
     match gateway.reopen_access_log() {
-        Ok(Reopened::File) => say("access log reopened"),
+        Ok(Reopened::File) => print_and_log("access log reopened"),
         Ok(Reopened::StandardOutput) => {
             log::warn!("cannot reopen the access log: it goes to standard output");
         }
@@ -430,33 +436,33 @@ fn reopen(gateway: &Gateway) {
     }
 }
 
-/// What a second signal leaves time for: lines of requests that were answered are on their way for a moment.
+/// Flushes the outputs after a second stop signal, so that lines of answered requests are not lost.
 fn write_last_lines(gateway: &Gateway) {
-    gateway.flush_access_log(LAST_LINES_PATIENCE);
-    outlet::finish(LAST_WORDS_PATIENCE);
-    program_log::finish(LAST_WORDS_PATIENCE);
+    gateway.flush_access_log(ACCESS_LOG_FLUSH_TIMEOUT);
+    outlet::finish(OUTPUT_FLUSH_TIMEOUT);
+    program_log::finish(OUTPUT_FLUSH_TIMEOUT);
 }
 
-/// Takes in files that have changed by themselves.
+/// Applies changes of referenced files, such as certificates.
 fn refresh(source: &mut FileSource, gateway: &Gateway) {
     let refreshed = source.refresh();
     let mut lines = refreshed.problems;
     if let Some(table) = refreshed.table {
         match gateway.apply(table) {
-            Ok(()) => say(&format!("files reloaded: {}", listed(&refreshed.files))),
+            Ok(()) => print_and_log(&format!("files reloaded: {}", listed(&refreshed.files))),
             Err(error) => lines.push(error.to_string()),
         }
     }
     if !lines.is_empty() {
         lines.push("the previous contents of these files stay active".to_owned());
         gateway.count_refused_reload();
-        tell(Level::Error, &lines);
+        log_problems(Level::Error, &lines);
     }
 }
 
-/// The first of many names, and how many more there are.
+/// The first names, and the number of the others.
 fn listed(names: &[String]) -> String {
-    match names.split_at_checked(NAMES_SAID_MAX) {
+    match names.split_at_checked(FILES_LISTED_MAX) {
         Some((first, more)) if !more.is_empty() => format!("{} and {} more", first.join(", "), more.len()),
         _ => names.join(", "),
     }
@@ -466,13 +472,13 @@ fn failure_of(error: GatewayError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-/// Prints what was asked for. Whoever asked may have stopped reading; that is no reason to fail.
+/// Prints the requested output. A reader that stopped reading is no failure.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// Lines on standard error for whoever called the program.
+/// Prints lines on standard error.
 fn report(lines: &[String]) {
     let mut err = std::io::stderr().lock();
     for line in lines {
@@ -480,11 +486,11 @@ fn report(lines: &[String]) {
     }
 }
 
-/// Why the environment can't, on standard error. Clients may have been served for long, and nobody read that.
+/// Prints an environment failure on standard error, within a bounded time: nobody may read that output any more.
 fn report_in_time(line: &str) {
     let line = format!("weir-gateway: {line}\n");
     if let Ok(outlet) = Outlet::open("weir-report", std::io::stderr(), |_| ()) {
         outlet.write(line.into_bytes());
-        outlet.flush(END_PATIENCE);
+        outlet.flush(EXIT_FLUSH_TIMEOUT);
     }
 }

@@ -1,7 +1,7 @@
-//! The program's own log: a line on standard error for each thing that is told.
+//! The program's log: one line on standard error per event.
 //!
-//! A thread writes the lines: a terminal or a pipe that nobody reads holds up no worker. What finds no room in its queue
-//! is left out, and how much that was is told with the next line.
+//! A thread writes the lines, so a terminal or pipe that nobody reads blocks no worker. If its queue is full, lines are
+//! dropped, and the next line is followed by their number.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,15 +15,15 @@ use weir_dataplane::level_filter;
 
 use crate::outlet::Outlet;
 
-/// What all of this program's crates are called in records; others tell nothing.
+/// Target prefix of this program's crates. Records of other crates are not logged.
 const OWN: &str = "weir";
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
-/// What the log goes by.
+/// The log settings.
 #[derive(Debug)]
 pub(crate) struct Levels {
-    /// Of the command line, which a configuration does not change.
+    /// The level comes from the command line, so a configuration does not change it.
     is_fixed: bool,
     configured: ProgramLog,
 }
@@ -35,10 +35,10 @@ struct Logger {
 }
 
 impl Levels {
-    /// Begins to tell, as the configuration and the command line have it.
+    /// Starts logging. `asked` is the level of the command line and overrides the configuration.
     pub(crate) fn begin(configured: &ProgramLog, asked: Option<Severity>) -> std::io::Result<Levels> {
-        let tell_lost = |lines| log::warn!("log output is blocked; lines dropped: {lines}");
-        let outlet = Outlet::open("weir-messages", std::io::stderr(), tell_lost)?;
+        let report_dropped = |lines| log::warn!("log output is blocked; lines dropped: {lines}");
+        let outlet = Outlet::open("weir-messages", std::io::stderr(), report_dropped)?;
         let logger = LOGGER.get_or_init(|| Logger { is_json: AtomicBool::new(false), outlet });
         logger.set_format(configured);
         // There is no other logger: the program installs this one, once.
@@ -47,8 +47,8 @@ impl Levels {
         Ok(Levels { is_fixed: asked.is_some(), configured: configured.clone() })
     }
 
-    /// Goes by another configuration. One that says the same as before leaves a level as it is that was set meanwhile.
-    pub(crate) fn follow(&mut self, configured: &ProgramLog) {
+    /// Applies another configuration. If its level is unchanged, a level that the admin server set stays.
+    pub(crate) fn update(&mut self, configured: &ProgramLog) {
         if let Some(logger) = LOGGER.get() {
             logger.set_format(configured);
         }
@@ -59,22 +59,22 @@ impl Levels {
     }
 }
 
-/// Tells what was found, each with its remedy in one line.
-pub(crate) fn tell(level: Level, lines: &[String]) {
+/// Logs each problem with its remedy on one line.
+pub(crate) fn log_problems(level: Level, lines: &[String]) {
     for line in joined(lines) {
         log::log!(level, "{line}");
     }
 }
 
-/// Waits until what was told is written, but no longer than this.
-pub(crate) fn finish(patience: Duration) {
+/// Waits until all lines are written, at most `timeout`.
+pub(crate) fn finish(timeout: Duration) {
     if let Some(logger) = LOGGER.get() {
-        logger.outlet.flush(patience);
+        logger.outlet.flush(timeout);
         log::set_max_level(LevelFilter::Off);
     }
 }
 
-/// Lines that go on with the one before them stand in one with it.
+/// Joins each indented line to the line before it.
 fn joined(lines: &[String]) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
     for line in lines {
@@ -104,35 +104,35 @@ impl Log for Logger {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let told = Told {
+        let entry = Entry {
             time: Timestamp::now(),
             level: name_of(record.level()),
             process: std::process::id(),
             message: record.args().to_string(),
         };
-        let line = if self.is_json.load(Ordering::Relaxed) { told.json() } else { told.text() };
+        let line = if self.is_json.load(Ordering::Relaxed) { entry.json() } else { entry.text() };
         self.outlet.write(line.into_bytes());
     }
 
-    /// [`finish`] does, in a time that is bounded.
+    /// Nothing: [`finish`] flushes, within a bounded time.
     fn flush(&self) {}
 }
 
-/// A line before it is written.
-struct Told {
+/// A log line before it is formatted.
+struct Entry {
     time: Timestamp,
     level: &'static str,
     process: u32,
     message: String,
 }
 
-impl Told {
+impl Entry {
     /// `2026-01-31T12:00:00.000Z warn weir-gateway[7]: what`
     fn text(&self) -> String {
-        let Told { time, level, process, message } = self;
+        let Entry { time, level, process, message } = self;
         let mut text = format!("{time:.3} {level} weir-gateway[{process}]: ");
         for c in message.chars() {
-            // A line is a line, whatever stands in it.
+            // Control characters could forge a line.
             match c.is_control() {
                 true => text.extend(c.escape_default()),
                 false => text.push(c),
@@ -143,7 +143,7 @@ impl Told {
     }
 
     fn json(&self) -> String {
-        let Told { time, level, process, message } = self;
+        let Entry { time, level, process, message } = self;
         let line =
             json!({ "time": format!("{time:.3}"), "level": level, "process": process, "message": message });
         format!("{line}\n")
@@ -164,21 +164,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_line() {
-        let told = Told {
+    fn control_characters_are_escaped() {
+        let entry = Entry {
             time: Timestamp::from_millisecond(1_769_860_800_007).expect("a time"),
             level: "warn",
             process: 7,
             message: "`a\n\u{1b}b\"` is gone".to_owned(),
         };
-        assert_eq!(told.text(), "2026-01-31T12:00:00.007Z warn weir-gateway[7]: `a\\n\\u{1b}b\"` is gone\n");
+        assert_eq!(entry.text(), "2026-01-31T12:00:00.007Z warn weir-gateway[7]: `a\\n\\u{1b}b\"` is gone\n");
         let json = "{\"time\":\"2026-01-31T12:00:00.007Z\",\"level\":\"warn\",\"process\":7,\
                     \"message\":\"`a\\n\\u001bb\\\"` is gone\"}\n";
-        assert_eq!(told.json(), json);
+        assert_eq!(entry.json(), json);
     }
 
     #[test]
-    fn a_problem_and_its_remedy_are_one_line() {
+    fn a_problem_and_its_remedy_are_logged_on_one_line() {
         let lines = ["a.yaml:1:1: wrong", "  help: mend it", "a.yaml:2:1: wrong too", "that is all"];
         assert_eq!(
             joined(&lines.map(str::to_owned)),

@@ -1,4 +1,4 @@
-//! What the operator asks of a running gateway.
+//! Requests of the operator to a running gateway.
 
 use std::io;
 use std::process::ExitStatus;
@@ -11,30 +11,30 @@ use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::low_level::exit;
 use weir_dataplane::Successor;
 
-/// The exit code after a second signal.
-const ENDED_AT_ONCE: i32 = 1;
+/// Exit code after a second stop signal.
+const EXIT_AT_ONCE: i32 = 1;
 
-/// What there is to do.
+/// A request to the main thread.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// SIGHUP: read the configuration again.
+    /// SIGHUP: reload the configuration.
     Reload,
-    /// Files have changed: read those again.
+    /// Referenced files changed: reload them.
     Refresh,
-    /// SIGUSR1: open the access log anew.
+    /// SIGUSR1: reopen the access log.
     Reopen,
-    /// SIGUSR2: start the next process.
+    /// SIGUSR2: start the new process of an upgrade.
     Upgrade,
-    /// That one has ended before it served.
-    NextHasEnded(ExitStatus),
-    /// That one has neither served nor ended in time.
-    NextIsLate,
-    /// A process that serves soon asks for the sockets.
+    /// The new process exited before it was ready.
+    NewProcessExited(ExitStatus),
+    /// The new process was not ready within `--upgrade-timeout`.
+    NewProcessTimedOut,
+    /// A new process asks for the sockets.
     HandOver(Successor),
-    /// SIGTERM, SIGINT, SIGQUIT, `/drain` of the admin server: drain and end. A second signal ends at once.
+    /// SIGTERM, SIGINT, SIGQUIT, or `/drain` of the admin server: drain and exit. A second signal exits at once.
     Stop,
-    /// The gateway has drained; false where a worker panicked.
-    Ended(bool),
+    /// The gateway has drained; false if a worker panicked.
+    Drained(bool),
 }
 
 fn name_of(signal: i32) -> &'static str {
@@ -45,30 +45,30 @@ fn name_of(signal: i32) -> &'static str {
     }
 }
 
-/// What is done before the process ends at once, in a time that is bounded.
-type LastAct = Box<dyn Fn() + Send + Sync>;
+/// Runs before an immediate exit. It must return within a bounded time.
+type ExitHook = Box<dyn Fn() + Send + Sync>;
 
-/// The requests of signals, and of whoever else has a [`Sender`].
+/// Requests of signals and of other threads with a [`Sender`].
 pub(crate) struct Requests {
     sender: Sender<Request>,
     receiver: Receiver<Request>,
-    last_act: Arc<OnceLock<LastAct>>,
+    exit_hook: Arc<OnceLock<ExitHook>>,
 }
 
 impl Requests {
-    /// Begins to listen for signals.
+    /// Starts to listen for signals.
     pub(crate) fn listen() -> io::Result<Requests> {
-        // Set while the last act goes on: yet another signal does not wait for it.
+        // Set while the exit hook runs: a third signal exits without waiting for the hook.
         let is_last = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT, SIGQUIT] {
-            register_conditional_shutdown(signal, ENDED_AT_ONCE, Arc::clone(&is_last))?;
+            register_conditional_shutdown(signal, EXIT_AT_ONCE, Arc::clone(&is_last))?;
         }
         let all = [SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGQUIT];
         let mut signals = signal_hook::iterator::Signals::new(all)?;
         let (sender, receiver) = channel();
         let of_signals = sender.clone();
-        let last_act: Arc<OnceLock<LastAct>> = Arc::default();
-        let last = Arc::clone(&last_act);
+        let exit_hook: Arc<OnceLock<ExitHook>> = Arc::default();
+        let last = Arc::clone(&exit_hook);
         std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
             let mut is_stopping = false;
             for signal in signals.forever() {
@@ -79,10 +79,10 @@ impl Requests {
                     _ if is_stopping => {
                         log::warn!("second stop signal ({}): stopping at once", name_of(signal));
                         is_last.store(true, Ordering::Relaxed);
-                        if let Some(act) = last.get() {
-                            act();
+                        if let Some(hook) = last.get() {
+                            hook();
                         }
-                        exit(ENDED_AT_ONCE);
+                        exit(EXIT_AT_ONCE);
                     }
                     _ => {
                         is_stopping = true;
@@ -94,16 +94,16 @@ impl Requests {
                 }
             }
         })?;
-        Ok(Requests { sender, receiver, last_act })
+        Ok(Requests { sender, receiver, exit_hook })
     }
 
-    /// Has this done when a second signal ends the process at once, on the thread that hears it.
-    pub(crate) fn before_the_end(&self, act: impl Fn() + Send + Sync + 'static) {
-        // The program has one.
-        let _ = self.last_act.set(Box::new(act));
+    /// Runs `hook` on the signal thread before a second stop signal exits the process.
+    pub(crate) fn before_immediate_exit(&self, hook: impl Fn() + Send + Sync + 'static) {
+        // The program sets one hook.
+        let _ = self.exit_hook.set(Box::new(hook));
     }
 
-    /// Where else requests may come from.
+    /// A sender for other sources of requests.
     pub(crate) fn sender(&self) -> Sender<Request> {
         self.sender.clone()
     }

@@ -122,9 +122,9 @@ mod tests {
         assert_eq!(poll.now(), 0);
         near.write_all(b"x").unwrap();
         assert_eq!(poll.wait(), 1);
-        let told = poll.readiness(0);
-        assert!(told.token == 7 && told.is_readable && !told.is_ended);
-        assert_eq!(poll.now(), 0, "what was not read is not told again");
+        let event = poll.readiness(0);
+        assert!(event.token == 7 && event.is_readable && !event.is_ended);
+        assert_eq!(poll.now(), 0, "unread data is not reported again");
         drop(near);
         assert_eq!(poll.wait(), 1);
         assert!(poll.readiness(0).is_ended);

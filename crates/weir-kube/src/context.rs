@@ -7,14 +7,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::{Cluster, KubeError, TIMEOUT, runtime};
 
-/// Where a cluster and its credentials are from.
+/// Source of a cluster's address and credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Context {
     /// The current context of the kubeconfig (`KUBECONFIG`, or `~/.kube/config`).
     Current,
-    /// Another of its contexts.
+    /// A context of the kubeconfig with this name.
     Named(String),
-    /// The service account of the pod that this process runs in.
+    /// The service account of this process's pod.
     Inside,
 }
 
@@ -48,8 +48,8 @@ impl Cluster {
                 let contexts: Vec<&str> = read.contexts.iter().map(|context| context.name.as_str()).collect();
                 if let Some(name) = name.as_deref().filter(|name| !contexts.contains(name)) {
                     let there = match contexts.is_empty() {
-                        true => "it has none".to_owned(),
-                        false => format!("it has {}", contexts.join(", ")),
+                        true => "it has no contexts".to_owned(),
+                        false => format!("its contexts: {}", contexts.join(", ")),
                     };
                     return Err(failed(format!("the kubeconfig has no context `{name}`; {there}")));
                 }
@@ -59,7 +59,7 @@ impl Cluster {
                     .map_err(|error| failed(error.to_string()))?
             }
         };
-        // A time limit of reading would end a log that is followed while nothing is said.
+        // A read timeout would end a followed log that has no new lines.
         config.connect_timeout = Some(Duration::from_secs(10));
         config.write_timeout = Some(TIMEOUT);
         let address = config.cluster_url.to_string();

@@ -1,4 +1,4 @@
-//! Kubelets: the page on which they report the resources of the containers of their node.
+//! Kubelets: the page with the resources of the containers of their node.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::{Cluster, KubeError, in_words, run};
 
-/// The port at which kubelets listen.
+/// The port of kubelets.
 const PORT: u16 = 10250;
 
 /// The page with cAdvisor's metrics.
@@ -33,9 +33,9 @@ pub struct Page {
     /// The `Date` of the response: the clock of the node, rounded down to a second; `None` if the header is missing or
     /// malformed.
     pub date: Option<SystemTime>,
-    /// When the request was sent.
+    /// Time when the request was sent.
     pub asked: Instant,
-    /// When the response headers were there. The kubelet writes `date` between `asked` and this time.
+    /// Time when the response headers arrived. The kubelet sets `date` between `asked` and this time.
     pub answered: Instant,
 }
 
@@ -55,7 +55,7 @@ impl Cluster {
             format!("https://{address}").parse::<Uri>().map_err(|error| failed(error.to_string()))?;
         config.accept_invalid_certs = true;
         config.tls_server_name = None;
-        // A repeated request would blur when the page was asked for.
+        // A retry would make the time of the request uncertain.
         config.default_retry = false;
         let _inside = self.runtime.enter();
         let client = Client::try_from(config).map_err(|error| failed(in_words(&error)))?;
@@ -69,8 +69,8 @@ impl Kubelet {
         self.address
     }
 
-    /// Reads the page with cAdvisor's metrics, in the text format of Prometheus. It needs the right `get nodes/metrics`;
-    /// [`KubeError::is_forbidden`] if that is missing.
+    /// Reads the page with cAdvisor's metrics, in the text format of Prometheus. It needs the permission
+    /// `get nodes/metrics`; without it, [`KubeError::is_forbidden`] is true.
     ///
     /// # Errors
     /// [`KubeError::Refused`], also if the page takes longer than `timeout`.
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Kubelet {
     }
 }
 
-/// Why there is no page.
+/// Why the page could not be read.
 struct Failure {
     why: String,
     /// The HTTP status; `None` without a response.
@@ -117,7 +117,7 @@ async fn page(client: &Client) -> Result<Page, Failure> {
         return Ok(Page { text: text.into_owned(), date, asked, answered });
     }
     let status = status.as_u16();
-    // The kubelet names the missing right: user, verb, resource.
+    // The kubelet names the missing permission: user, verb, resource.
     let said: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
     let why = if said.is_empty() {
         format!("HTTP status {status}")
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_status_says_that_a_right_is_missing() {
+    fn only_a_status_shows_a_missing_permission() {
         let refused = |status| KubeError::Refused { what: "a".into(), why: "b".into(), status };
         assert!(refused(Some(401)).is_forbidden() && refused(Some(403)).is_forbidden());
         assert!(!refused(Some(503)).is_forbidden() && !refused(None).is_forbidden());

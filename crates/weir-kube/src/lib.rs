@@ -1,5 +1,5 @@
-//! Talks to a Kubernetes API from a thread that knows no async: reads, server-side apply, patches, deletion, waiting for a
-//! condition, logs of pods, and tokens of service accounts.
+//! A blocking client of the Kubernetes API: reads, server-side apply, patches, deletion, waiting for a condition, logs
+//! of pods, and tokens of service accounts.
 
 mod context;
 mod kubelet;
@@ -30,19 +30,19 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// A time limit for one request, ample for a server on the same host.
+/// Time limit for one request, ample for a server on the same host.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The field manager of what weir applies.
+/// The field manager for server-side apply.
 const MANAGER: &str = "weir";
 
-/// Objects of one kind that are applied or deleted at the same time.
+/// Maximum number of objects of one kind that are applied or deleted at the same time.
 const AT_ONCE: usize = 16;
 
-/// The pause between two looks at an object, or at a kind that is not served yet.
+/// Interval of checks on an object, or on a kind that the API does not serve yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Why a request to the API did not succeed.
+/// A failed request to the API.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
     /// The connection could not be prepared: a certificate cannot be read, for example.
@@ -50,23 +50,23 @@ pub enum KubeError {
     Connect {
         /// The address, or the context of the kubeconfig.
         address: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
     /// A manifest is not an object with `apiVersion`, `kind` and `metadata.name`.
     #[error("manifest {number}: {why}")]
     Manifest {
-        /// Its place among the manifests, from 1.
+        /// Position of the manifest, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The API refused a request, or did not answer it in time.
+    /// The API rejected a request, or did not respond in time.
     #[error("{what}: {why}")]
     Refused {
-        /// What was asked for.
+        /// The failed operation.
         what: String,
-        /// Why.
+        /// The cause.
         why: String,
         /// The HTTP status; `None` if there was no response.
         status: Option<u16>,
@@ -74,35 +74,35 @@ pub enum KubeError {
 }
 
 impl KubeError {
-    /// Whether the API refused the request because the caller lacks a right.
+    /// Whether the API rejected the request because the caller lacks permission.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { status: Some(401 | 403), .. }) && !self.is_against_policy()
     }
 
-    /// Whether a quota, a level of Pod Security or another policy does not allow the object, whoever asks.
+    /// Whether a quota, a level of Pod Security or another policy forbids the object for every caller.
     pub fn is_against_policy(&self) -> bool {
         const SAID: [&str; 4] =
             ["exceeded quota", "violates PodSecurity", "admission webhook", "ValidatingAdmissionPolicy"];
         matches!(self, Self::Refused { why, .. } if SAID.iter().any(|said| why.contains(said)))
     }
 
-    /// Whether the object exists already, or a change of somebody else came first.
+    /// Whether the object already exists, or another client changed it first.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { status: Some(409), .. })
     }
 
-    /// Whether the same request may succeed later: the API is not there, or overloaded.
+    /// Whether a retry may succeed: the API is unreachable or overloaded.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Refused { status: None | Some(429 | 500..), .. })
     }
 }
 
-/// How to reach a Kubernetes API.
+/// Address and credentials of a Kubernetes API.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Its address, which its certificate must be for.
+    /// Its address, which its certificate must contain.
     pub address: SocketAddr,
-    /// The certificate of its authority, PEM.
+    /// The certificate of the API's authority, PEM.
     pub ca: PathBuf,
     /// The client's certificate, PEM.
     pub certificate: PathBuf,
@@ -128,19 +128,19 @@ pub struct Awaited {
 /// A connection to a Kubernetes API.
 pub struct Cluster {
     client: Client,
-    /// How `client` connects; for kubelets, which get the same credentials.
+    /// The configuration of `client`, for kubelets, which get the same credentials.
     config: Config,
     runtime: Arc<Runtime>,
-    /// The kinds that were looked up.
+    /// Kinds that were looked up already.
     kinds: Kinds,
-    /// How long requests are repeated while the API is not there.
+    /// Time limit for retries while the API is unreachable.
     patience: Duration,
 }
 
-/// How each kind is served.
+/// Resource and scope of each kind.
 type Kinds = Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Scope)>>>;
 
-/// A manifest, and what it is called.
+/// A manifest with its kind and name.
 #[derive(Clone, Debug)]
 struct Manifest {
     kind: GroupVersionKind,
@@ -150,11 +150,11 @@ struct Manifest {
 }
 
 impl Cluster {
-    /// Prepares a connection; `timeout` limits each request. `at_start` runs first on the thread of the connection: to enter
-    /// a network namespace, for example.
+    /// Prepares a connection; `timeout` limits each request. `at_start` runs first on the connection's thread, for
+    /// example to enter a network namespace.
     ///
     /// # Errors
-    /// [`KubeError::Connect`]. That nothing listens at the address is an error of the first request.
+    /// [`KubeError::Connect`]. An unreachable address is an error of the first request.
     pub fn connect(
         access: &Access,
         timeout: Duration,
@@ -181,7 +181,7 @@ impl Cluster {
     }
 
     fn start(mut config: Config, address: &str, runtime: Runtime) -> Result<Self, KubeError> {
-        // `patient` repeats requests. A refused eviction would be repeated for minutes otherwise.
+        // Only `patient` enables retries. Otherwise a rejected eviction would be retried for minutes.
         config.default_retry = false;
         let client = {
             let _inside = runtime.enter();
@@ -197,18 +197,18 @@ impl Cluster {
         self.config.cluster_url.to_string()
     }
 
-    /// Repeats requests for so long while the API is not there, or overloaded.
+    /// Retries requests for this time while the API is unreachable or overloaded.
     #[must_use]
     pub fn patient(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Applies manifests server-side, and takes over fields that others manage. Neighbours of one kind are applied at the same
-    /// time, kinds in their order. A kind that the API does not serve yet, because its definition was applied just now, is
-    /// awaited for `patience`.
+    /// Applies manifests server-side, and takes over fields of other field managers. Adjacent manifests of the same
+    /// kind are applied at the same time, kinds in order. If the API does not serve a kind yet, because its definition
+    /// was just applied, this waits for up to `patience`.
     ///
     /// # Errors
-    /// [`KubeError::Manifest`] and [`KubeError::Refused`]; manifests before the one that is named may have been applied.
+    /// [`KubeError::Manifest`] and [`KubeError::Refused`]. Manifests before the failed one may have been applied.
     pub fn apply(&self, manifests: &[Value], patience: Duration) -> Result<(), KubeError> {
         let params = PatchParams::apply(MANAGER).force();
         self.each(manifests, patience, move |api, manifest| {
@@ -220,7 +220,7 @@ impl Cluster {
         })
     }
 
-    /// Deletes the objects of manifests, and does not wait until they are gone. An object that does not exist is no error.
+    /// Deletes the objects of manifests, without waiting until they are gone. A missing object is not an error.
     ///
     /// # Errors
     /// As [`Cluster::apply`].
@@ -237,7 +237,7 @@ impl Cluster {
     /// Waits until an object exists, and its condition is `True`.
     ///
     /// # Errors
-    /// [`KubeError::Refused`] if that takes longer than `patience`, with what was found last.
+    /// [`KubeError::Refused`] after `patience`, with the last state.
     pub fn wait(&self, awaited: &Awaited, patience: Duration) -> Result<(), KubeError> {
         let (client, awaited) = (self.client.clone(), awaited.clone());
         self.run(async move {
@@ -248,7 +248,7 @@ impl Cluster {
                     Err(why) => why,
                 };
                 if Instant::now() >= deadline {
-                    let what = format!("{} {} within {patience:?}", awaited.kind, awaited.name);
+                    let what = format!("{} {} is not ready after {patience:?}", awaited.kind, awaited.name);
                     return Err(KubeError::Refused { what, why, status: None });
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
@@ -256,7 +256,7 @@ impl Cluster {
         })
     }
 
-    /// A token of a service account that is valid for `lifetime`, at least ten minutes.
+    /// Creates a token of a service account that is valid for `lifetime`, at least ten minutes.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -266,21 +266,21 @@ impl Cluster {
             "kind": "TokenRequest",
             "spec": { "expirationSeconds": lifetime.as_secs() },
         });
-        let what = format!("a token of service account {namespace}/{account}");
+        let what = format!("cannot create a token of service account {namespace}/{account}");
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let response = self.post(&what, &path, &body)?;
         let token = response.pointer("/status/token").and_then(Value::as_str);
         token.map(str::to_owned).ok_or_else(|| KubeError::Refused {
             what,
-            why: "the response has none".into(),
+            why: "the response has no token".into(),
             status: None,
         })
     }
 
-    /// Evicts a pod: Kubernetes checks its disruption budgets first, and the pod ends within its grace period.
+    /// Evicts a pod: Kubernetes checks disruption budgets first, and the pod terminates within its grace period.
     ///
     /// # Errors
-    /// [`KubeError::Refused`], with the status 429 if a disruption budget does not allow it now.
+    /// [`KubeError::Refused`], with status 429 if a disruption budget forbids it now.
     pub fn evict(&self, namespace: &str, pod: &str) -> Result<(), KubeError> {
         let body = json!({
             "apiVersion": "policy/v1",
@@ -288,10 +288,10 @@ impl Cluster {
             "metadata": { "namespace": namespace, "name": pod },
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction");
-        self.post(&format!("evict pod {namespace}/{pod}"), &path, &body).map(drop)
+        self.post(&format!("cannot evict pod {namespace}/{pod}"), &path, &body).map(drop)
     }
 
-    /// Creates a subresource that has no object of its own.
+    /// Posts to a subresource.
     fn post(&self, what: &str, path: &str, body: &Value) -> Result<Value, KubeError> {
         let failed = |why: String, status| KubeError::Refused { what: what.to_owned(), why, status };
         let request = http::Request::post(path)
@@ -303,7 +303,7 @@ impl Cluster {
         response.map_err(|error| failed(in_words(&error), status_of(&error)))
     }
 
-    /// Does `act` for each manifest: neighbours of one kind at the same time, kinds in their order.
+    /// Runs `act` for each manifest: adjacent manifests of the same kind at the same time, kinds in order.
     fn each<F, W>(&self, manifests: &[Value], patience: Duration, act: F) -> Result<(), KubeError>
     where
         F: Fn(Api<DynamicObject>, Manifest) -> W + Send + Sync + 'static,
@@ -340,7 +340,7 @@ impl Cluster {
         })
     }
 
-    /// Runs `work` on the thread of the connection, where sockets must be opened.
+    /// Runs `work` on the connection's thread, where sockets must be opened.
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         run(&self.runtime, work)
     }
@@ -375,7 +375,7 @@ fn group_version_kind(api_version: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, kind)
 }
 
-/// Runs `work` on the thread of a connection.
+/// Runs `work` on a connection's thread.
 fn run<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
     let task = runtime.spawn(work);
     match runtime.block_on(task) {
@@ -384,14 +384,14 @@ fn run<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Sen
     }
 }
 
-/// The thread of a connection.
+/// The thread of a connection, as a runtime.
 fn runtime(at_start: impl Fn() + Send + Sync + 'static) -> Result<Runtime, String> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).thread_name("kubernetes").on_thread_start(at_start).enable_all();
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Does `act` again while the API is not there, for `patience`.
+/// Retries `act` while the API is unreachable, up to `patience`.
 async fn repeated<T, W>(patience: Duration, act: impl Fn() -> W) -> Result<T, KubeError>
 where
     W: Future<Output = Result<T, KubeError>>,
@@ -408,7 +408,7 @@ where
     }
 }
 
-/// The resource of a manifest's kind; waits for it as long as `patience`.
+/// The resource of a manifest's kind. Waits for it up to `patience`.
 async fn served(
     client: &Client,
     kinds: &Kinds,
@@ -448,7 +448,7 @@ fn api(
     }
 }
 
-/// Looks at an object once; the error says what was found instead.
+/// Checks an object once. The error describes its current state.
 async fn look(client: &Client, awaited: &Awaited) -> Result<(), String> {
     let kind = group_version_kind(&awaited.api_version, &awaited.kind);
     let (resource, capabilities) = pinned_kind(client, &kind).await.map_err(|error| in_words(&error))?;
@@ -470,7 +470,7 @@ fn refused(verb: &str, manifest: &Manifest, error: &kube::Error) -> KubeError {
     KubeError::Refused { what, why: in_words(error), status: status_of(error) }
 }
 
-/// The HTTP status with which the API refused; `None` if it did not respond.
+/// The HTTP status of the rejection; `None` without a response.
 fn status_of(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),
@@ -478,7 +478,7 @@ fn status_of(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// The error of the API in its own words, or the innermost cause of a failed request.
+/// The message of the API, or the innermost cause of a failed request.
 fn in_words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_missing_and_servers_that_are_not_there_are_errors() {
+    fn missing_files_and_unreachable_servers_are_errors() {
         let path = |name: &str| PathBuf::from(format!("/nonexistent/{name}"));
         let address: SocketAddr = "127.0.0.1:1".parse().expect("it is one");
         let access = Access { address, ca: path("ca"), certificate: path("client"), key: path("client.key") };

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use crate::{Cluster, KubeError, in_words, status_of};
 
-/// The lines of a log that is followed.
+/// The lines of a followed log.
 #[derive(Debug)]
 pub struct LogLines {
     lines: Receiver<Result<String, String>>,
@@ -19,10 +19,11 @@ pub struct LogLines {
 }
 
 impl LogLines {
-    /// The next line, if there is one within `patience`; `Err` at the end of the log, with the reason if it was cut.
+    /// The next line, if there is one within `patience`. `Err` at the end of the log, with the reason if it was
+    /// interrupted.
     ///
     /// # Errors
-    /// When no further line will come.
+    /// When no more lines will arrive.
     pub fn next(&self, patience: Duration) -> Result<Option<String>, Option<String>> {
         match self.lines.recv_timeout(patience) {
             Ok(Ok(line)) => Ok(Some(line)),
@@ -40,8 +41,7 @@ impl Drop for LogLines {
 }
 
 impl Cluster {
-    /// The last `lines` lines that a container has written; those before its last restart with `previous`. Does not wait for
-    /// an API that is not there.
+    /// The last `lines` lines of a container's log; with `previous`, of the log before its last restart. No retries.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -64,7 +64,7 @@ impl Cluster {
         self.run(async move { api.logs(&pod, &params).await.map_err(|error| unread(&pod, &error)) })
     }
 
-    /// Follows what a container writes, without the first `skip` lines.
+    /// Follows the log of a container, without the first `skip` lines.
     ///
     /// # Errors
     /// [`KubeError::Refused`], also if the container has not started yet.

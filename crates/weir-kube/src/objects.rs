@@ -11,7 +11,7 @@ use crate::{
     served, status_of,
 };
 
-/// Which object.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Group and version, such as `apps/v1`.
@@ -24,7 +24,7 @@ pub struct Object {
     pub name: String,
 }
 
-/// Which objects of a kind.
+/// Selects objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
     /// Group and version, such as `apps/v1`.
@@ -77,14 +77,14 @@ impl Selected {
         Self { api_version: api_version.into(), kind: kind.into(), namespace, labels: labels.into() }
     }
 
-    /// Objects in all namespaces, or of a kind without.
+    /// Objects in all namespaces, or of a kind without namespaces.
     pub fn everywhere(api_version: &str, kind: &str, labels: &str) -> Self {
         Self { namespace: None, ..Self::new(api_version, kind, "", labels) }
     }
 }
 
 impl Cluster {
-    /// The object; `None` if it does not exist.
+    /// Reads the object; `None` if it does not exist.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -92,7 +92,7 @@ impl Cluster {
         self.get_within(object, self.patience)
     }
 
-    /// As [`Cluster::get`], but does not wait for an API that is not there.
+    /// Same as [`Cluster::get`], without retries.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -108,7 +108,7 @@ impl Cluster {
         })
     }
 
-    /// The objects.
+    /// Lists the objects.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -116,7 +116,7 @@ impl Cluster {
         self.list_within(selected, self.patience)
     }
 
-    /// As [`Cluster::list`], but does not wait for an API that is not there.
+    /// Same as [`Cluster::list`], without retries.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -146,7 +146,7 @@ impl Cluster {
     /// Creates the object of a manifest.
     ///
     /// # Errors
-    /// [`KubeError::Manifest`]; [`KubeError::Refused`], also if it exists already ([`KubeError::is_conflict`]).
+    /// [`KubeError::Manifest`], or [`KubeError::Refused`], also if it already exists ([`KubeError::is_conflict`]).
     pub fn create(&self, manifest: &Value) -> Result<Value, KubeError> {
         let manifest = Manifest::read(manifest).map_err(|why| KubeError::Manifest { number: 1, why })?;
         self.act(manifest, self.patience, |api, manifest| async move {
@@ -158,8 +158,8 @@ impl Cluster {
         })
     }
 
-    /// Merges `change` into the object: lists of containers, ports and so on by their keys, as `kubectl patch` does.
-    /// Kinds that are defined by others know no such keys: there lists are replaced.
+    /// Merges `change` into the object. Lists of containers, ports and so on are merged by key, as by `kubectl patch`.
+    /// Custom resources have no such keys, so their lists are replaced.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -176,11 +176,11 @@ impl Cluster {
         })
     }
 
-    /// Deletes the object and what belongs to it, and waits until it is gone, as long as `patience`. One that does not exist
-    /// is no error.
+    /// Deletes the object and its dependents, and waits up to `patience` until it is gone. A missing object is not an
+    /// error.
     ///
     /// # Errors
-    /// [`KubeError::Refused`], also if it is not gone in time.
+    /// [`KubeError::Refused`], also if it still exists after `patience`.
     pub fn remove(&self, object: &Object, patience: Duration) -> Result<(), KubeError> {
         let asked = self.act(object.manifest(), self.patience, |api, manifest| async move {
             match api.delete(&manifest.name, &DeleteParams::background()).await {
@@ -193,7 +193,7 @@ impl Cluster {
         let deadline = Instant::now() + patience;
         while !patience.is_zero() && self.get(object)?.is_some() {
             if Instant::now() >= deadline {
-                let what = format!("delete {} {}", object.kind, object.name);
+                let what = format!("cannot delete {} {}", object.kind, object.name);
                 let why = format!("it still exists after {} s", patience.as_secs());
                 return Err(KubeError::Refused { what, why, status: Some(0) });
             }
@@ -202,7 +202,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes a pod without a grace period: its containers are killed. One that does not exist is no error.
+    /// Deletes a pod without a grace period, which kills its containers. A missing pod is not an error.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
@@ -235,7 +235,7 @@ impl Cluster {
         })
     }
 
-    /// Does `act` with the API of an object's kind, and again while the API is not there.
+    /// Runs `act` with the API of an object's kind, with retries while the API is unreachable.
     fn act<T, W>(
         &self,
         manifest: Manifest,
@@ -254,7 +254,7 @@ impl Cluster {
                 let done = act(api.clone(), manifest.clone());
                 let what = manifest.name.clone();
                 async move {
-                    // Reads have no time limit, since logs are followed: without this one a request could hang.
+                    // The client has no read timeout, because logs are followed. Without this one a request could hang.
                     tokio::time::timeout(TIMEOUT, done).await.unwrap_or_else(|_| Err(unanswered(&what)))
                 }
             };

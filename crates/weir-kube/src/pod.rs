@@ -1,19 +1,19 @@
-//! What the status of a pod says, in words.
+//! The state of a pod, in words.
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
-/// What a pod does.
+/// State of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodState {
-    /// It has not started yet; in words what it waits for.
+    /// It has not started; the text says why.
     Waiting(String),
-    /// All its containers run, at this address.
+    /// All its containers run; the pod has this address.
     Running(IpAddr),
-    /// All its containers have ended well.
+    /// All its containers exited with code 0.
     Succeeded,
-    /// It cannot start, or a container has ended.
+    /// It cannot start, or a container exited.
     Failed(PodFailure),
 }
 
@@ -22,11 +22,11 @@ pub enum PodState {
 pub struct PodFailure {
     /// The reason as Kubernetes names it: `OOMKilled`, `Evicted`, `Unschedulable`, `ErrImagePull`.
     pub reason: String,
-    /// The container; `None` if the whole pod is concerned.
+    /// The container; `None` if the failure concerns the whole pod.
     pub container: Option<String>,
-    /// What Kubernetes says about it; empty if nothing.
+    /// The message of Kubernetes; may be empty.
     pub message: String,
-    /// Whether Kubernetes still tries to start it: there is no room, or the image cannot be pulled.
+    /// Whether Kubernetes still tries to start it: no node has room, or the image cannot be pulled.
     pub may_start: bool,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Display for PodFailure {
     }
 }
 
-/// Reasons for which a container does not start.
+/// Reasons of containers that do not start.
 const CANNOT_START: [&str; 8] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -55,7 +55,7 @@ const CANNOT_START: [&str; 8] = [
     "CrashLoopBackOff",
 ];
 
-/// What the status of a pod says. A container that was restarted counts as ended.
+/// The state of a pod from its status. A restarted container counts as exited.
 pub fn pod_state(pod: &Value) -> PodState {
     let status = &pod["status"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -74,7 +74,7 @@ pub fn pod_state(pod: &Value) -> PodState {
         if let Some(ended) = ended {
             let code = ended["exitCode"].as_i64().unwrap_or_default();
             let reason = match ended["reason"].as_str() {
-                None | Some("Error") => format!("it ended with exit code {code}"),
+                None | Some("Error") => format!("it exited with code {code}"),
                 Some(reason) => format!("{reason} (exit code {code})"),
             };
             return failed(reason, name, text(&ended["message"]), false);
@@ -93,7 +93,7 @@ pub fn pod_state(pod: &Value) -> PodState {
         _ => {}
     }
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-    // A pod that is evicted is there until its containers have ended.
+    // An evicted pod exists until its containers have exited.
     let disrupted = |of: &&Value| of["type"] == "DisruptionTarget" && of["status"] == "True";
     if let Some(condition) = conditions.iter().find(disrupted) {
         return failed(text(&condition["reason"]), None, text(&condition["message"]), false);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_say_why_they_do_not_run() {
+    fn the_state_has_the_reason_why_a_pod_does_not_run() {
         let running = json!({ "running": {} });
         let two = |first: Value| {
             json!({ "phase": "Running", "podIP": "10.0.0.7", "containerStatuses": [
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(words(two(killed)), "container gateway: OOMKilled (exit code 137)");
         let failed =
             json!({ "name": "gateway", "state": { "terminated": { "exitCode": 2, "reason": "Error" } } });
-        assert_eq!(words(two(failed)), "container gateway: it ended with exit code 2");
+        assert_eq!(words(two(failed)), "container gateway: it exited with code 2");
         let image = json!({ "name": "gateway", "state": { "waiting": {
             "reason": "ErrImagePull", "message": "nginx:0: not found" } } });
         assert_eq!(words(two(image)), "container gateway: ErrImagePull: nginx:0: not found");

@@ -1,4 +1,4 @@
-//! Bounds as a command line has them: `p99<20ms`, `errors<0.1%`.
+//! Limits on the command line: `p99<20ms`, `errors<0.1%`.
 
 use weir_analysis::LATENCIES;
 use weir_analysis::sizing::Bound;
@@ -9,10 +9,10 @@ use crate::LabError;
 /// The name of the share of errors.
 const ERRORS: &str = "errors";
 
-/// Reads bounds; a text may hold several with commas between. `flag` is where they were given, for errors.
+/// Parses limits; a text can contain several, separated by commas. `flag` is their argument, for errors.
 ///
 /// # Errors
-/// When one has no known name or no value, or a name is bounded twice.
+/// For an unknown name, a missing value, or a duplicate limit.
 pub fn read_bounds(flag: &str, texts: &[String]) -> Result<Vec<Bound>, LabError> {
     let mut bounds: Vec<Bound> = Vec::new();
     for text in texts.iter().flat_map(|texts| texts.split(',')) {
@@ -46,7 +46,7 @@ fn read_bound(text: &str) -> Result<Bound, Problem<()>> {
     Ok(Bound { name: name.to_owned(), limit: time.as_ns() as f64 })
 }
 
-/// Names that may be bounded. The least latency is no promise that anybody makes.
+/// Names of metrics that can have limits. The minimum latency cannot, because nobody promises it.
 fn names() -> impl Iterator<Item = &'static str> {
     LATENCIES.into_iter().filter(|name| *name != "min").chain([ERRORS])
 }
@@ -81,7 +81,7 @@ fn quantile(name: &str) -> Option<f64> {
     (0.0..=1.0).contains(&quantile).then_some(quantile)
 }
 
-/// The known quantile that leaves about as large a share above it, as a ratio.
+/// The known quantile with the closest tail, by ratio.
 fn nearest_quantile(asked: f64) -> Option<&'static str> {
     if asked >= 1.0 {
         return Some("max");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_read_by_name_and_unit() {
+    fn bounds_are_parsed_with_name_and_unit() {
         let check = |texts: &[&str], expected: &[(&str, f64)]| {
             let expected: Vec<(String, f64)> =
                 expected.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bounded_is_refused_with_the_nearest_name() {
+    fn unknown_metrics_are_rejected_with_the_closest_name() {
         let check = |text: &str, words: &[&str]| {
             let said = read(&[text]).unwrap_err();
             for word in words {

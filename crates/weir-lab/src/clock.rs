@@ -1,4 +1,4 @@
-//! Wall time, the time axis of a load, ids of runs, and times as whole nanoseconds.
+//! Wall time, the time axis of a load, run IDs, and times as whole nanoseconds.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -31,8 +31,8 @@ impl LoadClock {
         Self { start_ns, sustained_ns: record.phase_start_mono_ns..record.phase_end_mono_ns }
     }
 
-    /// Seconds from the start of the warm-up to `at_ns` by the monotonic clock, and whether that is within the sustained
-    /// phase.
+    /// Seconds from the start of the warm-up to `at_ns` by the monotonic clock, and whether `at_ns` is in the
+    /// sustained phase.
     pub(crate) fn moment(&self, at_ns: u64) -> (f64, bool) {
         ((at_ns as f64 - self.start_ns as f64) / 1e9, self.sustained_ns.contains(&at_ns))
     }

@@ -4,7 +4,7 @@ use weir_document::{Position, Problem};
 use weir_results::StoreError;
 use weir_rig::RigError;
 
-/// A run that cannot begin or continue. A failed cell is a result and no such error.
+/// A run that cannot start or continue. A failed cell is a result, not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A scenario that cannot be read.
@@ -13,10 +13,10 @@ pub enum LabError {
     /// A scenario with an error. The place is file, line and column; or the argument or axis.
     #[error("{0}")]
     Scenario(Problem),
-    /// Several errors of one scenario, all of which are reported.
+    /// Several errors of one scenario.
     #[error("{}", lines(.0))]
     Several(Vec<LabError>),
-    /// No scenario of that name.
+    /// No scenario with that name.
     #[error("{}", .0.message)]
     NoScenario(Problem<()>),
     /// A scenario that this host cannot run. The place is as in `Scenario`.
@@ -27,13 +27,13 @@ pub enum LabError {
     Resume {
         /// The run's id.
         run: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The rig failed outside any one cell.
+    /// The rig failed outside a cell.
     #[error("{0}")]
     Rig(#[from] RigError),
 }
@@ -59,7 +59,7 @@ impl LabError {
         }
     }
 
-    /// What to do about it; of several errors, the remedy of the first.
+    /// The remedy; for several errors, that of the first.
     pub fn remedy(&self) -> String {
         match self {
             Self::Several(errors) => errors.first().map(Self::remedy).unwrap_or_default(),

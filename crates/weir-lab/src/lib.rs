@@ -1,4 +1,4 @@
-//! Scenario to cells, order, run, store; resume after a crash.
+//! Runs scenarios: plans cells, measures them in order, stores them, and resumes after a crash.
 //!
 //! A scenario is read ([`read`]), planned ([`plan`](plan::plan)) and run cell by cell; each finished
 //! cell is in the store before the next begins.

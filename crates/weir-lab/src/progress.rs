@@ -1,4 +1,4 @@
-//! Progress of a run, and how long the rest takes.
+//! Progress of a run, and the estimated remaining time.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub trait Observer {
     fn cell_started(&self, key: &CellKey, progress: Progress);
     /// A load of the cell begins; this attempt takes at least `takes`.
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration);
-    /// A load of the cell is measured again; `cause` is what disturbed it.
+    /// weir re-measures a load of the cell; `cause` is the interference.
     fn load_retried(&self, key: &CellKey, load: &str, cause: &str);
     /// A load of the cell was measured.
     fn load_measured(&self, key: &CellKey, measurement: &Measurement);
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_left_follows_what_cells_took() {
+    fn time_left_follows_the_duration_of_finished_cells() {
         let seconds =
             |min, max| TimeEstimate { min: Duration::from_secs(min), max: Duration::from_secs(max) };
         let check = |taken, expected| {

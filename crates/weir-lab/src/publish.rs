@@ -1,8 +1,8 @@
-//! `weir publish`: messages that are published again and again, as a process of its own. A specification in, times out.
+//! `weir publish`: a process that publishes messages periodically. Input is a specification, output are the times.
 
 use serde::{Deserialize, Serialize};
 
-/// What is published.
+/// The messages to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishSpec {
     /// The address of the NATS server.
@@ -11,26 +11,26 @@ pub struct PublishSpec {
     pub messages: Vec<(String, String)>,
     /// Time between two messages, nanoseconds.
     pub gap_ns: u64,
-    /// Time from the start of one publication to the start of the next, nanoseconds; the first comes after as long.
+    /// Interval between the starts of two publications, nanoseconds. The first starts after one interval.
     pub every_ns: u64,
 }
 
-/// What was published.
+/// The publications.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishRecord {
     /// Every publication, in order.
     pub publications: Vec<Published>,
 }
 
-/// One publication of all messages, or of the first ones if the load ended meanwhile.
+/// One publication of all messages, or of some if the load ended during it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
     /// Its start by the monotonic clock, nanoseconds.
     pub start_ns: u64,
-    /// Its end, or the moment in which it failed.
+    /// Its end, or the time of its failure.
     pub end_ns: u64,
-    /// Messages that it sent.
+    /// Number of sent messages.
     pub messages: u64,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<String>,
 }

@@ -19,10 +19,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// The built-in scenario `wanted`, else the file of that path.
+    /// The built-in scenario `wanted`, or the file with that path.
     ///
     /// # Errors
-    /// When there is neither, or the file cannot be read.
+    /// If neither exists, or the file cannot be read.
     pub fn find(wanted: &str) -> Result<Self, LabError> {
         if let Some(text) = built_in(wanted) {
             return Ok(Self { name: wanted.to_owned(), text: text.to_owned() });

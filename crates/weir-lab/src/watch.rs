@@ -1,14 +1,14 @@
-//! What others can follow while loads run.
+//! Values of loads while they run.
 
 use weir_engine::{LiveSecond, LoadSpec};
 use weir_results::{CellKey, Measurement, Role};
 
-/// Receives values of loads while they run. Its methods return at once: a load waits for them.
+/// Receives values of loads while they run. Its methods must return immediately, because a load waits for them.
 pub trait Watcher {
-    /// A load begins, or is measured again.
+    /// A load starts, or is re-measured.
     fn load_started(&self, load: &WatchedLoad<'_>, spec: &LoadSpec);
-    /// A second of the load has ended, or a late share of one was handed in; `agent` is the name of the agent whose share
-    /// of the load this is, `None` for load from this host.
+    /// A second of the load has ended, or the late report of an agent has arrived; `agent` is the name of the agent,
+    /// `None` for load from this host.
     fn second(&self, load: &WatchedLoad<'_>, agent: Option<&str>, second: &LiveSecond);
     /// CPU and memory of the parts over the last second.
     fn parts(&self, load: &WatchedLoad<'_>, parts: &[PartNow]);
@@ -16,7 +16,7 @@ pub trait Watcher {
     fn load_ended(&self, load: &WatchedLoad<'_>, measurement: Option<&Measurement>);
 }
 
-/// Which load.
+/// The identity of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchedLoad<'a> {
     /// ID of the run.

@@ -1,8 +1,8 @@
 "use strict";
-// The charts of the page are SVG, and whole without this script. It adds: the value under the pointer or the keyboard's
-// focus, legends that toggle their series, tables as CSV files, the other loads and repeats over time, and the theme.
+// The charts of the page are SVG and complete without this script. It adds: the value at the pointer or keyboard focus,
+// legends that toggle their series, tables as CSV files, the other loads and repeats over time, and the theme.
 
-// What the sizing of instances shares: the data of the page, and numbers as the tables print them.
+// Shared with the sizing of instances: the data of the page, and number formats of the tables.
 const figures = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const colorOf = new Map(data.gateways.map((gateway) => [gateway.name, gateway.color]));
@@ -26,7 +26,7 @@ const figures = (() => {
   return { data, colorOf, digits, time, share };
 })();
 
-// Heat maps carry their shares in a short form: see `Packed` in heat.rs.
+// Heat maps encode their shares: see `Packed` in heat.rs.
 const heats = (() => {
   const { time, share } = figures;
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -48,7 +48,7 @@ const heats = (() => {
     return of;
   };
   const edge = (heat, row) => 10 ** ((heat.first + row) / heat.perDecade);
-  // Within the map a second is as wide, and a row as high, as one; rows have their middles at whole numbers.
+  // Within the map, a second is one unit wide and a row one unit high. The middle of a row is an integer.
   const moved = (x, y, matrix) => new DOMPoint(x, y).matrixTransform(matrix);
   const field = (heat, column, row) => {
     const at = moved((heat.edges[column] + heat.edges[column + 1]) / 2, row, heat.map.getScreenCTM());
@@ -57,7 +57,7 @@ const heats = (() => {
       text: `${heat.edges[column]} to ${heat.edges[column + 1]} s\n${time(edge(heat, row))} to ${time(edge(heat, row + 1))}: ${share(shares(heat, column)[row])}`,
     };
   };
-  // The field at a place of the window, or the fullest of a column.
+  // The field at a position of the window, or the field with the largest share of a column.
   const at = (heat, x, y) => {
     const place = moved(x, y, heat.map.getScreenCTM().inverse());
     const column = heat.edges.findLastIndex((start) => start <= place.x);
@@ -81,7 +81,7 @@ const heats = (() => {
   return { of, at, fullest, rows };
 })();
 
-// The value under the pointer, or at the mark that the arrow keys have reached.
+// The value under the pointer, or at the mark that the arrow keys selected.
 (() => {
   const FARTHEST = 24;
   const tip = Object.assign(document.createElement("div"), { className: "tip", hidden: true });
@@ -103,7 +103,7 @@ const heats = (() => {
     tip.style.left = `${Math.max(8, x + 14 > right ? Math.min(right, x - tip.offsetWidth - 14) : x + 14)}px`;
     tip.style.top = `${Math.max(8, Math.min(y + 14, bottom))}px`;
   };
-  // Columns without a title show their row of the table; its heads end in the unit.
+  // Columns without a title show their table row. Table heads end with the unit.
   const { digits, time } = figures;
   const bytes = (mib) => (mib < 1 ? `${digits(mib * 1024)} KiB` : mib < 1024 ? `${digits(mib)} MiB` : `${digits(mib / 1024)} GiB`);
   const units = { "1/s": (value) => `${digits(value)}/s`, "µs": (value) => time(value * 1e3), MiB: bytes, cores: digits, s: (value) => `${value} s` };
@@ -116,7 +116,7 @@ const heats = (() => {
     });
     column.dataset.tip = said.filter((text) => text).join("\n");
   });
-  // The titles of marks move into their data, so that the browser does not show them too.
+  // Titles move to data attributes, so that the browser shows no second tooltip.
   const marksOf = (svg) => {
     svg.querySelectorAll("title").forEach((title) => {
       title.parentNode.dataset.tip = title.textContent;
@@ -125,7 +125,7 @@ const heats = (() => {
     if (svg.closest("#choice")) fill(svg);
     return [...svg.querySelectorAll("[data-tip]")].filter((mark) => !mark.closest(".off"));
   };
-  // A step names all series: those that are toggled off are left out.
+  // A step lists all series; hidden series are removed.
   const words = (mark) => {
     const off = [...mark.closest("figure").querySelectorAll(".legend [aria-pressed=false]")].map((button) => `${button.textContent}: `);
     const [head, ...lines] = mark.dataset.tip.split("\n");
@@ -151,7 +151,7 @@ const heats = (() => {
     else hide();
   });
   document.documentElement.addEventListener("pointerleave", hide);
-  // The browser scrolls to what gets the focus; the value goes with its mark.
+  // The browser scrolls to the focused element, so the value follows its mark.
   document.addEventListener("scroll", () => {
     const focused = document.activeElement;
     if (!tip.hidden && focused?.matches("svg.plot:focus-visible")) step(focused, 0);
@@ -184,7 +184,7 @@ const heats = (() => {
   });
 })();
 
-// Legends, files of data, and the choice over time.
+// Legends, CSV files, and the selection over time.
 (() => {
   const quoted = (text) => (/[",\n\r]/.test(text) ? `"${String(text).replace(/"/g, '""')}"` : text);
   const rowsOf = (figure) => (figure.querySelector("g.heat") ? heats.rows(figure)
@@ -249,7 +249,7 @@ const heats = (() => {
   document.querySelector(".controls").hidden = false;
 })();
 
-// The theme, and what is folded on paper.
+// The theme, and folded parts in print.
 (() => {
   const root = document.documentElement;
   const asked = new URLSearchParams(location.search).get("theme");
@@ -262,12 +262,12 @@ const heats = (() => {
   button.hidden = false;
   button.addEventListener("click", () => {
     root.dataset.theme = now() === "dark" ? "light" : "dark";
-    try { localStorage.setItem("weir-theme", root.dataset.theme); } catch { /* a file may have no storage */ }
+    try { localStorage.setItem("weir-theme", root.dataset.theme); } catch { /* local files may not support storage */ }
     name();
   });
   dark.addEventListener("change", name);
   name();
-  // On paper nothing can be unfolded.
+  // Folded parts cannot be opened on paper.
   const folded = () => document.querySelectorAll("details.rows, .verdict details");
   let opened = [];
   window.addEventListener("beforeprint", () => {

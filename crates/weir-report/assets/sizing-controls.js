@@ -1,4 +1,4 @@
-// The controls of the sizing, the table of its answer, and the address of the page, which keeps their state.
+// The controls of the sizing, the result table, and the page address, which stores the state.
 (() => {
   const section = document.getElementById("sizing");
   if (!section || !section.querySelector(".sliders")) return;
@@ -10,7 +10,7 @@
     return made;
   };
 
-  // What is asked, at first and by an address: #rate=10000&objective=p99:20000000,errors:0.001&cpu=0.65&spare=1
+  // The demand, by default and from an address: #rate=10000&objective=p99:20000000,errors:0.001&cpu=0.65&spare=1
   const own = types.map((of) => of.bounds).find((bounds) => bounds.length > 0) || null;
   const highest = Math.max(1, ...types.flatMap((of) => of.points.map((point) => point.asked_per_s)));
   const first = () => ({
@@ -50,7 +50,7 @@
     return `#${said.join("&")}`;
   };
 
-  // The bound on latency that the controls move; the others stay as they are.
+  // The controls change this latency bound and keep the others.
   const isLatency = (bound) => bound.name !== "errors";
   const bounds = () => demand.objective || own || [];
   const latency = () => bounds().find(isLatency) || { name: "p99", limit: 2e7 };
@@ -60,7 +60,8 @@
     demand.objective = [moved, ...others];
   };
 
-  // A slider and a field for the same number; `scale` is of the field's unit. A slider at its end that means nothing is asked.
+  // A slider and a field for the same number; `scale` converts the unit of the field. At the position `none` the option
+  // is off.
   const rounded = (value, digits) => Number(value.toPrecision(digits));
   const log = (low, high) => ({
     to: (value) => (1000 * Math.log(value / low)) / Math.log(high / low),
@@ -102,7 +103,7 @@
   const extrapolate = element("input", { type: "checkbox" });
   extrapolate.addEventListener("change", () => { demand.extrapolate = extrapolate.checked; moved(extrapolate); });
 
-  // The answer.
+  // The result.
   const HEADLINE_REPEATS = 3;
   const cell = (name, text, under, isHeadline) => element(name, {}, element("span", { className: isHeadline ? "headline" : "figure", textContent: text }),
     ...(under ? [element("small", { textContent: under })] : []));
@@ -123,7 +124,7 @@
     const said = offer.outcome === "sized" ? offer.notes : [`${offer.words}: ${offer.remedy}`];
     return said.map((text) => `${offer.gateway}${setting}${kept}: ${text}.`);
   };
-  // What tells instance types apart: limits or other axes, kinds of load, or both.
+  // Instance types differ by limits or other axes, by load, or by both.
   const paths = types.flatMap((of) => Object.keys(of.axes));
   const axesTitle = paths.every((path) => path.startsWith("limits.")) ? "Limits" : "Axes";
   const settingTitle = [...(paths.length > 0 ? [axesTitle] : []), ...(types.some((of) => of.load) ? ["load"] : [])].join(" and ").replace(/^load/, "Load");
@@ -139,7 +140,7 @@
         const empty = columns.slice(2 + setting.length).map(() => Object.assign(cell("td", "–"), { className: "n" }));
         return element("tr", {}, name, ...setting, ...empty, element("td", {}, element("span", { className: "chip bad", textContent: "no answer" })));
       }
-      // What an instance carries at least needs at most so many of them.
+      // A minimum rate per instance gives a maximum number of instances.
       const isCeiling = offer.basis === "at-least";
       const carries = isCeiling ? [`≥ ${rate(offer.rate_per_s.low)}`, ""] : span(offer.rate_per_s, rate);
       const needed = isCeiling ? [`≤ ${count(offer.instances.high)}`, ""] : spread(offer.instances);
@@ -172,10 +173,10 @@
       element("div", { className: "scroll" }, table(offers)),
       element("ul", {}, ...offers.flatMap((offer) => sentences(offer, offers)).map((textContent) => element("li", { textContent }))));
   };
-  // Whatever moved, the address says it.
+  // Every change updates the address.
   const moved = (source) => {
     show(source);
-    try { history.replaceState(null, "", toAddress()); } catch { /* a file may have no history */ }
+    try { history.replaceState(null, "", toAddress()); } catch { /* local files may not support history */ }
   };
 
   const box = (text, control) => element("label", {}, element("span", { textContent: text }), control);

@@ -1,15 +1,15 @@
-// How many instances: what `weir size` computes (weir-analysis, module `sizing`), with its words, over controls whose
-// state is the address of the page. An end-to-end test compares the answers of both.
+// The number of instances: the same computation and messages as `weir size` (weir-analysis, module `sizing`). The page
+// address stores the state of the controls. An end-to-end test compares both results.
 const sizing = (() => {
   const { data, digits, time, share: percent, colorOf } = figures;
   const HOURS_PER_MONTH = 730;
   const MONTHS_AHEAD = [12, 24];
   const ROUNDING = 1e-12;
   const MEASURE_AGAIN = "measure again; `weir report RUN` shows why the value is invalid";
-  // How a figure stands to a limit, from the best to the worst.
+  // The result of comparing a value with a limit, from best to worst.
   const [MET, BORDERLINE, UNKNOWN, MISSED] = [0, 1, 2, 3];
 
-  // Words.
+  // Formats.
   const rate = (perS) => `${digits(perS)}/s`;
   const count = (value) => Math.round(value).toLocaleString("en-US");
   const plural = (number, noun) => (number === 1 ? `1 ${noun}` : `${count(number)} ${noun}${noun.endsWith("h") ? "es" : "s"}`);
@@ -34,7 +34,7 @@ const sizing = (() => {
   const bounded = (bound) => (bound.name === "errors" ? `errors at most ${percent(bound.limit)}`
     : `${(TITLES[bound.name] || bound.name).replace("the maximum", "max").replace("the mean", "mean")} at most ${time(bound.limit)}`);
 
-  // The command that asks for the same, with units that it knows; `kept` are bounds that all instance types have.
+  // The equivalent command, in units that it accepts; `kept` are the bounds that all instance types share.
   const plainShare = (value) => `${Number((value * 100).toPrecision(12))}%`;
   const plainTime = (ns) => {
     const [unit, scale] = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]].find(([, scale]) => ns > 0 && ns % scale === 0) || ["ns", 1];
@@ -52,7 +52,7 @@ const sizing = (() => {
     ...(demand.extrapolate && demand.cpu !== null ? ["--extrapolate"] : []),
   ].join(" ");
 
-  // How a load point stands to what is asked.
+  // Compares a load point with the demand.
   const against = (name, shown, limit, format) => {
     if (shown.kind === "failed") return { standing: MISSED, words: `${name} is not met: ${shown.why}` };
     if (shown.kind === "void") return { standing: UNKNOWN, words: `no valid value for ${name}: ${shown.why}` };
@@ -71,7 +71,7 @@ const sizing = (() => {
     .reduce(worse, against("the rate", point.carried_per_s, Infinity, rate));
   const cpu = (point, most) => (most === null ? { standing: MET, words: "" } : against("CPU", point.cpu_share, most, percent));
 
-  // The rate that one instance carries.
+  // The rate per instance.
   const judge = (points, bounds, most) => {
     const checks = points.map((point) => [objective(point, bounds), cpu(point, most)]);
     const worst = ([kept, used]) => Math.max(kept.standing, used.standing);
@@ -111,7 +111,7 @@ const sizing = (() => {
     const point = judged.points[judged.best];
     const { mean, low, high } = point.carried_per_s;
     const found = { outcome: "sized", rate_per_s: { value: mean, low, high }, repeats: point.valid_repeats, cpu_share: shareAt(point) };
-    // What nothing is known of stands in nobody's way, and says nothing of what an instance carries.
+    // Undecided rates above the best one neither limit nor raise the rate per instance.
     const worst = (place) => worse(...judged.checks[place]);
     const at = (place) => `at ${rate(judged.points[place].asked_per_s)}, ${worst(place).words}`;
     const notes = [];
@@ -119,7 +119,7 @@ const sizing = (() => {
     for (; place < judged.points.length && worst(place).standing === UNKNOWN; place += 1) notes.push(`undecided: ${at(place)}`);
     if (place === judged.points.length) {
       const highest = notes.length > 0 ? "the highest rate with valid results" : "the highest rate measured";
-      notes.push(`objective met at ${rate(point.asked_per_s)}, ${highest}: an instance may carry more. \`weir run capacity\` searches for how much`);
+      notes.push(`objective met at ${rate(point.asked_per_s)}, ${highest}: an instance may carry more. \`weir run capacity\` searches for the maximum`);
       return { ...found, basis: "at-least", notes };
     }
     const [kept, used] = judged.checks[place];
@@ -154,7 +154,7 @@ const sizing = (() => {
     };
   };
 
-  // Capacities that were searched for.
+  // Results of capacity searches.
   const keptOf = (searched, name) => searched.bounds.find((kept) => kept.name === name);
   const covers = (searched, bounds) => bounds.every(({ name, limit }) => keptOf(searched, name) && keptOf(searched, name).limit <= limit);
   const isFor = (searched, bounds) => searched.bounds.length === bounds.length
@@ -181,7 +181,7 @@ const sizing = (() => {
         "use the objective of the search, search for this one, or add open loads at several rates");
   };
 
-  // Instances and what they cost.
+  // Instances and costs.
   const instances = (target, perInstance, spare) => {
     const of = (perS) => Math.max(Math.ceil((target / perS) * (1 - ROUNDING)), 1) + spare;
     return { value: of(perInstance.value), low: of(perInstance.high), high: of(perInstance.low) };
@@ -191,7 +191,7 @@ const sizing = (() => {
     const notes = [...found.notes];
     const now = instances(demand.rate, found.rate_per_s, demand.spare);
     if (demand.rate < found.rate_per_s.value) {
-      notes.push(`the target is ${percent(demand.rate / found.rate_per_s.value)} of what one instance carries`);
+      notes.push(`the target is ${percent(demand.rate / found.rate_per_s.value)} of the rate of one instance`);
     }
     const perHour = demand.price === null ? null : demand.per === "instance" ? demand.price : of.cores && demand.price * of.cores;
     if (demand.price !== null && perHour === null) notes.push("no cost: the price is per core, and the instance has no CPU limit");
@@ -215,7 +215,7 @@ const sizing = (() => {
     return { gateway: of.gateway, setting: of.setting, bounds, ...counted(of, found, demand) };
   };
   const rank = (offer) => (offer.outcome !== "sized" ? Infinity : offer.cost ? offer.cost.per_month.value : offer.instances.value);
-  // Of two without an answer the difference is no number.
+  // The difference of two refused offers is NaN.
   const size = (demand) => data.sizing.map((of) => answer(of, demand)).sort((a, b) => rank(a) - rank(b) || 0);
 
   return { size, rate, count, money, range, bounded, percent, command, colorOf };

@@ -1,4 +1,4 @@
-//! Prints and writes the reports of a run that never happened: `fixture DIR [good|mixed|single|axes|large] [CPUS..]`.
+//! Prints and writes the reports of a synthetic run: `fixture DIR [good|mixed|single|axes|large] [CPUS..]`.
 
 #[path = "../tests/it/fixture.rs"]
 mod fixture;
@@ -23,8 +23,7 @@ fn main() {
         _ => fixture::run(fixture::Scene::Mixed, &cpus),
     };
     let summary = weir_analysis::summarize(&run, &cells);
-    let written =
-        weir_report::write(&run, &cells, &summary, dir.as_ref()).expect("a directory that can be written");
+    let written = weir_report::write(&run, &cells, &summary, dir.as_ref()).expect("a writable directory");
     println!("{}", weir_report::terminal(&run, &cells, &summary, 120, false));
     println!("{}", written.html.display());
 }

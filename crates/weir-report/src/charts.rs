@@ -1,4 +1,4 @@
-//! Charts of a report: what is drawn, and how.
+//! Charts of a report: their content, and how they are drawn.
 
 pub(crate) mod added_chart;
 pub(crate) mod axes;

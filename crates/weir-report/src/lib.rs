@@ -1,7 +1,7 @@
-//! Terminal, HTML, Markdown and SVG from one report model, and beside them the table of `weir-export`.
+//! Draws one report model as terminal text, HTML, Markdown and SVG, and adds the CSV tables of `weir-export`.
 //!
-//! Nothing here measures or computes statistics: figures, verdicts and conclusions come from
-//! `weir-analysis`, and every format says the same.
+//! This crate measures nothing and computes no statistics: values, verdicts and conclusions come from
+//! `weir-analysis`. Every format shows the same content.
 
 mod charts;
 mod formats;
@@ -20,20 +20,20 @@ pub use formats::files::{FileFormat, Writer, Written, write};
 pub use formats::folder::check_folder;
 pub use sections::foreign::{escaped, escaped_but_styles};
 
-/// The report for a terminal of `width` columns, with escape sequences only where `color`.
+/// The report for a terminal of `width` columns, with escape sequences only if `color` is set.
 pub fn terminal(run: &Run, cells: &[Cell], summary: &Summary, width: usize, color: bool) -> String {
     formats::terminal::draw(&sections::build::build(run, cells, summary), width, color)
 }
 
-/// How many instances, for a terminal of `width` columns.
+/// The number of instances, for a terminal of `width` columns.
 pub fn sizing(run: &Run, sizing: &Sizing, width: usize, color: bool) -> String {
     formats::sizing::draw(run, sizing, width, color)
 }
 
-/// The objective as tests in the form of JUnit: one for each gateway, load point and bound.
+/// The objective as JUnit tests: one for each gateway, load point and bound.
 ///
 /// # Errors
-/// When the document cannot be written, which is a defect of weir.
+/// If the document cannot be written, which is a defect of weir.
 pub fn junit(run: &Run, summary: &Summary) -> io::Result<String> {
     formats::junit::draw(run, summary).map_err(io::Error::other)
 }
@@ -46,7 +46,7 @@ pub fn markdown(run: &Run, cells: &[Cell], summary: &Summary) -> String {
 /// The report as one self-contained page.
 ///
 /// # Errors
-/// When the page's template does not render, which is a defect of weir.
+/// If the template of the page does not render, which is a defect of weir.
 pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> {
     let report = sections::build::build(run, cells, summary);
     let (plots, timelines) =
@@ -55,20 +55,20 @@ pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> 
     formats::html::draw(&report, run, summary, &drawn).map_err(io::Error::other)
 }
 
-/// A comparison for a terminal of `width` columns, with escape sequences only where `color`.
+/// A comparison for a terminal of `width` columns, with escape sequences only if `color` is set.
 pub fn comparison_terminal(comparison: &Comparison, width: usize, color: bool) -> String {
     pages::compare::draw_terminal(comparison, width, color)
 }
 
-/// A comparison as Markdown, fit for a pull request.
+/// A comparison as Markdown, for a pull request.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     pages::compare::draw_markdown(comparison)
 }
 
-/// A comparison as one self-contained page, both datasets laid over each other.
+/// A comparison as one self-contained page, with both datasets in the same charts.
 ///
 /// # Errors
-/// When the page's template does not render, which is a defect of weir.
+/// If the template of the page does not render, which is a defect of weir.
 pub fn comparison_html(comparison: &Comparison) -> io::Result<String> {
     pages::compare::page(comparison).map_err(io::Error::other)
 }

@@ -1,4 +1,4 @@
-//! The report model: what every format says, before it is drawn.
+//! The report model: the content that all formats draw.
 
 pub(crate) mod plot;
 pub(crate) mod scale;
@@ -16,42 +16,42 @@ pub(crate) struct Report {
     pub(crate) question: String,
     /// The run's id.
     pub(crate) run_id: String,
-    /// Where and when, in a few words each.
+    /// Start, duration, gateways, repeats, cells and host.
     pub(crate) facts: Vec<Fact>,
-    /// What counts and what does not.
+    /// How many headline results are valid, and the problems.
     pub(crate) verdict: Banner,
-    /// Its details by cause, where they are many; the page folds them.
+    /// The details of the verdict by cause, if there are many. The page folds them.
     pub(crate) causes: Vec<Cause>,
-    /// Gateways in columns of their headlines, one table per point of the axes.
+    /// The headline values of all gateways, one table per point of the axes.
     pub(crate) glances: Vec<Table>,
-    /// What load points say together.
+    /// Findings over several load points.
     pub(crate) sections: Vec<Section>,
     /// Load points.
     pub(crate) points: Vec<PointReport>,
     /// The objective, per load point and gateway.
     pub(crate) objective: Option<Table>,
-    /// Every load of every cell, with its verdicts.
+    /// Every load of every cell, with its verdict.
     pub(crate) cells: Table,
     /// Cells that could not be measured.
     pub(crate) failed: Vec<FailedReport>,
-    /// What could not be made equal, by gateway.
+    /// Differences between gateways that weir could not remove.
     pub(crate) unequal: Unequal,
-    /// Objects of the rig with version and hash.
+    /// Parts of the rig, with version and hash.
     pub(crate) inventory: Table,
     /// The environment.
     pub(crate) manifest: Vec<Fact>,
-    /// How to read it.
+    /// Explains the terms of the report.
     pub(crate) reading: Vec<Fact>,
 }
 
-/// A name and what is said of it.
+/// A name and its text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Fact {
     pub(crate) name: String,
     pub(crate) text: String,
 }
 
-/// What counts and what does not, first of all.
+/// The verdict at the top of the report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Banner {
     pub(crate) tone: Tone,
@@ -59,7 +59,7 @@ pub(crate) struct Banner {
     pub(crate) details: Vec<String>,
 }
 
-/// Details of a verdict that have one cause, or, where that has no name, that have each its own.
+/// Details of a verdict that share one cause. Without a name, the details have different causes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Cause {
     pub(crate) name: String,
@@ -84,17 +84,17 @@ pub(crate) struct PointReport {
     pub(crate) load: String,
     /// `closed loop, 10 connections; limits.data.cpus = 0.5`
     pub(crate) setting: String,
-    /// What is quoted from this load, and what is not.
+    /// Which values to quote from this load.
     pub(crate) purpose: String,
     /// Whether it is an open load.
     pub(crate) open: bool,
     pub(crate) conclusions: Vec<String>,
     pub(crate) tables: Vec<Table>,
-    /// Tables that few ask for.
+    /// Tables that the page folds.
     pub(crate) folded: Vec<Table>,
 }
 
-/// Tables over several load points, with what follows from them.
+/// Tables over several load points, with their conclusions.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Section {
     /// `users-0`, for links.
@@ -129,9 +129,9 @@ pub(crate) struct Table {
 pub(crate) struct Column {
     pub(crate) title: String,
     pub(crate) numeric: bool,
-    /// Whether its entries are sentences, which a terminal prints below the table.
+    /// Whether the entries are sentences, which a terminal prints below the table.
     pub(crate) prose: bool,
-    /// A narrow terminal drops the columns with the lowest number first, and keeps those of [`KEEP`].
+    /// A narrow terminal drops the columns with the lowest number first, and never those with [`KEEP`].
     #[serde(skip)]
     pub(crate) keep: u8,
 }
@@ -139,36 +139,36 @@ pub(crate) struct Column {
 /// Never dropped.
 pub(crate) const KEEP: u8 = 9;
 
-/// What stands in a cell of a table.
+/// The content of one table cell.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Entry {
     pub(crate) text: String,
     /// A second, smaller line: the interval.
     pub(crate) under: Option<String>,
-    /// Whether it is a figure that may be quoted.
+    /// Whether the value is a headline.
     pub(crate) headline: bool,
-    /// Whether it is a figure that does not count.
+    /// Whether the value is excluded.
     pub(crate) void: bool,
-    /// Whether it is a figure that counts, from fewer repeats than a headline needs.
+    /// Whether fewer repeats are valid than a headline needs.
     pub(crate) few: bool,
-    /// Whether plain formats mark that: [`Report::mark_few`].
+    /// Whether plain formats mark `few`, see [`Report::mark_few`].
     pub(crate) marked: bool,
     pub(crate) chips: Vec<Chip>,
-    /// The file that says more, from the folder of the report.
+    /// A linked file, relative to the report folder.
     pub(crate) link: Option<String>,
     /// The gateway whose colour marks the row.
     pub(crate) gateway: Option<String>,
-    /// What a sentence is of, where it stands apart from its row: point and figure.
+    /// The load point and the value that a sentence is about, if it is printed outside its row.
     pub(crate) of: Option<Fact>,
-    /// Sentences to unfold.
+    /// Folded sentences.
     pub(crate) details: Vec<String>,
-    /// Rows below that it spans beside its own.
+    /// Further rows below that it spans.
     pub(crate) spans: usize,
-    /// Whether one above spans its row.
+    /// Whether an entry above spans this row.
     pub(crate) covered: bool,
 }
 
-/// A word or two with a tone: a verdict.
+/// A verdict of a word or two, with a tone.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Chip {
     pub(crate) text: String,
@@ -176,7 +176,7 @@ pub(crate) struct Chip {
 }
 
 impl Report {
-    /// Marks the figures that rest on fewer repeats than a headline needs, for formats without bold ones.
+    /// Marks values with fewer valid repeats than a headline needs, for formats without bold text.
     pub(crate) fn mark_few(&mut self) {
         let of_sections = self.sections.iter_mut().flat_map(|section| &mut section.tables);
         let of_points =
@@ -187,7 +187,7 @@ impl Report {
         }
     }
 
-    /// Whether any figure stands above its interval.
+    /// Whether any value is printed with its interval.
     pub(crate) fn has_intervals(&self) -> bool {
         let of_sections = self.sections.iter().flat_map(|section| &section.tables);
         let of_points = self.points.iter().flat_map(|point| &point.tables);
@@ -195,7 +195,7 @@ impl Report {
         tables.flat_map(|table| &table.rows).flatten().any(|entry| entry.under.is_some())
     }
 
-    /// How plain formats mark figures, where `mark` is how they write the mark.
+    /// Explains how plain formats mark values; `mark` is the mark as they write it.
     pub(crate) fn legend(&self, mark: &str) -> String {
         let of_sections = self.sections.iter().flat_map(|section| &section.tables);
         let of_points = self.points.iter().flat_map(|point| point.tables.iter().chain(&point.folded));
@@ -230,7 +230,7 @@ impl Column {
 }
 
 impl Table {
-    /// Rows of which each group has one entry in each of the columns `merged`: that of its first row.
+    /// Joins groups of rows. In the columns `merged`, the entry of a group's first row spans the group.
     pub(crate) fn merged(groups: Vec<Vec<Vec<Entry>>>, merged: &[usize]) -> Vec<Vec<Entry>> {
         let mut rows = Vec::new();
         for mut group in groups {
@@ -262,8 +262,7 @@ impl Entry {
         Self { text: text.into(), chips, ..Self::default() }
     }
 
-    /// The text as plain formats print it: what does not count stands in parentheses, what rests on few repeats has a
-    /// mark.
+    /// The text as plain formats print it: excluded values in parentheses, values from few repeats with a mark.
     pub(crate) fn plain(&self) -> String {
         match (self.void, self.marked) {
             (true, _) => format!("({})", self.text),

@@ -1,4 +1,4 @@
-//! Sections of a report: tables and sentences, from a run and its summary.
+//! Sections of a report: tables and text from a run and its summary.
 
 pub(crate) mod build;
 pub(crate) mod cells;

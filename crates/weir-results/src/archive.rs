@@ -1,7 +1,7 @@
-//! Archives: a whole run in one file, to keep or to give away. `Store::import` takes it into another database.
+//! Archives: a whole run in one file, to keep or to share. `Store::import` adds it to another database.
 //!
-//! An archive is gzip over lines of JSON: a header with versions, the run, each finished cell, and an end with the
-//! number of cells, by which a file that was cut at a line's end is known.
+//! An archive is gzipped JSON lines: a header with versions, the run, each finished cell, and an end line. The end line
+//! has the number of cells, which reveals a file that was truncated at the end of a line.
 
 mod error;
 mod limits;
@@ -18,17 +18,18 @@ pub use read::read_archive;
 
 use crate::{Cell, Run, SCHEMA_VERSION};
 
-/// Version of the archive's own form: its lines and what they are called.
+/// Version of the archive format: its lines and their names.
 ///
-/// What stands inside the lines has [`SCHEMA_VERSION`]. A reader takes both up to its own and refuses newer ones.
+/// The contents of the lines have [`SCHEMA_VERSION`]. A reader accepts both up to its own versions, and rejects newer
+/// ones.
 pub const ARCHIVE_VERSION: u32 = 1;
 
-/// A run as an archive holds it.
+/// A run and its cells in an archive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Archive {
     /// The run.
     pub run: Run,
-    /// Its finished cells; fewer than its plan has where it is unfinished.
+    /// Finished cells; an unfinished run has fewer than its plan.
     pub cells: Vec<Cell>,
 }
 
@@ -36,15 +37,15 @@ pub struct Archive {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line<R, C> {
-    /// The first: whose file this is, and of which versions.
+    /// The first line: the file type and its versions.
     Weir(Versions),
-    /// The second.
+    /// The second line.
     Run(R),
     /// A finished cell.
     Cell(C),
-    /// The last.
+    /// The last line.
     End {
-        /// Lines with a cell.
+        /// Number of cells.
         cells: usize,
     },
 }

@@ -9,31 +9,31 @@ use crate::{
     ColdStart, CpuSeconds, Event, FaultEvent, Judgement, LoadRecord, RouteChange, SlowClients, Trial,
 };
 
-/// Name of the direct baseline where a gateway's name stands.
+/// Gateway name of the direct baseline.
 pub const DIRECT: &str = "direct";
 
-/// Name of a second direct cell, alike in all: how far it is apart from the first is the rig's own doing.
+/// Gateway name of a second, identical direct cell. Its difference from the first is an error of the rig itself.
 pub const DIRECT_TWIN: &str = "direct-twin";
 
-/// Name of the positive control: a gateway once more, which uses more CPU time and answers later, by known amounts.
+/// Gateway name of the positive control: a gateway with known extra CPU time and delay.
 pub const CONTROL: &str = "control";
 
-/// Whether `gateway` is no gateway, but the direct baseline or its twin.
+/// Whether `gateway` is the direct baseline or its twin.
 pub fn is_baseline(gateway: &str) -> bool {
     gateway == DIRECT || gateway == DIRECT_TWIN
 }
 
-/// What stands in [`Part::limited_by`] for a gateway that weir does not run.
+/// [`Part::limited_by`] of a gateway that weir does not run.
 pub const ELSEWHERE: &str = "elsewhere";
 
-/// What identifies a cell within its run.
+/// The key of a cell within its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellKey {
-    /// Place in the shuffled order, from 0.
+    /// Index in the shuffled order, from 0.
     pub index: u32,
     /// The gateway's name in the scenario, or `direct`, `direct-twin` or `control`.
     pub gateway: String,
-    /// Values of the axes by their path in the scenario (`limits.data.cpus` -> `0.5`); empty without `vary` and `cases`.
+    /// Axis values by path in the scenario (`limits.data.cpus` -> `0.5`); empty without `vary` and `cases`.
     pub axes: BTreeMap<String, serde_json::Value>,
     /// Repeat, from 0.
     pub repeat: u32,
@@ -42,26 +42,26 @@ pub struct CellKey {
 /// A finished cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// Which cell.
+    /// The key.
     pub key: CellKey,
     /// Start, milliseconds since the Unix epoch.
     pub started_unix_ms: u64,
     /// End, milliseconds since the Unix epoch.
     pub ended_unix_ms: u64,
-    /// What came of it.
+    /// The result.
     pub outcome: CellOutcome,
     /// The processes of the cell as they were launched.
     pub parts: Vec<Part>,
-    /// What could not be made equal for this gateway, from its driver.
+    /// Settings that differ from the other gateways, from the driver.
     pub unequal: Vec<String>,
-    /// What its processes were given to read and what they wrote, as far as it is kept.
+    /// Files that its processes read and wrote, as far as weir keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<KeptFile>,
-    /// How often its loads were measured at the most, because the host disturbed one or its generator sent late; these
-    /// are the least spoiled attempts.
+    /// Maximum number of attempts over its loads. weir repeats a load after host noise or late sends, and keeps the
+    /// attempt with the least disturbance.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub attempts: u32,
-    /// How the gateway started; only where the scenario asks for it.
+    /// Start of the gateway, if the scenario measures it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold_start: Option<ColdStart>,
 }
@@ -74,53 +74,53 @@ fn is_once(attempts: &u32) -> bool {
     *attempts == once()
 }
 
-/// A file of a cell, or a part of it: cells are kept by the hundred.
+/// A file of a cell, truncated because a run has hundreds of cells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptFile {
-    /// Its path in the folder of the cell (`gateway/nginx.conf`).
+    /// Path in the folder of the cell (`gateway/nginx.conf`).
     pub name: String,
-    /// What it is.
+    /// Kind of the file.
     pub kind: FileKind,
     /// Length of the whole file, bytes.
     pub bytes: u64,
-    /// The beginning of a configuration, the end of a log.
+    /// The start of a configuration, or the end of a log.
     pub text: String,
 }
 
-/// What a kept file is.
+/// Kind of a kept file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileKind {
-    /// Configuration, as a driver rendered it.
+    /// Configuration, rendered by a driver.
     Configuration,
-    /// What a process wrote to its standard output and standard error.
+    /// Standard output and standard error of a process.
     Log,
 }
 
-/// What came of a cell.
+/// Result of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum CellOutcome {
     /// Every load of the scenario ran.
     Measured {
-        /// One per load, in the scenario's order; of a load that is a search, one per trial.
+        /// One per load, in the scenario's order; one per trial for a search.
         measurements: Vec<Measurement>,
     },
-    /// The cell could not be measured; the run went on.
+    /// The cell failed; the run continued.
     Failed {
-        /// A closed list: `port-taken`, `binary-missing`, `died`, `never-ready`, `out-of-memory`, `disk-full`, `service`, `generator`,
-        /// `render`, `launch`.
+        /// A closed list: `port-taken`, `binary-missing`, `died`, `never-ready`, `out-of-memory`, `disk-full`,
+        /// `service`, `generator`, `render`, `launch`.
         cause: String,
-        /// What happened, with the place.
+        /// What failed, and where.
         message: String,
         /// What to do about it.
         remedy: String,
-        /// The end of the log of the part at fault.
+        /// The end of the log of the part that failed.
         log_tail: String,
     },
 }
 
-/// The last line of a log's end that says something.
+/// The last non-empty line of a log.
 pub fn last_words(log_tail: &str) -> Option<&str> {
     log_tail.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
@@ -137,24 +137,24 @@ pub enum Role {
     Origin,
     /// The load generator.
     Generator,
-    /// What the gateway needs, such as a message bus.
+    /// A program that the gateway needs, such as a message bus.
     Service,
 }
 
 /// A process (with its children) of the rig.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// Its name, unique in the cell (`nginx`, `origin`, `generator`).
+    /// Name, unique in the cell (`nginx`, `origin`, `generator`).
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// What its version command printed, or weir's version for weir's own parts.
+    /// Output of its version command, or weir's version for weir's own parts.
     pub version: String,
     /// The binary; in a container, its path in the image.
     pub binary: String,
-    /// SHA-256 of the binary, or of the image that contains it, hexadecimal.
+    /// SHA-256 of the binary, or of the image with the binary, hexadecimal.
     pub binary_sha256: String,
-    /// SHA-256 over the rendered configuration files with run-specific values (ports, paths) as they were, hexadecimal.
+    /// SHA-256 of the rendered configuration files, including run-specific values (ports, paths), hexadecimal.
     pub config_sha256: Option<String>,
     /// The command line.
     pub command: Vec<String>,
@@ -162,12 +162,12 @@ pub struct Part {
     pub limit_cpus: Option<f64>,
     /// Memory limit in bytes; `None` is unlimited.
     pub limit_memory_bytes: Option<u64>,
-    /// Whether the limits were applied (true where none was asked).
+    /// Whether the limits were applied; true without limits.
     pub limits_applied: bool,
-    /// How limits were applied: `cgroup-v1`, `cgroup-v2`, `affinity` or `none`; `elsewhere` for a gateway that weir
-    /// does not run, of which a limit that nobody told is not known.
+    /// How the limits were applied: `cgroup-v1`, `cgroup-v2`, `affinity` or `none`. `elsewhere` for a gateway that weir
+    /// does not run; an unstated limit is then unknown.
     pub limited_by: String,
-    /// The image of the container that it ran in; absent for a process of the host.
+    /// The image of its container; absent for a process of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<PartImage>,
 }
@@ -175,19 +175,19 @@ pub struct Part {
 /// The image of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PartImage {
-    /// Its name in the scenario or driver (`nginx:1.29`).
+    /// Name in the scenario or driver (`nginx:1.29`).
     pub name: String,
-    /// The hash by which the engine knows it (`sha256:..`).
+    /// Id in the container engine (`sha256:..`).
     pub id: String,
-    /// Its digest in the registry (`sha256:..`); absent for an image that was built or imported on the host.
+    /// Digest in the registry (`sha256:..`); absent for an image that was built or imported on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The engine that ran it, with its version (`docker 28.2.2`).
+    /// The container engine with its version (`docker 28.2.2`).
     pub engine: String,
 }
 
 impl Part {
-    /// Whether it is a gateway that weir does not run.
+    /// Whether weir does not run this gateway.
     pub fn is_elsewhere(&self) -> bool {
         self.limited_by == ELSEWHERE
     }
@@ -200,38 +200,38 @@ pub struct Measurement {
     pub load: String,
     /// Connections of the generator.
     pub connections: u32,
-    /// Asked rate (open loop only).
+    /// Offered rate (open loop only).
     pub rate_per_s: Option<f64>,
     /// The generator's record.
     pub record: LoadRecord,
     /// Resources per part over the sustained phase, by the part's name.
     pub usage: BTreeMap<String, Usage>,
-    /// Who counted how many requests.
+    /// Number of requests as counted by each side.
     pub counters: Counters,
-    /// What others did to the host over the sustained phase.
+    /// CPU time that others took from the host over the sustained phase.
     pub host: HostShare,
-    /// What each core and TCP did over the sustained phase; `None` where that was not sampled.
+    /// Use of cores and TCP over the sustained phase; `None` if it was not sampled.
     #[serde(default)]
     pub host_usage: Option<HostUsage>,
-    /// What bounds it and what the figures are worth.
+    /// Bottleneck and validity.
     pub judgement: Judgement,
     /// CPU time of all data parts per completed request, microseconds; `None` for direct cells or without samples.
     pub cpu_us_per_request: Option<f64>,
-    /// Samples of every part, averaged per second; `t_s` as in the record's seconds.
+    /// Samples of every part, averaged per second.
     pub series: Vec<UsageSecond>,
-    /// Changes of the gateway's routes while the load ran, in their order.
+    /// Changes of the gateway's configuration under load, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route_changes: Vec<RouteChange>,
-    /// What was done to servers of the upstream and to services while the load ran, in its order.
+    /// Faults of servers of the upstream and of services under load, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultEvent>,
-    /// Clients that took their time beside the load; `None` where there were none.
+    /// Slow clients next to the load; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowClients>,
-    /// What further disturbances did while the load ran, in the order of time; each kind has its own details.
+    /// Events of other disturbances under load, in order of time. Each kind has its own details.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// Where the load is a search, which of its trials this is; a trial is no load point of its own.
+    /// The trial, if the load is a search. A trial is not a load point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
 }
@@ -241,65 +241,65 @@ pub struct Measurement {
 pub struct Usage {
     /// CPU time.
     pub cpu_s: CpuSeconds,
-    /// Whether user and system time were not told apart; then all of it stands under `user`.
+    /// Whether user and system time are not known separately; then `user` has the sum.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cpu_is_unsplit: bool,
-    /// Cores used: CPU time over wall time.
+    /// Cores used: CPU time divided by wall time.
     pub cpu_cores: f64,
-    /// Cores used over the limit; `None` without a limit.
+    /// Cores used divided by the limit; `None` without a limit.
     pub cpu_share_of_limit: Option<f64>,
     /// Time throttled by the quota.
     pub throttled_s: Option<f64>,
     /// Quota periods in the phase.
     pub periods: Option<u64>,
-    /// Quota periods in which it was throttled.
+    /// Throttled quota periods.
     pub periods_throttled: Option<u64>,
-    /// Memory without the page cache of files, mean over the phase, bytes.
+    /// Mean memory over the phase without the page cache, bytes.
     pub memory_bytes_mean: Option<u64>,
-    /// The greatest such sampled in the phase, bytes.
+    /// Maximum sampled memory in the phase without the page cache, bytes.
     pub memory_bytes_peak: Option<u64>,
-    /// Greatest number of threads.
+    /// Maximum number of threads.
     pub threads_max: Option<u64>,
-    /// Greatest number of processes.
+    /// Maximum number of processes.
     pub pids_max: Option<u64>,
-    /// Greatest number of open files.
+    /// Maximum number of open files.
     pub open_files_max: Option<u64>,
-    /// Greatest number of open sockets.
+    /// Maximum number of open sockets.
     #[serde(default)]
     pub sockets_max: Option<u64>,
-    /// What went over the part's own network interface; `None` where it shares the host's loopback.
+    /// Traffic of the part's own network interface; `None` if it uses the host's loopback.
     #[serde(default)]
     pub network: Option<NetworkUsage>,
-    /// Bytes read from block devices, without what the page cache answered.
+    /// Bytes read from block devices, without page cache hits.
     #[serde(default)]
     pub block_read_bytes: Option<u64>,
     /// Bytes written to block devices.
     #[serde(default)]
     pub block_written_bytes: Option<u64>,
-    /// How often its threads gave the processor up by themselves (to wait).
+    /// Voluntary context switches of its threads (they waited).
     #[serde(default)]
     pub switches_voluntary: Option<u64>,
-    /// How often the kernel took the processor from its threads.
+    /// Involuntary context switches of its threads.
     #[serde(default)]
     pub switches_involuntary: Option<u64>,
-    /// Run-queue delay: time in which its threads were ready and waited for a CPU, over all threads. It includes
-    /// pauses by the quota. `None` if the kernel does not show it.
+    /// Run-queue delay: time that its threads were ready and waited for a CPU, summed over all threads. It includes
+    /// throttling by the quota. `None` if the kernel does not report it.
     #[serde(default)]
     pub runqueue_s: Option<f64>,
 }
 
-/// What went over the interface of a part's network namespace in a phase.
+/// Traffic of a part's network namespace in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkUsage {
-    /// Bytes received, with their Ethernet heads.
+    /// Bytes received, including Ethernet headers.
     pub received_bytes: u64,
-    /// Bytes sent, with their Ethernet heads.
+    /// Bytes sent, including Ethernet headers.
     pub sent_bytes: u64,
     /// Packets received. With segmentation offload a packet may be larger than the interface's MTU.
     pub received_packets: u64,
     /// Packets sent.
     pub sent_packets: u64,
-    /// TCP segments sent again.
+    /// Retransmitted TCP segments.
     pub retransmitted_segments: u64,
 }
 
@@ -317,27 +317,27 @@ impl std::ops::Add for NetworkUsage {
     }
 }
 
-/// Requests as counted by each side over the whole load (warm-up and drain included).
+/// Requests as counted by each side over the whole load, including warm-up and drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
-    /// Requests the generator sent.
+    /// Requests that the generator sent.
     pub generator_sent: u64,
-    /// Of these, requests of which nobody can say whether they arrived (their connection broke, or they timed out).
+    /// Sent requests that may or may not have arrived: their connection broke, or they timed out.
     pub generator_uncertain: u64,
-    /// Requests the gateway says it received; `None` in direct cells or where it has no counter.
+    /// Requests that the gateway received by its own counter; `None` in direct cells or without a counter.
     pub gateway_requests: Option<u64>,
-    /// Requests the origin says it received.
+    /// Requests that the origin received by its own counter.
     pub origin_requests: Option<u64>,
-    /// The delay that the origin says it gave in the mean; `None` where it was told to give none.
+    /// Mean delay that the origin added by its own measurement; `None` without a configured delay.
     #[serde(default)]
     pub origin_delay_ns_mean: Option<u64>,
-    /// All requests that the origin received, by kind, where it counts kinds: those of clients, and those that the gateway
-    /// made of its own.
+    /// All requests that the origin received, by kind, if it counts kinds: requests of clients, and requests that the
+    /// gateway itself made.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub origin_by_kind: BTreeMap<String, u64>,
 }
 
-/// Share of the host's CPU that went elsewhere, over the phase; of all cores, 0..=1.
+/// Shares of the host's CPU over the phase, of all cores, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostShare {
     /// Stolen by the hypervisor.
@@ -349,7 +349,7 @@ pub struct HostShare {
 }
 
 impl HostShare {
-    /// What went elsewhere: stolen, or used by processes outside the rig.
+    /// Share that others took: steal plus processes outside the rig.
     pub fn taken(&self) -> f64 {
         self.steal + self.others
     }
@@ -358,24 +358,24 @@ impl HostShare {
 /// Use of cores and TCP of the host over a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostUsage {
-    /// Of each core, in their order: the share of the time in which it was neither idle nor stolen, 0..=1.
+    /// Per core, in order: share of the time in which it was neither idle nor stolen, 0 to 1.
     pub core_busy_shares: Vec<f64>,
-    /// TCP segments that were retransmitted in the host's network namespace. Parts in a network namespace of their own
-    /// count theirs in `usage`.
+    /// Retransmitted TCP segments in the host's network namespace. `usage` has those of parts with their own network
+    /// namespace.
     pub retransmitted_segments: Option<u64>,
-    /// The three processes outside the rig that used the most CPU time, the busiest first.
+    /// The three processes outside the rig with the most CPU time, busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<HostProcess>,
 }
 
-/// A process outside the rig, as the kernel names it: neither its arguments nor its user are kept.
+/// A process outside the rig. Its arguments and user are not stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostProcess {
-    /// Its name, at most 15 bytes; what a terminal would obey is replaced.
+    /// Name, at most 15 bytes; control characters are replaced.
     pub name: String,
-    /// Its process id, as it is seen from where weir ran.
+    /// Process id in the PID namespace of weir.
     pub pid: u32,
-    /// Cores used by the process, and by its children that ended during the load.
+    /// Cores used by the process, and by children that exited during the load.
     pub cores: f64,
 }
 

@@ -1,4 +1,4 @@
-//! How a gateway started, where a scenario asks for it.
+//! Start of a gateway, if the scenario measures it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,12 @@ use crate::{CpuSeconds, HostShare};
 /// The start of a gateway, before any load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ColdStart {
-    /// From the launch of its first process to the answer 200 to a first request, nanoseconds.
+    /// From the launch of its first process to the first response with status 200, nanoseconds.
     pub first_answer_ns: u64,
     /// CPU time of the data plane until then.
     pub cpu_s: Option<CpuSeconds>,
-    /// Memory of the data plane a moment later, without page cache, bytes.
+    /// Memory of the data plane shortly after, without page cache, bytes.
     pub memory_bytes: Option<u64>,
-    /// What others did to the host until the first answer.
+    /// CPU time that others took from the host until the first response.
     pub host: Option<HostShare>,
 }

@@ -1,25 +1,25 @@
-//! What a disturbance did to a gateway, or around it, while a load ran.
+//! Events of disturbances under load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that a disturbance did during a load.
+/// An event of a disturbance during a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// When it began, seconds from the start of the warm-up.
+    /// When it started, seconds from the start of the warm-up.
     pub t_s: f64,
-    /// Whether that lies in the sustained phase.
+    /// Whether `t_s` lies in the sustained phase.
     pub sustained: bool,
     /// The kind of disturbance; `details` has the fields of this kind.
     pub kind: String,
-    /// Details of this kind.
+    /// Fields of this kind.
     pub details: serde_json::Value,
 }
 
-/// The details of a burst of silent connections.
+/// Details of a burst of silent connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SilentBurst {
-    /// Connections that were asked for: the sum of `opened`, `refused` and `unanswered`.
+    /// Requested connections: the sum of `opened`, `refused` and `unanswered`.
     pub connections: u32,
     /// Connections that were established.
     pub opened: u32,
@@ -27,11 +27,11 @@ pub struct SilentBurst {
     pub refused: u32,
     /// Attempts that were neither established nor refused in time.
     pub unanswered: u32,
-    /// Of the opened ones, connections that the gateway closed before the end.
+    /// Established connections that the gateway closed before the end of the burst.
     pub closed_by_gateway: u32,
     /// Time until the last connection was established, nanoseconds.
     pub opened_after_ns: u64,
-    /// Time until the connections were closed, nanoseconds.
+    /// Time until weir closed the connections, nanoseconds.
     pub held_ns: u64,
 }
 
@@ -40,12 +40,12 @@ impl SilentBurst {
     pub const KIND: &str = "silent-connections";
 }
 
-/// The details of CPU time that a positive control used on purpose, over a whole load.
+/// Details of the CPU time that a positive control used on purpose, over a whole load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Burned {
     /// CPU time that the gateway used, nanoseconds.
     pub used_ns: u64,
-    /// CPU time that was used beside it, nanoseconds.
+    /// Extra CPU time that the control used, nanoseconds.
     pub burned_ns: u64,
 }
 
@@ -54,12 +54,12 @@ impl Burned {
     pub const KIND: &str = "burned";
 }
 
-/// The details of routes that are published again.
+/// Details of a publication of routes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Registration {
-    /// Messages that were published, one for each route.
+    /// Published messages, one per route.
     pub messages: u64,
-    /// Time until the service had taken the last one, nanoseconds.
+    /// Time until the service had accepted the last one, nanoseconds.
     pub took_ns: u64,
 }
 
@@ -68,12 +68,12 @@ impl Registration {
     pub const KIND: &str = "registration";
 }
 
-/// The details of routes that should have been published again, but were not.
+/// Details of a failed publication of routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRegistration {
     /// Why.
     pub why: String,
-    /// Time until that was known, nanoseconds.
+    /// Time until the failure, nanoseconds.
     pub took_ns: u64,
 }
 

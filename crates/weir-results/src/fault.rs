@@ -1,32 +1,32 @@
-//! What was done on purpose to servers of the upstream, to services and to gateways in a cluster, while load ran.
+//! Faults that weir injects under load into servers of the upstream, services and gateways in a cluster.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that was done to one server of the upstream, to a service, or to a gateway in a cluster.
+/// A fault injected into one server of the upstream, a service, or a gateway in a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultEvent {
-    /// When it was done, seconds from the start of the warm-up. A server that returns starts then, and serves `took_ns`
-    /// later.
+    /// When it was injected, seconds from the start of the warm-up. For `return`, the start of the server, which serves
+    /// `took_ns` later.
     pub t_s: f64,
-    /// Whether that lies in the sustained phase.
+    /// Whether `t_s` lies in the sustained phase.
     pub sustained: bool,
-    /// To what.
+    /// The target.
     #[serde(flatten)]
     pub target: FaultTarget,
-    /// What.
+    /// The action.
     pub action: FaultAction,
-    /// How long it took until it was done, nanoseconds.
+    /// Time until the action was done, nanoseconds.
     pub took_ns: u64,
 }
 
-/// What a fault is done to.
+/// The target of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultTarget {
-    /// A server of the upstream, from 1.
+    /// A server of the upstream, numbered from 1.
     Replica(u32),
     /// All processes of a service that the gateway needs.
     Service(String),
@@ -38,33 +38,33 @@ pub enum FaultTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Plane {
-    /// Those that load passes through.
+    /// Pods that load passes through.
     Data,
-    /// Those that configure them.
+    /// Pods that configure them.
     Control,
 }
 
-/// What is done to a server of the upstream, to a service, or to the pods of a gateway.
+/// The action of a fault on a server of the upstream, a service, or the pods of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultAction {
-    /// Its processes are killed: the kernel closes their connections, and refuses further ones. Of the pods of a gateway
-    /// one is killed, without a grace period.
+    /// Kills the processes: the kernel closes their connections and refuses new ones. Of a gateway in a cluster, one
+    /// pod is killed, without a grace period.
     Kill,
-    /// Its processes are stopped where they are: connections are accepted by the kernel, and nothing is answered.
+    /// Stops the processes (SIGSTOP): the kernel accepts connections, but there are no responses.
     Stall,
-    /// It resets the connection of every request; servers of the upstream only.
+    /// Resets the connection of every request; only servers of the upstream.
     Reset,
-    /// It is as it was before: started again, let go on, or told to answer.
+    /// Restores the target: it is started again, continued, or responds again.
     Return,
-    /// One pod is evicted, as when its node is drained: it ends within its grace period.
+    /// Evicts one pod, as a node drain does: it ends within its grace period.
     Evict,
-    /// All pods are replaced, as its Deployment or DaemonSet does it.
+    /// Replaces all pods, as a rollout of its Deployment or DaemonSet does.
     Rollout,
 }
 
 impl FaultTarget {
-    /// The service's name; `None` for another target.
+    /// The service's name; `None` for other targets.
     pub fn service(&self) -> Option<&str> {
         match self {
             Self::Service(name) => Some(name),
@@ -85,7 +85,7 @@ impl fmt::Display for FaultTarget {
 }
 
 impl FaultAction {
-    /// What became of the target by it: `killed`.
+    /// The state of the target after it: `killed`.
     pub fn done(self) -> &'static str {
         match self {
             Self::Kill => "killed",
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!((&event.target, event.target.to_string().as_str()), (&expected, words));
             assert_eq!(serde_json::to_string(&event).unwrap(), json);
         };
-        // The form in which earlier versions stored it.
+        // The form in which earlier versions stored a replica.
         check(r#""replica":2"#, FaultTarget::Replica(2), "replica 2");
         check(r#""service":"nats""#, FaultTarget::Service("nats".into()), "nats");
         check(r#""gateway":"data""#, FaultTarget::Gateway(Plane::Data), "data plane");

@@ -1,4 +1,4 @@
-//! HDR histograms as values of the schema: recorded to three significant digits, 100 ns to 1 hour (`docs/method.md#histograms`).
+//! HDR histograms as values of the schema: three significant digits, 100 ns to 1 hour (`docs/method.md#histograms`).
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::TimesNs;
 
-/// Least value that a latency histogram tells apart, nanoseconds.
+/// Resolution of a latency histogram at its lower end, nanoseconds.
 pub const HISTOGRAM_LOW_NS: u64 = 100;
-/// Greatest value of a latency histogram, nanoseconds (one hour).
+/// Maximum value of a latency histogram, nanoseconds (one hour).
 pub const HISTOGRAM_HIGH_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits.
 pub const HISTOGRAM_DIGITS: u8 = 3;
@@ -52,7 +52,7 @@ impl Histogram {
         Ok(STANDARD.decode(&self.0)?)
     }
 
-    /// Takes over a V2 encoding.
+    /// Creates a histogram from its V2 encoding.
     ///
     /// # Errors
     /// When the bytes are not HdrHistogram's V2 encoding.
@@ -62,20 +62,20 @@ impl Histogram {
         Ok(histogram)
     }
 
-    /// Adds the counts of `other`, which has the same lowest value and digits, so that nothing is lost.
+    /// Adds the counts of `other`. Both have the same lowest value and digits, so that no precision is lost.
     ///
     /// # Errors
-    /// When one of the two cannot be decoded, or the values of `other` do not fit.
+    /// When one of the two cannot be decoded, or the values of `other` are out of range.
     pub fn add(&mut self, other: &Self) -> Result<(), HistogramError> {
         let mut sum = self.decode()?;
-        // Histograms of routes resize with their values.
+        // Histograms of routes grow with their values.
         sum.auto(true);
         sum.add(other.decode()?).map_err(|error| HistogramError::Encoding(format!("{error:?}")))?;
         *self = Self::encode(&sum);
         Ok(())
     }
 
-    /// Decodes it.
+    /// Decodes the histogram.
     ///
     /// # Errors
     /// When the text is not base64 or not HdrHistogram's V2 encoding.
@@ -87,9 +87,9 @@ impl Histogram {
     }
 }
 
-/// The value at `quantile` (0..=1) when `unanswered` further requests rank after every recorded one.
+/// The value at `quantile` (0 to 1) if `unanswered` further requests rank after every recorded one.
 ///
-/// Nearest rank, rounded up; `None` where the rank falls among the unanswered, or nothing was recorded.
+/// Nearest rank, rounded up. `None` if the rank falls among the unanswered requests, or nothing was recorded.
 pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, quantile: f64) -> Option<u64> {
     let recorded = histogram.len();
     let total = recorded.saturating_add(unanswered);
@@ -98,23 +98,23 @@ pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, qu
     if recorded == 0 || rank > recorded {
         return None;
     }
-    // The library ranks over what was recorded; the quantile in the middle of the rank avoids its rounding.
+    // The library ranks only the recorded values; the middle of the rank avoids its rounding.
     let inner = (rank as f64 - 0.5) / recorded as f64;
     Some(histogram.value_at_quantile(inner).min(histogram.max()))
 }
 
-/// Least number of requests that tells something of a quantile: 6 for p50, 30 for p90, 300 for p99, 3,000 for p99.9.
+/// Minimum number of requests for a quantile: 6 for p50, 30 for p90, 300 for p99, 3,000 for p99.9.
 ///
-/// Of n independent requests all lie below the quantile q with a probability of q^n, or about exp(-n (1 - q)). From
-/// n = 3 / (1 - q) on that is at most 5 % (the rule of three), so that the slowest request is an upper bound of the
-/// quantile with a confidence of 95 %. With fewer, what is printed would be the slowest request and no quantile.
+/// Of n independent requests all lie below the quantile q with a probability of q^n, or about exp(-n (1 - q)). That is
+/// at most 5 % from n = 3 / (1 - q) on (the rule of three). Then the slowest request is an upper bound of the quantile
+/// with a confidence of 95 %. With fewer requests, weir would print the slowest request, not a quantile.
 pub fn quantile_needs(quantile: f64) -> u64 {
-    // Rounded: 1 - 0.99 is not quite 0.01 in binary.
+    // Rounded, because 1 - 0.99 is not exactly 0.01 in binary.
     (3.0 / (1.0 - quantile)).round() as u64
 }
 
 impl TimesNs {
-    /// The quantiles by the names of their fields, in ascending order.
+    /// The quantiles by field name, in ascending order.
     pub fn quantiles(&self) -> [(&'static str, f64, Option<u64>); 10] {
         [
             ("p50", 0.5, self.p50),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_take_the_nearest_rank_rounded_up() {
+    fn quantiles_use_the_nearest_rank_rounded_up() {
         let histogram = ten();
         let near = |quantile, unanswered, expected: Option<u64>| {
             let value = quantile_ns(&histogram, unanswered, quantile);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_is_unknown_where_requests_went_unanswered() {
+    fn the_maximum_is_unknown_if_requests_got_no_response() {
         let histogram = ten();
         assert!(TimesNs::of(&histogram, 0).max.is_some());
         assert_eq!(TimesNs::of(&histogram, 1).max, None);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_needs_so_many_requests_that_the_slowest_lies_above_it() {
+    fn a_quantile_needs_enough_requests_for_the_slowest_to_exceed_it() {
         let needs = [0.5, 0.9, 0.95, 0.99, 0.999].map(quantile_needs);
         assert_eq!(needs, [6, 30, 60, 300, 3_000]);
         for (_, quantile, _) in TimesNs::default().quantiles() {

@@ -1,51 +1,51 @@
-//! What a host can be measured with: the generator's ceiling and the latency floor (`docs/method.md#generator-limit`).
+//! Limits of a host: the generator's ceiling and the latency floor (`docs/method.md#generator-limit`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Manifest;
 
-/// Memory is told apart by this much: kernels keep a little more or less of it for themselves.
+/// Memory sizes are rounded to this, because kernels reserve different amounts.
 const MEMORY_GRAIN_BYTES: u64 = 256 << 20;
 
-/// The bounds of a host, as `weir doctor` measured them.
+/// The limits of a host, measured by `weir doctor`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostBounds {
-    /// CPU model, cores and memory, by which the host is known again.
+    /// CPU model, cores and memory, which identify the host.
     pub fingerprint: String,
     /// When they were measured, milliseconds since the Unix epoch.
     pub measured_unix_ms: u64,
-    /// With which weir.
+    /// The weir version that measured them.
     pub weir_version: String,
-    /// The highest rate at which requests left in time; `None` where none of those tried was low enough.
+    /// The highest rate that the generator sent on time; `None` if every tried rate was too high.
     pub ceiling: Option<Ceiling>,
-    /// Least latency of a closed loop over one connection, nanoseconds.
+    /// Minimum latency of a closed loop over one connection, nanoseconds.
     pub floor_min_ns: Option<u64>,
-    /// Its median.
+    /// Median latency of that loop, nanoseconds.
     pub floor_p50_ns: Option<u64>,
-    /// Steal plus others' CPU meanwhile, as share of the host.
+    /// Steal plus CPU time of other processes during the measurement, as share of the host.
     pub disturbed_share: Option<f64>,
 }
 
-/// A rate that the generator keeps on a host.
+/// A rate that the generator sustains on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
     /// Arrivals per second.
     pub rate_per_s: f64,
-    /// Worker threads that it was measured with.
+    /// Worker threads of the generator.
     pub workers: u32,
     /// 99th percentile of the lateness at that rate, nanoseconds.
     pub lateness_p99_ns: u64,
 }
 
 impl HostBounds {
-    /// The least latency that any request can have on this host, nanoseconds. Half of the least that was measured: a
-    /// minimum over more requests is lower, and to be called impossible takes more than luck.
+    /// The minimum latency that is possible on this host, nanoseconds: half of the measured minimum. More requests give
+    /// a lower minimum, and a value must not be called impossible by chance.
     pub fn loopback_floor_ns(&self) -> Option<u64> {
-        self.floor_min_ns.map(|least_ns| least_ns / 2)
+        self.floor_min_ns.map(|min_ns| min_ns / 2)
     }
 
-    /// The text by which a host is known again; `None` where it does not tell enough about itself.
+    /// The text that identifies a host; `None` if the manifest lacks a part of it.
     pub fn fingerprint(host: &Manifest) -> Option<String> {
         let memory = (host.memory_bytes? + MEMORY_GRAIN_BYTES / 2) / MEMORY_GRAIN_BYTES;
         let mebibytes = memory * (MEMORY_GRAIN_BYTES >> 20);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_known_again_by_cpu_cores_and_memory() {
+    fn cpu_cores_and_memory_identify_a_host() {
         let host = |model: &str, cpus, memory_bytes| Manifest {
             cpu_model: Some(model.into()),
             cpus: Some(cpus),

@@ -1,4 +1,4 @@
-//! What a load leaves out of a recorded session (HAR).
+//! Entries of a recorded session (HAR) that a load does not send.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::{count, counted};
 
-/// Hosts that are counted by name; a recorded page of ads has hundreds.
+/// Hosts that are counted by name. A page with ads has hundreds.
 const HOSTS_MAX: usize = 64;
-/// The name under which the others are counted.
+/// The name for the count of all other hosts.
 const OTHERS: &str = "others";
-/// Hosts that are named in words.
+/// Hosts that the text names.
 const HOSTS_SHOWN: usize = 5;
 
 /// Entries of a recorded session that were not sent.
@@ -22,14 +22,14 @@ const HOSTS_SHOWN: usize = 5;
 pub struct LeftOut {
     /// All entries of the session.
     pub entries: u64,
-    /// Those of other hosts, by host and port; those beyond 64 hosts are counted as `others`.
+    /// Entries of other hosts, by host and port. Hosts beyond the first 64 are counted as `others`.
     pub other_hosts: BTreeMap<String, u64>,
-    /// Those that were no HTTP requests: `data:` and `blob:` URLs, extensions, WebSockets.
+    /// Entries that are not HTTP requests: `data:` and `blob:` URLs, extensions, WebSockets.
     pub not_http: u64,
 }
 
 impl LeftOut {
-    /// How many entries were left out.
+    /// Number of entries that were not sent.
     pub fn count(&self) -> u64 {
         self.other_hosts.values().sum::<u64>() + self.not_http
     }
@@ -49,7 +49,7 @@ impl fmt::Display for LeftOut {
         hosts.sort_by_key(|(_, entries)| std::cmp::Reverse(**entries));
         let mut parts = Vec::new();
         if !hosts.is_empty() {
-            // A file names its hosts as it likes, and this is printed on terminals.
+            // The file chooses the host names, and the text is printed on terminals.
             let named =
                 |(host, entries): &(&String, &u64)| format!("{} {}", host.escape_debug(), count(**entries));
             let mut shown: Vec<String> = hosts.iter().take(HOSTS_SHOWN).map(named).collect();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_out_is_named_by_host_the_most_frequent_first() {
+    fn the_text_names_the_most_frequent_hosts_first() {
         let mut left_out = LeftOut { entries: 80, ..LeftOut::default() };
         assert_eq!(left_out.to_string(), "left out 0 of 80 entries");
         for (host, count) in [("ads.example", 3), ("cdn.example", 9)] {

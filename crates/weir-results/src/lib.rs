@@ -1,8 +1,7 @@
 //! The versioned result schema, and the store that keeps it.
 //!
-//! These types are the language that the engine, the lab, the analysis and the reports share.
-//! They say what was measured; not how it was measured, and not how it is drawn.
-//! Every duration names its unit, every missing sample is `None`, never zero.
+//! The engine, the lab, the analysis and the reports share these types. The types describe what was measured, and
+//! contain neither measurement nor presentation. Every duration names its unit. A missing sample is `None`, never zero.
 
 #[cfg(feature = "store")]
 mod archive;
@@ -47,5 +46,5 @@ pub use verdict::*;
 
 /// Version of every JSON document and database row that holds these types.
 ///
-/// A reader accepts documents of this version and of older ones; newer ones are refused.
+/// A reader accepts this version and older ones, and rejects newer ones.
 pub const SCHEMA_VERSION: u32 = 1;

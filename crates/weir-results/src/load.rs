@@ -1,4 +1,4 @@
-//! What one load gave: the JSON of `weir load`, and the record behind it.
+//! The result of one load: the JSON of `weir load`, and the full record.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,14 @@ pub enum ArrivalModel {
     Open,
 }
 
-/// What is spoken on the connections.
+/// The protocol of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Protocol {
-    /// HTTP/1.1, one request at a time on a connection.
+    /// HTTP/1.1, one request at a time per connection.
     #[default]
     #[serde(rename = "HTTP/1.1")]
     Http1,
-    /// HTTP/2, many streams on a connection.
+    /// HTTP/2, many streams per connection.
     #[serde(rename = "HTTP/2")]
     Http2,
 }
@@ -40,10 +40,10 @@ pub struct TlsResult {
     pub handshakes: u64,
     /// Of these, resumed ones.
     pub resumed: u64,
-    /// Handshakes that failed; why stands in [`LoadResult::said`].
+    /// Handshakes that failed; [`LoadResult::said`] has the errors.
     pub failed: u64,
-    /// From the established TCP connection to the finished handshake: of connections that were opened under load, unless
-    /// there were none. Before it all are opened at one time, and wait for each other.
+    /// From the established TCP connection to the finished handshake, of connections that were opened under load. If
+    /// there were none, of those opened before the load: they are opened at the same time, and delay each other.
     pub handshake_ns: TimesNs,
     /// Finished handshakes by version, cipher suite and ALPN protocol.
     pub negotiated: BTreeMap<String, u64>,
@@ -52,24 +52,24 @@ pub struct TlsResult {
 /// HTTP/2 over the whole load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2Result {
-    /// Streams asked for on each connection.
+    /// Requested streams per connection.
     pub streams: u32,
-    /// Least MAX_CONCURRENT_STREAMS that a peer allowed; `None` where none set a limit.
+    /// Minimum MAX_CONCURRENT_STREAMS of the peers; `None` if none set a limit.
     pub streams_allowed_min: Option<u32>,
     /// GOAWAY frames received.
     pub goaways: u64,
-    /// Requests that a GOAWAY left unprocessed and that were sent again on another connection.
+    /// Requests that a GOAWAY left unprocessed and that weir retried on another connection.
     pub sent_again: u64,
-    /// Streams that the peer reset, refusals included.
+    /// Streams that the peer reset, including refused streams.
     pub streams_reset: u64,
 }
 
-/// One route of a load: a request of the mix, or those whose paths are alike.
+/// One route of a load: a request of the mix, or requests with similar paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteResult {
-    /// Its name, given or derived.
+    /// Name, given or derived.
     pub name: String,
-    /// The books of its requests in the sustained phase.
+    /// Request counts of the sustained phase.
     pub requests: Requests,
     /// Latency of its responses in the sustained phase, by class of their status (`2xx`).
     pub by_class: BTreeMap<String, RouteTimes>,
@@ -78,57 +78,57 @@ pub struct RouteResult {
 /// Latency of the responses of one route and status class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteTimes {
-    /// Quantiles over what was answered with this class.
+    /// Quantiles over the responses of this class.
     pub latency_ns: TimesNs,
-    /// The distribution itself.
+    /// The distribution.
     pub latency: Histogram,
 }
 
-/// One step of a load that goes in steps.
+/// One step of a load with steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepRecord {
     /// Connections of the step.
     pub connections: u32,
-    /// Rate of arrivals asked for; `None` in closed loop.
+    /// Offered rate; `None` in closed loop.
     pub rate_per_s: Option<f64>,
-    /// The figures of the step's sustained phase.
+    /// Results of the step's sustained phase.
     pub result: LoadResult,
     /// Latency over the step's sustained phase.
     pub latency: Histogram,
     /// `CLOCK_MONOTONIC` at the start of the step's sustained phase, nanoseconds.
     pub phase_start_mono_ns: u64,
-    /// `CLOCK_MONOTONIC` at its end.
+    /// `CLOCK_MONOTONIC` at the end of that phase, nanoseconds.
     pub phase_end_mono_ns: u64,
-    /// What a merge over machines needs beside that; only in the record of a shard.
+    /// Further distributions for a merge over machines; only in the record of a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distributions: Option<Distributions>,
 }
 
-/// The books of a load: `scheduled = completed + failed + timed_out + dropped + in_flight`.
+/// The request counts of a load: `scheduled = completed + failed + timed_out + dropped + in_flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requests {
-    /// Requests whose (intended) start lies in the phase.
+    /// Requests with an (intended) start in the phase.
     pub scheduled: u64,
-    /// Of those, requests of which at least one byte was written to a connection.
+    /// Scheduled requests of which at least one byte was written to a connection.
     pub sent: u64,
     /// Whole responses, with any status.
     pub completed: u64,
-    /// Of the completed, those with a status of 400 or more or a failed check.
+    /// Completed responses with a status of 400 or more, or a failed check.
     pub unexpected: u64,
-    /// No whole response: the connection broke or the response was no HTTP.
+    /// Requests without a whole response: the connection broke, or the response was not HTTP.
     pub failed: u64,
-    /// Sent, and not answered within the time-out from the intended start.
+    /// Sent requests without a response within the timeout from the intended start.
     pub timed_out: u64,
-    /// Never sent within the time-out from the intended start.
+    /// Requests that were not sent within the timeout from the intended start.
     pub dropped: u64,
-    /// Neither answered nor given up when the drain ended.
+    /// Requests that still waited for a response when the drain ended.
     pub in_flight: u64,
 }
 
 impl Requests {
-    /// Adds the counts of `other`, column by column.
+    /// Adds the counts of `other`, field by field.
     pub fn add(&mut self, other: &Self) {
-        // All columns are named, so that a new one cannot be forgotten here.
+        // All fields are named, so that a new one cannot be forgotten here.
         let Self { scheduled, sent, completed, unexpected, failed, timed_out, dropped, in_flight } = *other;
         self.scheduled += scheduled;
         self.sent += sent;
@@ -140,18 +140,18 @@ impl Requests {
         self.in_flight += in_flight;
     }
 
-    /// Whether the books balance.
+    /// Whether the counts add up to `scheduled`.
     pub fn balance(&self) -> bool {
         let ends = [self.completed, self.failed, self.timed_out, self.dropped, self.in_flight];
         u128::from(self.scheduled) == ends.into_iter().map(u128::from).sum()
     }
 
-    /// Scheduled requests that never got a whole response; these rank last in every quantile.
+    /// Scheduled requests without a whole response. They rank last in every quantile.
     pub fn unanswered(&self) -> u64 {
         self.scheduled.saturating_sub(self.completed)
     }
 
-    /// (unexpected + failed + timed_out + dropped) / scheduled; `None` where nothing was scheduled.
+    /// (unexpected + failed + timed_out + dropped) / scheduled; `None` if nothing was scheduled.
     pub fn error_share(&self) -> Option<f64> {
         let bad: u128 =
             [self.unexpected, self.failed, self.timed_out, self.dropped].into_iter().map(u128::from).sum();
@@ -161,8 +161,8 @@ impl Requests {
 
 /// Summary of a distribution of times in nanoseconds.
 ///
-/// Quantiles take the nearest rank, rounded up, over everything scheduled; what was never answered
-/// ranks last, and a quantile that falls there is `None` (printed `> timeout`).
+/// Quantiles use the nearest rank, rounded up, over everything scheduled. Requests without a response rank last. A
+/// quantile that falls among them is `None` (printed `> timeout`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimesNs {
     /// Minimum.
@@ -195,7 +195,7 @@ pub struct TimesNs {
     pub max: Option<u64>,
 }
 
-/// Bytes as the generator wrote and read them; over TLS those within it, without handshakes.
+/// Bytes that the generator wrote and read; with TLS, the plaintext without handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bytes {
     /// Bytes sent.
@@ -252,7 +252,7 @@ impl Errors {
         copy.by_cause_mut().map(|(name, count)| (name, *count))
     }
 
-    /// The same, with counts that can be changed.
+    /// The same, with mutable counts.
     pub fn by_cause_mut(&mut self) -> [(&'static str, &mut u64); Self::CAUSES] {
         // Without `..`, so that a new cause cannot be forgotten.
         let Self {
@@ -302,13 +302,13 @@ pub struct CpuSeconds {
 }
 
 impl CpuSeconds {
-    /// User and system together.
+    /// Sum of user and system time.
     pub fn total(&self) -> f64 {
         self.user + self.system
     }
 }
 
-/// The JSON of `weir load --json`: figures of the sustained phase.
+/// The JSON of `weir load --json`: results of the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadResult {
     /// Version of the result schema.
@@ -317,19 +317,19 @@ pub struct LoadResult {
     pub model: ArrivalModel,
     /// Length of the sustained phase, without warm-up and drain.
     pub duration_s: f64,
-    /// The books of the sustained phase.
+    /// Request counts of the sustained phase.
     pub requests: Requests,
-    /// Whole responses that came within the phase, per second of it; those of the drain don't count, or the rate
-    /// of an overloaded gateway would be the one asked for.
+    /// Whole responses within the phase, per second. Responses of the drain are excluded, because otherwise an
+    /// overloaded gateway would show the offered rate.
     pub rate_per_s: f64,
     /// From the intended start (open loop) or the send (closed loop) to the last byte of the response.
     pub latency_ns: TimesNs,
     /// From the actual send to the last byte of the response.
     pub service_time_ns: TimesNs,
-    /// Actual send minus intended start; `None` in closed loop. The part of it that was a wait for a free connection
-    /// stands in the evidence.
+    /// Actual send minus intended start; `None` in closed loop. [`GeneratorEvidence::connection_wait_ns`] has the part
+    /// that was a wait for a free connection.
     pub lateness_ns: Option<TimesNs>,
-    /// Bytes written and read within the phase; over TLS those within it.
+    /// Bytes written and read within the phase; with TLS, the plaintext.
     pub bytes: Bytes,
     /// Completed responses by status code.
     pub status: BTreeMap<String, u64>,
@@ -338,51 +338,51 @@ pub struct LoadResult {
     /// Messages of the system, TLS, HTTP or failed checks, each with its count; at most 16.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub said: BTreeMap<String, u64>,
-    /// The protocol that was spoken.
+    /// The protocol that the load used.
     #[serde(default)]
     pub protocol: Protocol,
-    /// TLS, where it was used.
+    /// TLS, if it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsResult>,
-    /// HTTP/2, where it was spoken.
+    /// HTTP/2, if it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Result>,
     /// CPU time of the generator's process in the phase.
     pub cpu_s: CpuSeconds,
-    /// What bounds it, as far as the generator alone can tell.
+    /// The bottleneck, as far as the generator alone can determine it.
     pub bound_by: BoundBy,
-    /// Reasons per metric, as far as the generator alone can tell.
+    /// Reasons per metric, as far as the generator alone can determine them.
     pub verdicts: Verdicts,
 }
 
-/// What the generator knows about itself, for the verdicts of `docs/method.md#bottleneck`. All of the sustained phase.
+/// Measurements of the generator itself over the sustained phase, for the verdicts of `docs/method.md#bottleneck`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratorEvidence {
     /// Worker threads.
     pub workers: u32,
-    /// Connections asked for, over all workers.
+    /// Requested connections, over all workers.
     pub connections: u32,
     /// Wall time of the phase.
     pub wall_s: f64,
-    /// CPU time per worker thread, in order of worker.
+    /// CPU time per worker thread, in the order of workers.
     pub worker_cpu_s: Vec<f64>,
-    /// Run-queue delay per worker thread from the kernel's schedstat; empty where the kernel has none.
+    /// Run-queue delay per worker thread from schedstat; empty if the kernel does not report it.
     pub worker_runqueue_s: Vec<f64>,
-    /// Open loop: arrivals that were due in the phase and found a free connection, but were not sent in it.
+    /// Open loop: requests that were due in the phase and had a free connection, but were not sent in it.
     pub unsent_with_free_connection: u64,
-    /// Mean number of requests in flight, sampled independently of the books, and the number of samples.
+    /// Mean number of in-flight requests, sampled independently of the request counts.
     pub in_flight_mean: Option<f64>,
-    /// Mean number of connections that were missing: an attempt to open them failed and none succeeded after it.
+    /// Mean number of missing connections: an attempt to open them failed, and no later one succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_missing_mean: Option<f64>,
     /// Connections opened over the whole load.
     pub connections_opened: u64,
-    /// Wait for a free connection (open loop): intended start to the moment a connection was assigned.
+    /// Open loop: time from the intended start until a connection was assigned.
     pub connection_wait_ns: Option<TimesNs>,
-    /// How the warm-up went, where it could grow.
+    /// The warm-up, if it could grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// What a recorded session (HAR) has that was not sent.
+    /// Entries of a recorded session (HAR) that were not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
 }
@@ -394,15 +394,15 @@ pub struct LoadSecond {
     pub t_s: f64,
     /// Length of the interval (the last may be shorter than 1).
     pub length_s: f64,
-    /// Whether it lies in the sustained phase (an interval never spans the border).
+    /// Whether it lies in the sustained phase. No interval spans the boundary of the phase.
     pub sustained: bool,
     /// Requests sent in this second.
     pub sent: u64,
     /// Whole responses in this second.
     pub completed: u64,
-    /// Of these, status 400 or more.
+    /// Completed responses with status 400 or more.
     pub unexpected: u64,
-    /// Failed, timed out or dropped in this second.
+    /// Requests that failed, timed out or were dropped in this second.
     pub lost: u64,
     /// Latency of the responses completed in this second.
     pub latency: Histogram,
@@ -411,29 +411,29 @@ pub struct LoadSecond {
 /// A warm-up that could grow (`docs/method.md#warm-up`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
-    /// Length that was asked for, nanoseconds.
+    /// Requested length, nanoseconds.
     pub asked_ns: u64,
-    /// Length that it took, nanoseconds.
+    /// Actual length, nanoseconds.
     pub taken_ns: u64,
-    /// Whether latencies had settled at its end (MSER-5), as far as that could be told.
+    /// Whether latencies had settled at its end (MSER-5), as far as that can be determined.
     pub has_settled: bool,
 }
 
-/// All that a load gave: the result, the books of the whole load, histograms and series.
+/// The full record of a load: the result, the request counts of the whole load, histograms and series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
-    /// The figures of the sustained phase.
+    /// Results of the sustained phase.
     pub result: LoadResult,
-    /// The books of warm-up, sustained phase and drain together; `sent` is what peers' counters must agree with.
+    /// Request counts of warm-up, sustained phase and drain; counters of peers must agree with `sent`.
     pub whole: Requests,
-    /// Requests that may or may not have reached the peer: sent ones whose connection broke or which timed out.
+    /// Requests that may or may not have reached the peer: they were sent, and the connection broke or they timed out.
     /// A peer's count lies within `whole.sent - whole_uncertain ..= whole.sent`.
     pub whole_uncertain: u64,
     /// `CLOCK_MONOTONIC` at the start of the sustained phase, nanoseconds: aligns the rig's samples.
     pub phase_start_mono_ns: u64,
     /// `CLOCK_MONOTONIC` at the end of the sustained phase (before the drain), nanoseconds.
     pub phase_end_mono_ns: u64,
-    /// What the generator knows about itself.
+    /// Measurements of the generator itself.
     pub generator: GeneratorEvidence,
     /// Latency over the sustained phase.
     pub latency: Histogram,
@@ -443,16 +443,16 @@ pub struct LoadRecord {
     pub lateness: Option<Histogram>,
     /// Per second, from the start of the warm-up.
     pub seconds: Vec<LoadSecond>,
-    /// Per route and status class; bounded, what is beyond the bound is called `other`.
+    /// Per route and status class. Routes beyond the limit are summed up as `other`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteResult>,
-    /// The steps, where the load went in steps; the figures above are then of all of them together.
+    /// The steps, if the load has steps; the fields above then cover all steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
-    /// The shards, where several machines carried the load; the figures above are then of all of them together.
+    /// The shards, if several machines carried the load; the fields above then cover all shards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<ShardResult>,
-    /// What a merge over machines needs beside the above; only in the record of a shard, and never stored.
+    /// Further distributions for a merge over machines; only in the record of a shard, and never stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distributions: Option<Distributions>,
 }

@@ -1,4 +1,4 @@
-//! What was tried at a run's start, where its rates are shares of what the gateways carry.
+//! The pilot at the start of a run, if rates are shares of a gateway's throughput.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::BoundBy;
 
-/// What a pilot found, and the rates that follow. Nothing of it is a figure of the run.
+/// The result of a pilot, and the rates derived from it. Results of the run exclude it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pilot {
-    /// What each gateway carried in a short closed load, at each point of the axes that may change it.
+    /// Throughput of each gateway in a short closed load, at each point of the axes that may change it.
     pub carried: Vec<Carried>,
-    /// The rates that were shares.
+    /// The rates that were given as shares.
     pub rates: Vec<PilotRate>,
 }
 
@@ -21,45 +21,46 @@ pub struct Pilot {
 pub struct Carried {
     /// The gateway's name in the scenario.
     pub gateway: String,
-    /// Values of the axes by their path, those of the first of the points that are alike in what is carried.
+    /// Values of the axes by their path. Several points with the same throughput share one pilot; these are the values
+    /// of the first.
     pub axes: BTreeMap<String, serde_json::Value>,
-    /// The open loads for which it was tried: they ask for the same over as many connections.
+    /// The open loads that use this result. They send the same requests over the same number of connections.
     pub loads: Vec<String>,
     /// Connections of the generator.
     pub connections: u32,
     /// Whole responses per second.
     pub rate_per_s: f64,
-    /// What bounded it. Where that is not the gateway, it may carry more.
+    /// The bottleneck. If it is not the gateway, the gateway may have more capacity.
     pub bound_by: BoundBy,
 }
 
-/// A rate that was a share.
+/// A rate that was given as a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PilotRate {
     /// The load.
     pub load: String,
-    /// What was asked (`30%`).
+    /// The share (`30%`).
     pub asked: String,
-    /// What that is here (`890/s`), to two significant digits.
+    /// The resulting rate (`890/s`), to two significant digits.
     pub rate: String,
-    /// The gateway of whose throughput it is a share.
+    /// The gateway whose throughput the share refers to.
     pub gateway: String,
     /// That throughput, per second.
     pub carried_per_s: f64,
-    /// Whether the generator was what limited it, so that the gateway carries at least this much.
+    /// Whether the generator was the limit, so that the gateway's throughput is at least this.
     pub at_least: bool,
 }
 
 impl PilotRate {
-    /// It in words: `rate of low: 10% of 8900/s, the capacity of envoy, is 890/s`.
+    /// A sentence: `rate of low: 10% of 8900/s, the capacity of envoy, is 890/s`.
     pub fn words(&self) -> String {
         let Self { load, asked, rate, gateway, carried_per_s, at_least } = self;
-        let (least, limit) = match at_least {
+        let (bound, limit) = match at_least {
             true => ("at least ", " (the load generator was the limit)"),
             false => ("", ""),
         };
         format!(
-            "rate of {load}: {asked} of {least}{carried_per_s:.0}/s, the capacity of {gateway}{limit}, is {rate}"
+            "rate of {load}: {asked} of {bound}{carried_per_s:.0}/s, the capacity of {gateway}{limit}, is {rate}"
         )
     }
 }

@@ -1,45 +1,45 @@
-//! Changes of the configuration of a running gateway while load ran.
+//! Changes of the configuration of a running gateway under load.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A change of the configuration of a running gateway: of its routes, or of something else.
+/// A change of the configuration of a running gateway: routes, endpoints or certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteChange {
-    /// When it was applied, seconds from the start of the warm-up.
+    /// When weir applied it, seconds from the start of the warm-up.
     pub t_s: f64,
-    /// Whether that lies in the sustained phase.
+    /// Whether `t_s` lies in the sustained phase.
     pub sustained: bool,
     /// What changed.
     #[serde(default, skip_serializing_if = "Changed::is_routes")]
     pub what: Changed,
-    /// Routes that came with it; negative where they went, none where something else changed.
+    /// Added routes; negative for removed routes, 0 for other changes.
     pub routes_added: i64,
-    /// Routes after it.
+    /// Number of routes after the change.
     pub routes: u64,
-    /// From its application until it was seen to be in force, nanoseconds. Routes: to the first request to one that came
-    /// which was answered 200, or to one that went which was answered 404. Endpoints: to the first request that one which
-    /// came received, or the last that one which went did. Certificates: to the first handshake that showed the new one.
+    /// Time from applying the change until it took effect, nanoseconds. Routes: until a request to an added route got
+    /// 200, or to a removed route 404. Endpoints: until the added endpoint got its first request, or the removed one
+    /// its last. Certificates: until the first handshake with the new certificate.
     pub seen_after_ns: u64,
 }
 
-/// What changes of a gateway's configuration.
+/// The part of the configuration that changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Changed {
-    /// Routes come and go.
+    /// Routes are added and removed.
     #[default]
     Routes,
-    /// An endpoint of the backend leaves and returns.
+    /// An endpoint of the backend is removed and added again.
     Endpoints,
     /// The certificate is replaced.
     Certificates,
 }
 
 impl Changed {
-    /// Whether it is the routes.
+    /// Whether routes changed.
     fn is_routes(&self) -> bool {
         *self == Self::Routes
     }

@@ -26,13 +26,13 @@ pub struct Run {
     pub started_unix_ms: u64,
     /// End of the last cell, milliseconds since the Unix epoch; `None` while unfinished.
     pub ended_unix_ms: Option<u64>,
-    /// Every cell of the run in its order.
+    /// Every cell of the run, in order.
     pub plan: Vec<CellKey>,
-    /// The objective, where the scenario has one.
+    /// The objective, if the scenario has one.
     pub objective: Option<Objective>,
     /// Thresholds of the verdicts.
     pub thresholds: Thresholds,
-    /// Where and with what it ran.
+    /// The environment of the run.
     pub manifest: Manifest,
 }
 
@@ -79,7 +79,7 @@ pub struct OwnObjective {
 }
 
 impl Objective {
-    /// What `gateway` has to keep at a load point.
+    /// The limits for `gateway` at a load point.
     pub fn of(&self, gateway: &str, axes: &BTreeMap<String, serde_json::Value>, load: &str) -> Self {
         let is_meant = |own: &&OwnObjective| own.gateway == gateway && own.axes == *axes && own.load == load;
         match self.own.iter().find(is_meant) {
@@ -93,7 +93,7 @@ impl Objective {
         }
     }
 
-    /// Limits of findings of `gateway` for a row that may have more axes than the load point, or no load.
+    /// Limits of findings of `gateway`, for a row that may have more axes than the load point, or no load.
     pub fn findings_of(
         &self,
         gateway: &str,
@@ -116,7 +116,7 @@ impl Objective {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
-    /// Share of its CPU limit from which a part limits the load (`bound by gateway`, `upstream-limited`).
+    /// Share of its CPU limit from which a part limits the load (`limited by gateway`, `upstream-limited`).
     pub bound_share: f64,
     /// Closed loop: share of wall time (CPU time plus run-queue delay) from which a worker of the generator is the
     /// limit (`generator-limited`).
@@ -198,12 +198,12 @@ impl Default for Thresholds {
     }
 }
 
-/// A threshold that lets more values be valid than its default.
+/// A threshold that is laxer than its default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relaxed {
     /// The field's name.
     pub name: &'static str,
-    /// What the scenario asks for.
+    /// The scenario's value.
     pub value: f64,
     /// The default.
     pub default: f64,
@@ -215,7 +215,7 @@ impl Thresholds {
     /// The thresholds that are laxer than their defaults, in the order of the fields.
     pub fn relaxed(&self) -> Vec<Relaxed> {
         let default = Self::default();
-        // Those that exclude values above the threshold, and then those that exclude values below it.
+        // First thresholds that exclude values above them, then thresholds that exclude values below them.
         let above: [(&str, FieldOf); 13] = [
             ("bound_share", |t| t.bound_share),
             ("worker_busy_share", |t| t.worker_busy_share),
@@ -241,15 +241,15 @@ impl Thresholds {
     }
 }
 
-/// The environment. What could not be read is `None`.
+/// The environment. `None` if a value could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     /// Version of weir.
     pub weir_version: String,
     /// The command line as given.
     pub command_line: Vec<String>,
-    /// Whether repeats were added after a look at the results (`--until`, `--resume --repeats`): intervals are then those
-    /// that hold at all looks together.
+    /// Whether repeats were added after a look at the results (`--until`, `--resume --repeats`). Then the intervals are
+    /// wider, so that they hold at all looks together.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats_were_added: bool,
     /// `uname -sr` and the machine.
@@ -268,32 +268,32 @@ pub struct Manifest {
     pub mitigations: BTreeMap<String, String>,
     /// Clock source.
     pub clock_source: Option<String>,
-    /// Hypervisor, where the CPU says that there is one.
+    /// Whether the CPU reports a hypervisor.
     pub virtualized: Option<bool>,
     /// Cgroup version used: `v1`, `v2` or `none`.
     pub cgroup: Option<String>,
-    /// Greatest number of open files a process may have.
+    /// Maximum number of open files per process.
     pub open_files_max: Option<u64>,
-    /// How parts talk: `loopback`, `namespaces`, or both where a sweep varies it.
+    /// Network between the parts: `loopback`, `namespaces`, or both if a sweep varies it.
     pub network: String,
-    /// TLS version and cipher; `None` for plain text.
+    /// TLS version and cipher; `None` for plain HTTP.
     pub tls: Option<String>,
-    /// Configuration files of the user's own, by the gateway's name.
+    /// The user's configuration files, by gateway.
     #[serde(default)]
     pub configurations: BTreeMap<String, Configuration>,
-    /// What was tried before the first cell, where rates are shares of what the gateways carry.
+    /// The pilot before the first cell, if rates are shares of a gateway's throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pilot: Option<Pilot>,
 }
 
-/// A configuration file that a gateway got in place of its driver's.
+/// A configuration file that replaces the one of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Configuration {
-    /// Where it was read.
+    /// The path that it was read from.
     pub path: String,
     /// SHA-256 of the text, hexadecimal.
     pub sha256: String,
-    /// The text as it was read, before the run's values were put into it.
+    /// The text before the run's values were inserted.
     pub text: String,
 }
 
@@ -304,7 +304,7 @@ mod tests {
     use super::Thresholds;
 
     #[test]
-    fn relaxed_thresholds_are_those_that_let_more_values_be_valid() {
+    fn relaxed_thresholds_make_more_values_valid() {
         assert_eq!(Thresholds::default().relaxed(), []);
         let stricter = Thresholds { disturbed_share: 0.0, completed_share: 1.0, ..Thresholds::default() };
         assert_eq!(stricter.relaxed(), []);
@@ -322,7 +322,7 @@ mod tests {
             assert_eq!(field.get("default").unwrap_or(&Value::Null), &defaults[name], "{name}");
             assert!(field["description"].is_string(), "{name}");
         }
-        // Empty margins are not written.
+        // Empty margins are not serialized.
         assert_eq!(fields.len(), defaults.as_object().unwrap().len() + 1);
     }
 }

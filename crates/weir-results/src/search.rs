@@ -1,60 +1,60 @@
-//! A search for the capacity at an objective (`docs/method.md#capacity`): its trials, and what they found together.
+//! A search for the capacity at an objective (`docs/method.md#capacity`): its trials and its result.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Objective;
 
-/// What makes a measurement a trial of a search: it stands for no load point of its own.
+/// Marks a measurement as a trial of a search. A trial is not a load point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// Place in the search of its load, from 1.
+    /// Number within the search of its load, from 1.
     pub number: u32,
-    /// What it says of the objective at its rate.
+    /// Result of the trial for the objective at its rate.
     pub says: TrialSays,
-    /// The evidence in a sentence: each bound with its figure.
+    /// The evidence in one sentence: each limit with its value.
     pub why: String,
-    /// What all trials found together; it stands in the last of them.
+    /// The result of all trials. Only the last trial has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
 }
 
-/// What a trial says of the objective, as far as its requests can tell.
+/// Result of a trial for the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialSays {
-    /// Every bound was met, by more than the chance of its sample.
+    /// Every limit was met, with statistical significance.
     Met,
-    /// A bound was missed, by more than that.
+    /// A limit was missed, with statistical significance.
     Missed,
-    /// Too few requests to tell at this rate.
+    /// Too few requests for a decision at this rate.
     CannotTell,
-    /// Nothing: the rig or its host falsified it.
+    /// Invalid: the rig or host noise falsified it.
     Void,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
-    /// What was searched for.
+    /// The objective of the search.
     pub objective: Objective,
-    /// The capacity, requests per second: as likely above as below. `None` where only a border is known.
+    /// The capacity, requests per second: the median estimate. `None` if only one side is known.
     pub capacity_per_s: Option<f64>,
-    /// Both ends of its 95 % interval, from the trials of this search alone.
+    /// Lower and upper end of its 95 % confidence interval, from the trials of this search.
     pub interval_per_s: Option<[f64; 2]>,
-    /// The highest rate that met the objective, where nothing higher could be tried.
+    /// The highest rate that met the objective, if no higher rate could be tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_per_s: Option<f64>,
-    /// The lowest rate that was tried, where that missed the objective.
+    /// The lowest tried rate, if it missed the objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_per_s: Option<f64>,
-    /// The bound that gives way first (`p99`, `mean`, `errors`, ..); `None` without a capacity.
+    /// The limit that fails first (`p99`, `mean`, `errors`, ..); `None` without a capacity.
     pub limited_by: Option<String>,
-    /// Trials, void ones included.
+    /// Number of trials, including invalid ones.
     pub trials: u32,
-    /// Void trials.
+    /// Number of invalid trials.
     pub void: u32,
-    /// Why it stopped.
+    /// Why the search stopped.
     pub stopped: Stopped,
 }
 
@@ -62,16 +62,16 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stopped {
-    /// The interval is as narrow as was asked for.
+    /// The interval is as narrow as requested.
     Precise,
-    /// The most trials that were allowed have been made.
+    /// The maximum number of trials is reached.
     MostTrials,
-    /// The load generator keeps no higher rate, and the objective was met at the highest that it keeps.
+    /// The load generator sustains no higher rate, and the highest one met the objective.
     GeneratorLimited,
-    /// The upstream carries no higher rate, and the objective was met at the highest that it carries.
+    /// The upstream sustains no higher rate, and the highest one met the objective.
     UpstreamLimited,
-    /// The objective was missed at the lowest rate that a trial can tell anything about.
+    /// The lowest rate at which a trial can be decided missed the objective.
     NeverMet,
-    /// Too many trials were void.
+    /// Too many trials were invalid.
     VoidTrials,
 }

@@ -1,4 +1,4 @@
-//! A load that several machines carry together: what each of them hands in, and the row that stays of it.
+//! A load on several machines: the record of each shard, and the row that is stored for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ mod merge;
 
 pub use merge::{MergeError, merge};
 
-/// Distributions of which a record keeps quantiles only. Quantiles cannot be added, so the record of a shard carries
-/// these too, and [`crate::merge`] takes them out.
+/// Distributions for which a record has only quantiles. Quantiles cannot be added, so the record of a shard carries
+/// these, and [`crate::merge`] removes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Distributions {
     /// Service time of a step.
@@ -34,7 +34,7 @@ pub struct Distributions {
 }
 
 impl Distributions {
-    /// All that there are, by what they are of.
+    /// All present histograms with their names.
     pub(crate) fn by_name(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
         // Without `..`, so that a new one cannot be forgotten.
         let Self { service_time, lateness, connection_wait, handshakes_before, handshakes_under_load } = self;
@@ -49,8 +49,8 @@ impl Distributions {
     }
 }
 
-/// The record of one shard, with what its coordinator knows of it. All shards of a load have the same
-/// `planned_start_ns` and `lengths_differ`.
+/// The record of one shard, with data from its coordinator. All shards of a load have the same `planned_start_ns` and
+/// `lengths_differ`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShardRecord {
     /// Name of the agent that carried the shard; unique within the load.
@@ -58,11 +58,11 @@ pub struct ShardRecord {
     /// `CLOCK_MONOTONIC` of the coordinator minus that of the agent, nanoseconds. It aligns seconds and CPU samples;
     /// no latency depends on it.
     pub clock_offset_ns: i64,
-    /// How far the true offset can be from it, nanoseconds.
+    /// Maximum error of the offset, nanoseconds.
     pub clock_bound_ns: u64,
     /// Planned start of the load on the coordinator's clock, nanoseconds.
     pub planned_start_ns: u64,
-    /// Whether shards may last differently long: the load ends by a number of requests, or was ended early.
+    /// Whether the shards may have different durations: the load ends after a number of requests, or was stopped early.
     pub lengths_differ: bool,
     /// The machine of the agent; `None` if it is unknown.
     pub machine: Option<AgentMachine>,
@@ -73,36 +73,36 @@ pub struct ShardRecord {
 /// The machine of an agent, over the sustained phase of its shard.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentMachine {
-    /// The kernel's id of its boot: agents with the same one share a machine.
+    /// Boot id of the kernel: agents with the same one share a machine.
     pub boot_id: String,
-    /// Whether it is the coordinator's, which samples it itself.
+    /// Whether it is the machine of the coordinator, which samples it itself.
     pub is_here: bool,
-    /// Cores that its agents share: its logical CPUs, or the quota of those that the run has started on its own host.
+    /// Cores shared by its agents: its logical CPUs, or the quota of agents that the run started on its own host.
     pub cores: f64,
-    /// What went to others, without what parts of the run used there; `None` where the agent has not sampled it.
+    /// CPU time that others took, without parts of the run on this machine; `None` if the agent did not sample it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<HostShare>,
-    /// The busiest processes outside the agent, the busiest first.
+    /// The busiest processes outside the agent, busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<HostProcess>,
 }
 
-/// What one shard contributed to a load, all of the sustained phase.
+/// The part of one shard in a load, over the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShardResult {
     /// Name of the agent that carried the shard.
     pub agent: String,
-    /// Start of the shard's load minus the planned start, by the coordinator's clock, nanoseconds.
+    /// Start of the shard's load minus the planned start, on the coordinator's clock, nanoseconds.
     pub start_offset_ns: i64,
-    /// How far the true start can be from that, nanoseconds: the clocks are only compared so closely.
+    /// Maximum error of that start, from the comparison of the clocks, nanoseconds.
     #[serde(default)]
     pub clock_bound_ns: u64,
-    /// The shard's books.
+    /// Request counts of the shard.
     pub requests: Requests,
-    /// The books of the shard's whole load, warm-up and drain included; empty in records of before.
+    /// Request counts of the shard's whole load, including warm-up and drain; empty in older records.
     #[serde(default)]
     pub whole: Requests,
-    /// Whole responses within its phase, per second of it.
+    /// Whole responses within the phase, per second.
     pub rate_per_s: f64,
     /// Latency as in [`crate::LoadResult::latency_ns`].
     pub latency_ns: TimesNs,
@@ -112,17 +112,17 @@ pub struct ShardResult {
     pub errors: Errors,
     /// CPU time of the shard's process.
     pub cpu_s: CpuSeconds,
-    /// Reasons per metric, as far as the generator alone can tell.
+    /// Reasons per metric, as far as the generator alone can determine them.
     pub verdicts: Verdicts,
-    /// What the shard's generator knows about itself, for the verdicts: workers, their CPU time, unsent requests.
+    /// Measurements of the shard's generator: workers, their CPU time, unsent requests.
     pub generator: GeneratorEvidence,
-    /// The machine of the agent; `None` in records of before, and if it is unknown.
+    /// The machine of the agent; `None` in older records, or if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<AgentMachine>,
 }
 
 impl ShardResult {
-    /// The row of a shard with this record, from an agent of this name.
+    /// The row for this record of an agent.
     pub fn of(agent: &str, record: &LoadRecord, start_offset_ns: i64, clock_bound_ns: u64) -> Self {
         let LoadRecord { result, whole, generator, .. } = record;
         Self {

@@ -1,40 +1,40 @@
-//! What became of clients that took their time beside a load.
+//! Results of slow clients next to a load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Slow clients, by what was slow of them, over the whole load.
+/// Slow clients over the whole load, by what they do slowly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowClients {
-    /// Those that sent the heads of their requests slowly.
+    /// Clients that send request headers slowly.
     pub heads: SlowCounts,
-    /// Those that sent the bodies of their requests slowly.
+    /// Clients that send request bodies slowly.
     pub bodies: SlowCounts,
-    /// Those that read the responses slowly.
+    /// Clients that read responses slowly.
     pub responses: SlowCounts,
 }
 
 /// Slow clients of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowCounts {
-    /// Connections at one time.
+    /// Concurrent connections.
     pub connections: u32,
-    /// Connections that were made.
+    /// Opened connections.
     pub opened: u64,
-    /// Of those, connections that were still busy when the load had ended.
+    /// Opened connections that were still busy at the end of the load.
     pub open_at_end: u64,
     /// Whole responses with a status below 400.
     pub answered: u64,
-    /// Whole responses with another status: a gateway that had enough of it says 408.
+    /// Whole responses with another status, such as 408 after a timeout of the gateway.
     pub unexpected: u64,
-    /// Connections that ended without a whole response.
+    /// Connections that closed without a whole response.
     pub broken: u64,
-    /// Attempts to connect that failed.
+    /// Failed attempts to connect.
     pub refused: u64,
 }
 
 impl SlowClients {
-    /// All of them together.
+    /// The sum over all kinds.
     pub fn total(&self) -> SlowCounts {
         let all = [self.heads, self.bodies, self.responses];
         let sum = |of: fn(&SlowCounts) -> u64| all.iter().map(of).sum::<u64>();

@@ -1,8 +1,8 @@
-//! The SQLite store: runs, cells, histograms, manifests and verdicts, each cell committed on its own.
+//! The SQLite store: runs, cells, histograms, manifests and verdicts. Each cell is committed separately.
 //!
-//! What queries ask for (who, where, which rate, which quantile, which verdict, which event) is in columns; the rest
-//! of a cell and of a measurement is one versioned JSON document, so that a new field needs no migration. Older databases
-//! are migrated, newer ones are refused.
+//! Columns hold what queries filter or sort by, such as gateway, rate, quantile, verdict and event. The rest of a cell
+//! or measurement is one versioned JSON document, so that a new field needs no migration. Older databases are migrated,
+//! newer ones are rejected.
 
 mod document;
 mod error;
@@ -23,7 +23,7 @@ pub use error::StoreError;
 pub use find::{RunListing, RunState};
 pub use import::Imported;
 
-/// How long a statement waits for another process that writes to the same database.
+/// Time limit to wait for another process that writes to the same database.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open database of runs.
@@ -34,10 +34,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database at `path`, makes it and its folders where there is none, and migrates an older one.
+    /// Opens the database at `path`. Creates it and its folders if it does not exist, and migrates an older one.
     ///
     /// # Errors
-    /// When the file is no database of weir's, is damaged, is newer than this program, or cannot be written.
+    /// When the file is not a database of weir, is damaged, is newer than this program, or cannot be written.
     /// Nothing is overwritten in any of these cases.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -47,19 +47,19 @@ impl Store {
         Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, Use::Write)
     }
 
-    /// Opens the database at `path` for more cells of a run that it holds.
+    /// Opens the database at `path` to add cells to one of its runs.
     ///
     /// # Errors
-    /// As [`Store::open`], and when there is no such file.
+    /// As [`Store::open`], and when the file does not exist.
     pub fn open_to_resume(path: &Path) -> Result<Self, StoreError> {
         require(path)?;
         Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Use::Write)
     }
 
-    /// Opens the database at `path` for reading runs; makes none. One that is write-protected can be read.
+    /// Opens the existing database at `path` for reading. A read-only file is fine.
     ///
     /// # Errors
-    /// When there is no such file, it is no database of weir's, is damaged, or newer than this program.
+    /// When the file does not exist, is not a database of weir, is damaged, or is newer than this program.
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
         require(path)?;
         match Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Use::Read) {
@@ -82,8 +82,8 @@ impl Store {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-        // Looked at before anything is written: what is refused stays as it was, byte for byte. Closing would move
-        // what a killed run left in the log beside the database into it.
+        // Checks come before any write, so that a rejected file stays byte-identical. Closing would move the log of a
+        // killed run into the database.
         let keeps_log = has_log(path);
         if keeps_log {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
@@ -100,24 +100,24 @@ impl Store {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
         }
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
-        // Commits are one per cell, so the price of a sync is nothing beside what a lost cell costs.
+        // There is one commit per cell, so a sync costs little compared with a lost cell.
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", "on").map_err(failed)?;
         if !is_current {
-            // Only then: to see that there is nothing to do, nobody has to wait for another who writes.
+            // Only if needed: a current database must not wait for another process that writes.
             schema::migrate(path, &mut connection)?;
         }
         Ok(Self { path: path.to_path_buf(), connection })
     }
 
-    /// Opens a database on a medium that is write-protected or full, where the files beside it cannot be made that
-    /// its users share. Whoever could change it there would have such files.
+    /// Opens a database on a read-only or full file system, where SQLite cannot create its shared files. No other
+    /// process can change the database there, because that would need the same files.
     fn connect_unchanging(path: &Path) -> Result<Self, StoreError> {
         let unwritable = |detail: &str| {
             Err(StoreError::Unwritable { path: path.to_path_buf(), detail: detail.to_owned() })
         };
         if has_log(path) {
-            return unwritable("its last changes still stand in the file beside it (-wal)");
+            return unwritable("its last changes are still in the log file next to it (-wal)");
         }
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -134,15 +134,15 @@ impl Store {
     }
 }
 
-/// What a database is opened for.
+/// Why a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Read,
     Write,
 }
 
-/// Whoever reads makes no database, of an empty file neither. What a run that was killed at its very beginning left in the
-/// log is not empty.
+/// Rejects missing and empty files, because reading must not create a database. A database with a log is not empty: a
+/// killed run may have left only that.
 fn require(path: &Path) -> Result<(), StoreError> {
     let Ok(found) = std::fs::metadata(path) else {
         return Err(StoreError::Missing { path: path.to_path_buf() });
@@ -153,14 +153,14 @@ fn require(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether changes stand in the log beside the database that are not in the database yet.
+/// Whether the log next to the database has changes that are not in the database yet.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
-/// `path` as SQLite takes it for a file that nobody changes.
+/// `path` as an SQLite URI of an immutable file.
 fn unchanging_uri(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {

@@ -1,6 +1,6 @@
-//! Counts in words, for all that weir prints.
+//! Counts in words, for everything that weir prints.
 
-/// `52,031`: an integer with its thousands separated.
+/// `52,031`: an integer with thousands separators.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,12 +13,12 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// `1 connection`, `1,024 connections`: a count with its noun, which is given in the singular.
+/// `1 connection`, `1,024 connections`: a count with its noun, given in the singular.
 pub fn counted(value: u64, noun: &str) -> String {
     format!("{} {}", count(value), plural(value, noun))
 }
 
-/// The noun alone, as it stands behind a count.
+/// The noun in the form that follows a count.
 pub fn plural(value: u64, noun: &str) -> String {
     if value == 1 {
         return noun.to_owned();
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_connection_is_no_connections() {
+    fn nouns_match_their_counts() {
         for (value, noun, expected) in [
             (1, "connection", "1 connection"),
             (0, "connection", "0 connections"),

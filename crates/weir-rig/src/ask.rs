@@ -1,4 +1,4 @@
-//! Runs a command to its end, with limits on time and output. Whatever it leaves behind is killed.
+//! Runs a command until it exits, with limits on time and output. Remaining child processes are killed.
 
 use std::io::{self, PipeReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,7 +15,7 @@ const REST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Maximum output that is read per stream; after that, the stream is closed.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
-/// The end of a command, and what it printed.
+/// The exit status and the output of a command.
 #[derive(Debug)]
 pub struct Answer {
     /// How it exited.

@@ -1,7 +1,7 @@
 //! A program that uses more CPU time than it needs: the positive control of an experiment.
 //!
-//! A *burner* runs as a child of the program, in its session and control group. Whoever samples or limits the program
-//! samples and limits both.
+//! A *burner* runs as a child of the program, in its session and control group. Samplers and limits of the program
+//! include the burner.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -21,13 +21,13 @@ use crate::cleanup::{ProcessId, members};
 
 /// How often the burner catches up.
 const EVERY: Duration = Duration::from_millis(10);
-/// How often it looks for new processes of the program, which costs a read of every process of the host: often while the
-/// program starts.
+/// How often it searches for new processes of the program. A search reads every process of the host. It is frequent
+/// only while the program starts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_FIRST: Duration = Duration::from_millis(50);
 const STARTS_FOR: Duration = Duration::from_secs(2);
 
-/// What a burner has used so far, and what it went by, nanoseconds.
+/// CPU time of a burner and of its program so far, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurnerRecord {
     /// CPU time of the program.
@@ -36,8 +36,8 @@ pub struct BurnerRecord {
     pub burned_ns: u64,
 }
 
-/// Starts a burner that uses `share` of the CPU time of this process and keeps a [`BurnerRecord`] in the file `record`, and
-/// then becomes `command`, when the burner has begun. Returns only if that fails.
+/// Starts a burner that uses `share` of the CPU time of this process and writes a [`BurnerRecord`] to the file
+/// `record`. Then replaces this process by `command`. Returns only if that fails.
 pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Error {
     let Some((program, arguments)) = command.split_first() else {
         return io::Error::new(io::ErrorKind::InvalidInput, "there is no command");
@@ -49,7 +49,7 @@ pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Er
         burner.args(["burn", "--share", &share, "--of", &of, "--record"]).arg(record);
         let mut burner = burner.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let begun = burner.stdout.take().map_or(Ok(()), |mut output| output.read_exact(&mut [0]));
-        begun.map_err(|_| io::Error::other("the process that uses CPU time ended at once"))
+        begun.map_err(|_| io::Error::other("the burner process exited immediately"))
     });
     match started {
         Ok(()) => Command::new(program).args(arguments).exec(),
@@ -57,11 +57,11 @@ pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Er
     }
 }
 
-/// Uses `share` of the CPU time that the session of the parent `pid` uses from now on, until the parent ends. Writes a line
-/// to standard output when its record can be read.
+/// Uses `share` times the CPU time of the session of the parent `pid`, until the parent exits. Prints a line when its
+/// record exists.
 ///
 /// # Errors
-/// If `pid` is not the parent, the kernel does not tell about it, or the record cannot be written.
+/// If `pid` is not the parent, its CPU time cannot be read, or the record cannot be written.
 pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = Pid::from_raw(pid);
@@ -73,7 +73,7 @@ pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     let mut used = Used { leader, living: Vec::new(), started: Instant::now(), looked: None };
     let (before, own_before) = (used.total(), own_cpu());
     let file = File::create(record)?;
-    // A fixed length, so that each record replaces the one before whole.
+    // A fixed length, so that each record overwrites all of the previous one.
     let keep = |used: Duration, burned: Duration| {
         let [used, burned] = [used, burned].map(|time| Time(time).as_ns());
         file.write_all_at(format!("{used:020} {burned:020}\n").as_bytes(), 0)
@@ -91,16 +91,16 @@ pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The record that a burner keeps in a file.
+/// Reads the record of a burner from its file.
 ///
 /// # Errors
-/// If it cannot be read: the burner has not begun, or has ended early.
+/// If it cannot be read: the burner has not started, or exited early.
 pub fn read_burner_record(path: &Path) -> io::Result<BurnerRecord> {
     let text = fs::read_to_string(path)?;
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(used_ns)), Some(Ok(burned_ns))) => Ok(BurnerRecord { used_ns, burned_ns }),
-        _ => Err(io::Error::other("the record is not whole")),
+        _ => Err(io::Error::other("the record is incomplete")),
     }
 }
 
@@ -125,7 +125,7 @@ impl Used {
         }
         let ticks_per_second = procfs::ticks_per_second();
         for (process, used) in &mut self.living {
-            // What an exited process used stays used.
+            // CPU time of exited processes still counts.
             let Ok(stat) = process.stat() else { continue };
             *used = Duration::from_nanos((stat.utime + stat.stime) * (1_000_000_000 / ticks_per_second));
         }

@@ -58,7 +58,7 @@ pub struct Certificates {
     pub each: Vec<DomainCertificate>,
     /// A second server certificate and its key, for a renewal; `None` if each host has its own.
     pub renewed: Option<CertificateFiles>,
-    /// Further client certificates, by name.
+    /// Additional client certificates, by name.
     pub clients: BTreeMap<String, CertificateFiles>,
 }
 
@@ -84,7 +84,7 @@ impl Certificates {
         Self::make_for(dir, hosts, &BTreeMap::new())
     }
 
-    /// As [`Certificates::make`], with further client certificates for the subjects `clients`.
+    /// As [`Certificates::make`], with additional client certificates for the subjects `clients`.
     ///
     /// # Errors
     /// As [`Certificates::make`].
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_hosts_are_listed_and_many_are_covered() {
+    fn few_hosts_are_listed_and_many_get_wildcards() {
         let list = |count: usize| (1..=count).map(|n| format!("D{n}.gateway.test")).collect::<Vec<_>>();
         assert_eq!(names(&list(2)), ["d1.gateway.test", "d2.gateway.test"]);
         assert_eq!(names(&list(64)).len(), 64);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_made_and_belong_to_their_owner() {
+    fn files_are_readable_only_by_their_owner() {
         let folder = tempfile::tempdir().unwrap();
         let made = Certificates::make(&folder.path().join("tls"), &["one.test".into()]).unwrap();
         check_files(&made, 7);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn each_host_has_a_certificate_and_a_key_of_its_own() {
+    fn each_host_has_its_own_certificate_and_key() {
         let folder = tempfile::tempdir().unwrap();
         let hosts = ["one.test", "server", "two.test"].map(str::to_owned);
         let made = Certificates::make_each(folder.path(), &hosts).unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_the_seeds() {
+    fn tokens_depend_on_the_seed() {
         let drawn = tokens(7, 3);
         assert_eq!(drawn, tokens(7, 3));
         assert_eq!(drawn[..2], tokens(7, 2));

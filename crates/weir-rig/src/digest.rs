@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_in_parts_is_that_of_the_whole() {
+    fn an_incremental_digest_equals_the_digest_of_the_whole() {
         // The one-block example of FIPS 180-4.
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256_hex("abc"), expected);

@@ -59,7 +59,7 @@ pub enum RigError {
     EngineMissing {
         /// The part or driver.
         part: String,
-        /// What was tried, and what came of it.
+        /// The tried engines, each with its error.
         why: String,
     },
     /// An image that cannot be used.
@@ -263,7 +263,7 @@ impl RigError {
             Self::DiskFull { .. } => "free disk space there, or set TMPDIR to a directory on another disk".into(),
             Self::Launch { .. } => "`weir doctor` reports what this host allows".into(),
             Self::HostBusy { .. } => {
-                "wait until it ends, or interrupt it and resume it later: two runs on one host distort each other"
+                "wait until it ends, or interrupt it and resume it later: concurrent runs on one host distort results"
                     .into()
             }
             Self::Network { .. } => {

@@ -1,4 +1,4 @@
-//! Who holds a resource that a run needs: a process, or another run.
+//! The holder of a resource that a run needs: a process, or another run.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -37,7 +37,7 @@ pub fn usable_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// The kernel's id of this boot, which all containers of a machine share; empty if there is none.
+/// The kernel's boot ID, the same in all containers of a machine; empty if it cannot be read.
 pub fn boot_id() -> String {
     line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_by_their_name() {
+    fn fields_are_read_by_name() {
         let text = "processor\t: 0\nmodel name\t: A CPU: fast\nflags\t\t: fpu hypervisor\n";
         assert_eq!(field(text, "model name").as_deref(), Some("A CPU: fast"));
         assert_eq!(field(text, "model"), None);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_has_the_facts_that_every_linux_has() {
+    fn this_host_reports_the_facts_that_every_linux_has() {
         let facts = facts();
         assert!(facts.kernel.unwrap().starts_with("Linux "));
         assert!(facts.cpus.unwrap() > 0);

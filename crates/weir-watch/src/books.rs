@@ -1,4 +1,4 @@
-//! The totals of one load, and the samples that they grow by. Every time is an argument.
+//! The totals of one load, and the samples of their increases. Every time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::family::{
 use crate::labels::{Labels, Target};
 use crate::series::{Batch, Growth, Sample, Series, Value};
 
-/// Time between samples of a verdict, and the most samples of one: a long load has fewer per second.
+/// Interval between samples of a verdict, and their maximum number: a long load has a longer interval.
 const VERDICT_STEP_MS: u64 = 1_000;
 const VERDICT_SAMPLES_MAX: u64 = 600;
-/// Prometheus rejects samples that are more than an hour older than its newest.
+/// Maximum age of a verdict's samples: Prometheus rejects samples over an hour older than its newest.
 const VERDICT_AGE_MAX_MS: u64 = 50 * 60 * 1_000;
 
 /// A second of a load.
@@ -25,13 +25,13 @@ pub struct Second<'a> {
     pub sent: u64,
     /// Whole responses.
     pub completed: u64,
-    /// Of these, those with a status of 400 or above or a failed check.
+    /// Responses with a status of 400 or above, or a failed check.
     pub unexpected: u64,
     /// Requests without a whole response.
     pub failed: u64,
-    /// Requests that were sent and not answered within the time-out.
+    /// Requests that were sent and got no response within the timeout.
     pub timed_out: u64,
-    /// Requests that were never sent within the time-out.
+    /// Requests that were not sent within the timeout.
     pub dropped: u64,
     /// Rate of the schedule; `None` in closed loop.
     pub offered_per_s: Option<f64>,
@@ -65,39 +65,39 @@ pub struct PartUse {
     pub part: String,
     /// Its role: `data`, `control`, `origin`, `generator` or `service`.
     pub role: String,
-    /// CPU time over wall time; `None` if it could not be read.
+    /// CPU time divided by wall time; `None` if it could not be read.
     pub cpu_cores: Option<f64>,
     /// Memory without the page cache; `None` if it could not be read.
     pub memory_bytes: Option<u64>,
 }
 
-/// Requests of a whole load, warm-up and drain included.
+/// Requests of a whole load, including warm-up and drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Requests sent.
     pub sent: u64,
     /// Whole responses.
     pub completed: u64,
-    /// Of these, those with a status of 400 or above or a failed check.
+    /// Responses with a status of 400 or above, or a failed check.
     pub unexpected: u64,
     /// Requests without a whole response.
     pub failed: u64,
-    /// Requests that were sent and not answered within the time-out.
+    /// Requests that were sent and got no response within the timeout.
     pub timed_out: u64,
-    /// Requests that were never sent within the time-out.
+    /// Requests that were not sent within the timeout.
     pub dropped: u64,
-    /// Requests that were neither answered nor given up at the end.
+    /// Requests that still waited for a response at the end.
     pub in_flight: u64,
 }
 
-/// What a value of a load is worth.
+/// Validity of a value of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It counts.
+    /// Valid.
     Valid,
-    /// Only a lower or an upper bound of it is known.
+    /// Only a lower or upper bound is known.
     Bounded,
-    /// It does not count.
+    /// Invalid, so it is excluded.
     Invalid,
 }
 
@@ -106,9 +106,9 @@ pub enum Standing {
 pub struct Verdict {
     /// The value: `throughput`, `cpu`, `p99`..
     pub metric: String,
-    /// What it is worth.
+    /// Its validity.
     pub standing: Standing,
-    /// Why it is not valid.
+    /// Reasons why it is not valid.
     pub reasons: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Totals {
     }
 }
 
-/// The books of a load.
+/// Counts and series of a load.
 #[derive(Debug)]
 pub(crate) struct Books {
     labels: Labels,
@@ -144,14 +144,14 @@ pub(crate) struct Books {
     totals: Totals,
     buckets: Buckets,
     live: BTreeMap<(&'static str, Vec<String>), Arc<Series>>,
-    /// Series that may still be added, of all loads.
+    /// Series that may still be added, over all loads.
     room: usize,
-    /// Series that there was no room for.
+    /// Series that exceeded the limit.
     refused: BTreeSet<(&'static str, Vec<String>)>,
 }
 
 impl Books {
-    /// Books of a load that begins after `at_ms`; `room` is the number of series that it may have.
+    /// Starts a load after `at_ms`; it may add `room` series.
     pub(crate) fn new(labels: &Labels, target: &Target, at_ms: u64, room: usize) -> Self {
         Self {
             labels: labels.clone(),
@@ -166,17 +166,17 @@ impl Books {
         }
     }
 
-    /// What its requests have in common.
+    /// The target of its requests.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// How many series there was no room for.
+    /// Number of series that exceeded the limit.
     pub(crate) fn refused(&self) -> usize {
         self.refused.len()
     }
 
-    /// When the load began.
+    /// Start of the load.
     pub(crate) fn since_ms(&self) -> u64 {
         self.since_ms
     }
@@ -186,22 +186,22 @@ impl Books {
         self.at_ms
     }
 
-    /// Sets the number of series that can still be added.
+    /// Sets the number of series that may still be added.
     pub(crate) fn limit(&mut self, room: usize) {
         self.room = room;
     }
 
-    /// Series that can still be added.
+    /// Number of series that may still be added.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// The load begins: its counters are 0, so that the first second is an increase.
+    /// Starts the counters at 0, so that the first second is an increase.
     pub(crate) fn begin(&mut self) -> Batch {
         self.counters()
     }
 
-    /// A second has ended.
+    /// Adds a second.
     pub(crate) fn second(&mut self, now_ms: u64, second: &Second<'_>) -> Batch {
         self.advance(now_ms);
         self.totals.add(second);
@@ -214,7 +214,7 @@ impl Books {
         batch
     }
 
-    /// CPU and memory of parts.
+    /// Adds CPU and memory of parts.
     pub(crate) fn parts(&mut self, now_ms: u64, parts: &[PartUse]) -> Batch {
         self.advance(now_ms);
         let mut batch = Batch::new();
@@ -230,14 +230,14 @@ impl Books {
         batch
     }
 
-    /// The whole load as its record has it.
+    /// Sets the totals of the whole load, from its record.
     pub(crate) fn whole(&mut self, now_ms: u64, totals: Totals) -> Batch {
         self.advance(now_ms);
         self.totals = totals;
         self.counters()
     }
 
-    /// The load is judged: its verdicts hold for its whole time.
+    /// Adds verdicts, which hold for the whole time of the load.
     pub(crate) fn judged(&mut self, now_ms: u64, verdicts: &[Verdict]) -> Batch {
         self.advance(now_ms);
         let from_ms = self.since_ms.max(self.at_ms.saturating_sub(VERDICT_AGE_MAX_MS));
@@ -263,14 +263,14 @@ impl Books {
         batch
     }
 
-    /// The series of the load end; those of its verdicts go on.
+    /// Ends the series of the load, except those of its verdicts.
     pub(crate) fn end(&mut self, now_ms: u64) -> Batch {
         self.advance(now_ms);
         self.buckets = Buckets::default();
         self.close(|series| series.family.name != VALID.name)
     }
 
-    /// All series end.
+    /// Ends all series.
     pub(crate) fn finish(&mut self, now_ms: u64) -> Batch {
         self.advance(now_ms);
         self.close(|_| true)
@@ -290,7 +290,7 @@ impl Books {
         batch
     }
 
-    /// Every sample of a series is later than the one before.
+    /// Keeps the times of samples increasing.
     fn advance(&mut self, now_ms: u64) {
         self.at_ms = now_ms.max(self.at_ms + 1);
     }
@@ -322,7 +322,7 @@ impl Books {
         }
     }
 
-    /// The series with these further labels; `None` if the receiver would get too many.
+    /// The series with these additional labels; `None` if the limit is reached.
     fn series(&mut self, family: &'static Family, more: &[(&'static str, &str)]) -> Option<Arc<Series>> {
         debug_assert!(more.iter().map(|(name, _)| name).eq(family.labels));
         let key = (family.name, more.iter().map(|(_, value)| (*value).to_owned()).collect());
@@ -360,7 +360,7 @@ mod tests {
         histogram
     }
 
-    /// The last values of a metric, by the class, metric or part.
+    /// The last values of a metric, by class, metric or part.
     fn values(batch: &Batch, name: &str) -> Vec<(String, f64)> {
         let of = batch.iter().filter(|growth| growth.series.family.name == name);
         of.map(|growth| {
@@ -439,6 +439,6 @@ mod tests {
     fn the_number_of_series_is_limited() {
         let mut books = Books::new(&Labels::default(), &Target::default(), 1_000, 3);
         assert_eq!((books.begin().len(), books.room()), (3, 0));
-        assert_eq!(books.begin().len(), 3, "known series go on");
+        assert_eq!(books.begin().len(), 3, "known series continue");
     }
 }

@@ -1,15 +1,14 @@
-//! Exponential buckets: what Prometheus calls a native histogram and OpenTelemetry an exponential one.
+//! Exponential buckets: a native histogram in Prometheus, an exponential histogram in OpenTelemetry.
 //!
 //! Each bucket is wider than the one before by the factor 2^(1 / 2^[`SCHEMA`]), 0.27 %. weir's HDR histograms have
-//! buckets of 0.05 % to 0.1 %, but of 64 ns at least. A value is put into the bucket that contains the middle of its HDR
-//! bucket, so a quantile of these buckets is off by at most one bucket and half an HDR bucket: 0.33 %, or 0.28 % and
-//! 32 ns.
+//! buckets of 0.05 % to 0.1 %, but at least 64 ns. A value is counted in the bucket that contains the middle of its HDR
+//! bucket. So the error of a quantile is at most one bucket and half an HDR bucket: 0.33 %, or 0.28 % and 32 ns.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-/// The finest resolution that Prometheus has.
+/// The finest resolution of Prometheus.
 pub(crate) const SCHEMA: i32 = 8;
 
 const NS_PER_S: f64 = 1e9;
@@ -20,14 +19,14 @@ pub(crate) struct Buckets {
     pub(crate) count: u64,
     /// Seconds.
     pub(crate) sum_s: f64,
-    /// By their index in Prometheus: bucket `i` has values above base^(i - 1) up to base^i seconds.
+    /// By index in Prometheus: bucket `i` has values above base^(i - 1) up to base^i seconds.
     pub(crate) counts: BTreeMap<i32, u64>,
 }
 
-/// A run of neighbouring buckets.
+/// A range of adjacent buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Index of the first bucket in the first span, else the distance from the end of the span before.
+    /// Index of the first bucket in the first span, else the distance from the end of the previous span.
     pub(crate) offset: i32,
     pub(crate) length: u32,
 }
@@ -44,7 +43,7 @@ impl Buckets {
         }
     }
 
-    /// The runs of buckets that have counts.
+    /// Ranges of buckets with counts.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut end = 0;
@@ -58,7 +57,7 @@ impl Buckets {
         spans
     }
 
-    /// The first count, and then the difference of each count to the one before.
+    /// The first count, then the difference of each count to the previous one.
     pub(crate) fn deltas(&self) -> Vec<i64> {
         let mut before = 0;
         let delta = |count: &u64| {
@@ -68,7 +67,7 @@ impl Buckets {
         self.counts.values().map(delta).collect()
     }
 
-    /// The index of the first bucket and the counts from there on, without gaps; 0 and nothing without counts.
+    /// The index of the first bucket, and the counts from there without gaps; 0 and nothing without counts.
     pub(crate) fn dense(&self) -> (i32, Vec<u64>) {
         let (Some((first, _)), Some((last, _))) =
             (self.counts.first_key_value(), self.counts.last_key_value())
@@ -108,14 +107,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_quantile_of_the_buckets_is_off_by_a_third_of_a_percent_at_most() {
+    fn the_error_of_a_quantile_is_at_most_a_third_of_a_percent() {
         let latencies = hdr((0..20_000u64).map(|step| 1_000 + step * step * 37));
         let mut buckets = Buckets::default();
         buckets.add(&latencies);
         assert_eq!(buckets.count, latencies.len());
         let exact_s = latencies.mean() * latencies.len() as f64 / NS_PER_S;
         assert!((buckets.sum_s / exact_s - 1.0).abs() < 0.001, "{} {exact_s}", buckets.sum_s);
-        // Half an HDR bucket of short latencies.
+        // Half an HDR bucket at short latencies.
         let half_s = 32e-9;
         for quantile in [0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
             let exact_s = latencies.value_at_quantile(quantile) as f64 / NS_PER_S;
@@ -134,7 +133,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn spans_and_deltas_say_the_same_as_the_counts() {
+    fn spans_and_deltas_encode_the_counts() {
         let check = |counts: &[(i32, u64)], spans: &[(i32, u32)], deltas: &[i64]| {
             let counts = counts.iter().copied().collect();
             let buckets = Buckets { counts, ..Buckets::default() };

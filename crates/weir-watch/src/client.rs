@@ -14,17 +14,17 @@ use crate::series::{Batch, samples};
 
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest response that is read.
+/// Maximum length of a response that is read.
 const RESPONSE_BYTES_MAX: u64 = 64 << 10;
-/// The longest part of a response that is quoted.
+/// Maximum length of a quoted response.
 const QUOTED_CHARS_MAX: usize = 120;
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The receiver has every sample.
+    /// The receiver wrote every sample.
     Written,
-    /// The receiver does not have these samples and will not take them.
+    /// The receiver rejected these samples for good.
     Rejected { samples: u64, why: Why },
     /// The same request may succeed later.
     Failed(Why),
@@ -34,7 +34,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Why {
     pub(crate) message: String,
-    /// What to do.
+    /// The remedy.
     pub(crate) remedy: &'static str,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Sends no request.
+    /// Creates a client without sending a request.
     pub(crate) fn new(output: Output) -> Self {
         let certificates = match output.url.starts_with("https:") {
             true => rustls_native_certs::load_native_certs().certs,
@@ -95,7 +95,7 @@ impl Client {
                 return Outcome::Failed(Why { message: error.to_string(), remedy });
             }
         };
-        // Read in any case, so that the connection can be used again.
+        // The body is always read, so that the connection can be reused.
         let body = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX).read_to_vec();
         outcome(self.output.protocol, response.status(), response.headers(), &body.unwrap_or_default(), batch)
     }
@@ -128,8 +128,8 @@ fn outcome(
     }
 }
 
-/// A receiver of version 2.0 has to confirm what it wrote. One that only knows 1.0 finds no series in the request and
-/// responds with success.
+/// A receiver of version 2.0 must confirm the written samples. A receiver of only 1.0 finds no series in the request,
+/// and responds with success.
 fn confirmed(headers: &HeaderMap, all: u64) -> Outcome {
     let count = |name: &str| -> Option<u64> {
         headers.get(format!("x-prometheus-remote-write-{name}-written"))?.to_str().ok()?.trim().parse().ok()
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_counts_only_what_is_confirmed() {
+    fn version_2_counts_only_confirmed_samples() {
         let check = |pairs: &[(&'static str, &'static str)], expected: Option<u64>| {
             let rejected = match confirmed(&headers(pairs), 5) {
                 Outcome::Written => None,

@@ -1,31 +1,31 @@
-//! What can be wrong with an output.
+//! Errors of outputs.
 
 /// An output that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The URL is not one of a receiver.
+    /// The URL is not valid for a receiver.
     #[error("{url}: {why}")]
     Url {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// Headers of requests that cannot be read.
-    #[error("{variable}: header {place} is not written like name=value")]
+    /// A request header that cannot be parsed.
+    #[error("{variable}: header {place} does not have the form name=value")]
     Headers {
         /// The environment variable.
         variable: &'static str,
-        /// Which of them, from 1.
+        /// Position of the header, from 1.
         place: usize,
     },
-    /// The thread that pushes cannot start.
+    /// The pushing thread cannot start.
     #[error("cannot start a thread that pushes metrics: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl WatchError {
-    /// What to do.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Url { .. } => "write the URL of the receiver, like http://127.0.0.1:9090/api/v1/write",
@@ -36,7 +36,7 @@ impl WatchError {
         }
     }
 
-    /// Whether the caller has to correct the command.
+    /// Whether the user must correct the command.
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Url { .. } | Self::Headers { .. })
     }

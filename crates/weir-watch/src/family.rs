@@ -1,4 +1,4 @@
-//! The metrics that are written, each with its name in Prometheus and in OpenTelemetry.
+//! The metrics, each with its name in Prometheus and in OpenTelemetry.
 
 /// A metric.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub struct Family {
     pub unit: &'static str,
     /// Its type.
     pub kind: Kind,
-    /// Names of its labels beside those of the load.
+    /// Names of its labels, in addition to those of the load.
     pub labels: &'static [&'static str],
     /// Its meaning.
     pub help: &'static str,
@@ -20,9 +20,9 @@ pub struct Family {
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows; starts at 0 with each load.
+    /// Only increases; starts at 0 with each load.
     Counter,
-    /// Grows and shrinks.
+    /// Increases and decreases.
     Gauge,
     /// A native histogram in Prometheus, an exponential one in OpenTelemetry.
     Histogram,
@@ -72,7 +72,7 @@ pub(crate) static DURATION: Family = Family {
     unit: "s",
     kind: Kind::Histogram,
     labels: &[],
-    help: "Latency of complete responses; in open loop from the intended send time. Unanswered requests are in no bucket.",
+    help: "Latency of complete responses; in open loop from the intended send time. Requests without a response are in no bucket.",
 };
 
 pub(crate) static OFFERED: Family = Family {
@@ -114,7 +114,7 @@ pub(crate) static MEMORY: Family = Family {
 pub(crate) static VALID: Family = Family {
     name: "weir_valid",
     otlp_name: "weir.valid",
-    // By the unit of a ratio, a Prometheus that receives OTLP would call it `weir_valid_ratio`.
+    // With the unit of a ratio, an OTLP receiver in Prometheus would name it `weir_valid_ratio`.
     unit: "",
     kind: Kind::Gauge,
     labels: &["metric", "reason"],

@@ -1,6 +1,6 @@
-//! Labels of series. Their number and length are limited, since each combination is a series of the receiver.
+//! Labels of series. Their number and length are limited, because each combination is a series in the receiver.
 
-/// Maximum length of a label's value, characters; longer ones are cut.
+/// Maximum length of a label's value, characters; longer ones are truncated.
 pub const LABEL_CHARS_MAX: usize = 64;
 
 /// A label.
@@ -12,7 +12,7 @@ pub struct Label {
     pub otlp_name: &'static str,
     /// Whether every series of a load has it.
     pub is_of_load: bool,
-    /// Its values.
+    /// The meaning of its values.
     pub meaning: &'static str,
 }
 
@@ -66,7 +66,7 @@ const fn own(name: &'static str, otlp_name: &'static str, meaning: &'static str)
     Label { name, otlp_name, is_of_load: false, meaning }
 }
 
-/// What identifies a load. Empty values are not written.
+/// Labels that identify a load. Empty values are not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     /// ID of the run; `load-..` for `weir load`.
@@ -75,17 +75,17 @@ pub struct Labels {
     pub gateway: String,
     /// Name of the load.
     pub load: String,
-    /// The cell: its place in the run, with the values of the axes, like `3 limits.data.cpus=0.5`.
+    /// Position of the cell in the run, with the values of the axes: `3 limits.data.cpus=0.5`.
     pub cell: String,
     /// Repeat, from 1.
     pub repeat: String,
-    /// Counts from 2 if weir measures the load again after host noise; empty for the first time.
+    /// Counts from 2 if weir repeats the load after host noise; empty for the first attempt.
     pub attempt: String,
     /// The agent that generated this share of the load; empty for load from this host.
     pub agent: String,
 }
 
-/// What OpenTelemetry's conventions for HTTP clients want to know of the requests; what differs between them is `None`.
+/// Attributes of requests in OpenTelemetry's HTTP client conventions. `None` if a value differs between requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// `server.address`.
@@ -98,17 +98,17 @@ pub struct Target {
     pub scheme: Option<String>,
 }
 
-/// Names and values in the order of the names.
+/// Names and values, sorted by name.
 pub(crate) type Pairs = Vec<(&'static str, String)>;
 
 impl Labels {
-    /// Whether both are of the same load, whichever agent generates it.
+    /// Whether both are of the same load, for any agent.
     pub(crate) fn is_of_load(&self, load: &Labels) -> bool {
         let own = |labels: &Labels| Labels { agent: String::new(), ..labels.clone() };
         own(self) == own(load)
     }
 
-    /// Its labels together with `more`.
+    /// Its labels and `more`.
     pub(crate) fn with(&self, more: &[(&'static str, &str)]) -> Pairs {
         let own = [
             ("run", &self.run),

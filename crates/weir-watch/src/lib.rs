@@ -1,8 +1,8 @@
 //! Pushes the metrics of loads while they run: Prometheus remote write and OTLP over HTTP.
 //!
-//! A [`Watch`] takes plain counts and histograms. It keeps the totals of each load, and hands snapshots of them to one
-//! thread per [`Output`] through a bounded queue. A receiver that is slow, refuses or is gone never delays the caller:
-//! a snapshot that finds the queue full is counted as lost, and the next one has the same totals and more.
+//! A [`Watch`] takes plain counts and histograms. It keeps the totals of each load, and passes snapshots of them to one
+//! thread per [`Output`] through a bounded queue. A receiver that is slow, rejects samples or is down never delays the
+//! caller: if the queue is full, the snapshot is dropped and counted, and the next one has the same totals and more.
 //!
 //! ```no_run
 //! use hdrhistogram::Histogram;
@@ -19,7 +19,7 @@
 //! # Ok::<(), weir_watch::WatchError>(())
 //! ```
 //!
-//! It must not know the lab, the rig or the results.
+//! This crate must not depend on the lab, the rig or the results.
 
 mod books;
 mod buckets;

@@ -1,4 +1,4 @@
-//! OTLP metrics over HTTP: the same series as `opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest`.
+//! OTLP metrics over HTTP: the series as `opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest`.
 
 mod messages;
 
@@ -25,7 +25,7 @@ pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
     request(batch).encode_to_vec()
 }
 
-/// How many data points the receiver rejected, and why.
+/// The number of data points that the receiver rejected, and its message.
 pub(crate) fn rejected(body: &[u8]) -> Option<(u64, String)> {
     let partial = MetricsResponse::decode(body).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_data_points).ok().filter(|count| *count > 0)?;
@@ -126,13 +126,13 @@ fn buckets(value: &Value, times: &Times, attributes: Vec<KeyValue>) -> Exponenti
         sum: Some(of.sum_s),
         scale: SCHEMA,
         zero_count: 0,
-        // Buckets are known by their lower bound here, and by their upper bound in Prometheus.
+        // OTLP identifies buckets by their lower bound, Prometheus by their upper bound.
         positive: Some(WireBuckets { offset: first - 1, bucket_counts }),
         flags: times.flags(),
     }
 }
 
-/// The labels of a series by the names that OpenTelemetry's conventions give them.
+/// The labels of a series with the names of OpenTelemetry's conventions.
 fn attributes(series: &Series) -> Vec<KeyValue> {
     let is_request = series.family.name == DURATION.name;
     let own = series.labels.iter().filter(|(_, value)| !value.is_empty());
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((point.count, point.sum, point.scale), (7, Some(1.5), SCHEMA));
         let positive = point.positive.as_ref().unwrap();
         assert_eq!(positive.bucket_counts, [5, 0, 2]);
-        // OpenTelemetry: bucket i has values above base^i.
+        // In OpenTelemetry, bucket i has values above base^i.
         let lower = (f64::from(positive.offset) / f64::from(1 << SCHEMA)).exp2();
         assert_eq!(lower, upper(-3 - 1));
         let keys: Vec<_> = point.attributes.iter().map(|pair| pair.key.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Where metrics go.
+//! Receivers of metrics.
 
 use std::fmt;
 
@@ -17,19 +17,19 @@ const OTLP_PATH: &str = "/v1/metrics";
 pub struct Output {
     pub(crate) url: String,
     pub(crate) protocol: Protocol,
-    /// Sent with each request: credentials, a tenant.
+    /// Headers of each request: credentials, a tenant.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl fmt::Debug for Output {
-    /// Without the values of headers, which are secret.
+    /// Omits the values of headers, because they may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         write!(f, "Output({:?}, {}, headers {names:?})", self.protocol, self.url)
     }
 }
 
-/// How a receiver is addressed.
+/// The protocol of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     RemoteWrite(Version),
@@ -39,10 +39,10 @@ pub(crate) enum Protocol {
 /// Version of the Prometheus remote write protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// 1.0, which every receiver understands.
+    /// 1.0, which every receiver supports.
     #[default]
     V1,
-    /// 2.0: names and labels as references into one table. Prometheus understands it from 3.0 on.
+    /// 2.0: names and labels are references into one table. Prometheus supports it since 3.0.
     V2,
 }
 
@@ -64,14 +64,14 @@ impl Output {
         Ok(Self { url: with_path(url, OTLP_PATH)?, protocol: Protocol::Otlp, headers: Vec::new() })
     }
 
-    /// The same with headers for each request, written as OpenTelemetry writes them: `name=value,name=value`, with `%20` and
-    /// the like in values. `variable` is where they are from, for the error.
+    /// Adds headers for each request, in the format of OpenTelemetry: `name=value,name=value`, with percent-encoded
+    /// values. The error names `variable` as their source.
     ///
     /// # Errors
-    /// [`WatchError::Headers`] for the first that is none.
+    /// [`WatchError::Headers`] for the first invalid one.
     pub fn with_headers(mut self, variable: &'static str, text: &str) -> Result<Self, WatchError> {
         for (place, pair) in text.split(',').enumerate().filter(|(_, pair)| !pair.trim().is_empty()) {
-            // The value may be a secret, so that only its place is named.
+            // The value may be secret, so the error only has its position.
             let wrong = || WatchError::Headers { variable, place: place + 1 };
             let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
             let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_| wrong())?;
@@ -94,7 +94,7 @@ fn with_path(url: &str, path: &str) -> Result<String, WatchError> {
     }
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         let url = format!("{}://..@{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
-        let why = "credentials do not belong into the URL, which messages show".to_owned();
+        let why = "the URL must not contain credentials, because messages show it".to_owned();
         return Err(WatchError::Url { url, why });
     }
     let has_path = uri.path() != "/" || uri.query().is_some();
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_without_a_path_gets_the_one_of_its_protocol() {
+    fn a_url_without_a_path_gets_the_default_path_of_its_protocol() {
         let check = |url: &str, expected: &str| {
             assert_eq!(Output::prometheus(url, Version::V1).unwrap().url, expected);
         };
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_as_opentelemetry_writes_them_and_are_not_shown() {
+    fn headers_use_the_format_of_opentelemetry_and_are_not_shown() {
         let output = |text: &str| Output::otlp("http://a").unwrap().with_headers("HEADERS", text);
         let read = output("Authorization=Basic%20d2VpcjphQ, x-scope-orgid=team=a,").unwrap();
         let pairs: Vec<(&str, &str)> =
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_rejected() {
+    fn an_invalid_url_is_rejected() {
         let check = |url: &str, words: &str| {
             let error = Output::prometheus(url, Version::V1).unwrap_err();
             assert!(error.is_wrong_use() && error.to_string().contains(words), "{error}");
@@ -141,6 +141,6 @@ mod tests {
         check("ftp://a", "does not begin with http://");
         check("/api/v1/write", "does not begin with http://");
         check("http://a b", "not a URL");
-        check("http://me:secret@a/", "http://..@a: credentials do not belong into the URL");
+        check("http://me:secret@a/", "http://..@a: the URL must not contain credentials");
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that pushes to one receiver. What it cannot write within bounds is counted and given up.
+//! The thread that pushes to one receiver. Samples that it cannot write in time are dropped and counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
@@ -11,26 +11,26 @@ use crate::client::{Client, Outcome, Why};
 use crate::output::Output;
 use crate::series::{Batch, samples};
 
-/// Batches that wait: some seconds of a load with all its parts and the most agents.
+/// Maximum number of queued batches: some seconds of a load with all its parts and the maximum number of agents.
 const QUEUE_MAX: usize = 1_024;
-/// Pauses before the attempts that follow a failed one.
+/// Pauses before the retries.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(200),
     Duration::from_millis(400),
     Duration::from_millis(800),
     Duration::from_millis(1_600),
 ];
-/// Time to write what waits when all is over.
+/// Time limit to write pending batches at the end.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
-/// How often a pause looks whether all is over.
+/// Interval of checks whether a pause must end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What was not written, and why.
+/// Counts of written and lost samples, and the cause of the loss.
 #[derive(Clone, Debug, Default)]
 struct Account {
     written: u64,
     lost: u64,
-    /// Samples that found the queue full.
+    /// Samples that were dropped because the queue was full.
     crowded: u64,
     why: Option<Why>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Pusher {
 #[derive(Debug, Default)]
 struct Shared {
     account: Mutex<Account>,
-    /// No batch follows; pauses end.
+    /// No more batches follow; pauses end.
     is_over: AtomicBool,
 }
 
@@ -71,7 +71,7 @@ impl Pusher {
         Ok(Self { url, queue, shared, done })
     }
 
-    /// Hands over a batch; never waits.
+    /// Queues a batch; never blocks.
     pub(crate) fn push(&self, batch: Batch) {
         match self.queue.try_send(batch) {
             Ok(()) => {}
@@ -84,7 +84,7 @@ impl Pusher {
         }
     }
 
-    /// Hands over the last batch; waits while the queue is full, up to a time.
+    /// Queues the last batch. Waits until `until` while the queue is full.
     fn push_patiently(&self, mut last: Batch, until: Instant) {
         while !last.is_empty() && Instant::now() < until {
             match self.queue.try_send(last) {
@@ -98,14 +98,14 @@ impl Pusher {
         self.shared.account().lost += samples(&last);
     }
 
-    /// Writes what waits and then `last`, within bounds; says what was not written.
+    /// Writes pending batches and `last`, within a time limit. Returns a sentence about samples that were not written.
     pub(crate) fn finish(self, last: Batch) -> Option<String> {
         self.shared.is_over.store(true, Ordering::Release);
         let until = Instant::now() + FLUSH_MAX;
         self.push_patiently(last, until);
         let Self { url, queue, shared, done } = self;
         drop(queue);
-        // A thread that is still in a request ends with the process.
+        // A thread that is still in a request stops when the process exits.
         let left = until.saturating_duration_since(Instant::now());
         let is_done = !matches!(done.recv_timeout(left), Err(RecvTimeoutError::Timeout));
         let account = shared.account().clone();
@@ -114,7 +114,7 @@ impl Pusher {
 }
 
 fn push_all(client: &Client, batches: &Receiver<Batch>, shared: &Shared) {
-    // A receiver that has failed gets one attempt per batch until it succeeds again.
+    // After a failure, the receiver gets one attempt per batch until it succeeds again.
     let mut is_down = false;
     let mut deadline: Option<Instant> = None;
     for batch in batches {
@@ -140,7 +140,7 @@ fn push_all(client: &Client, batches: &Receiver<Batch>, shared: &Shared) {
     }
 }
 
-/// Sends a batch until it succeeds, is rejected, or has failed once more than there are pauses.
+/// Sends a batch until it succeeds or is rejected, with one retry after each pause.
 fn attempt(client: &Client, batch: &Batch, pauses: &[Duration], shared: &Shared) -> Outcome {
     for pause in pauses {
         match client.send(batch) {
@@ -153,7 +153,7 @@ fn attempt(client: &Client, batch: &Batch, pauses: &[Duration], shared: &Shared)
 
 fn rest(pause: Duration, shared: &Shared) {
     let until = Instant::now() + pause;
-    // At the end there is one attempt more, at once.
+    // At the end there is one more attempt, without the rest of the pause.
     while Instant::now() < until && !shared.is_over.load(Ordering::Acquire) {
         thread::sleep(LOOK_EVERY.min(pause));
     }
@@ -194,7 +194,7 @@ mod tests {
         vec![Growth { series, samples: vec![Sample { at_ms: 1, value: Value::Number(1.0) }] }]
     }
 
-    /// A receiver that responds with these statuses in turn, and with the last one from then on; it counts requests.
+    /// A receiver that responds with these statuses in order, then always with the last one. It counts requests.
     fn receiver(statuses: &'static [u16]) -> (SocketAddr, Arc<Mutex<usize>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, count) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(0)));
@@ -202,7 +202,7 @@ mod tests {
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let mut bytes = vec![0; 64 << 10];
-                // A request this small comes in one piece or two; the client waits for the response.
+                // A small request arrives in one or two pieces. The client waits for the response.
                 let read = stream.read(&mut bytes).unwrap();
                 if !bytes[..read].windows(4).any(|window| window == b"\r\n\r\n") {
                     continue;
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_is_gone_costs_its_samples_and_no_more() {
+    fn an_unreachable_receiver_loses_only_its_samples() {
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let pusher = pusher(gone);
         (0..QUEUE_MAX * 2).for_each(|_| pusher.push(batch()));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_never_responds_does_not_hold_the_end() {
+    fn a_receiver_that_never_responds_does_not_block_the_end() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let pusher = pusher(silent.local_addr().unwrap());
         (0..QUEUE_MAX * 2).for_each(|_| pusher.push(batch()));

@@ -10,7 +10,7 @@ use crate::family::Kind;
 use crate::output::Version;
 use crate::series::{Batch, Growth, Value};
 
-/// The NaN by which Prometheus tells that a series has ended.
+/// The NaN that marks the end of a series in Prometheus.
 pub(crate) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// The body of a request.
@@ -19,7 +19,7 @@ pub(crate) fn encode(batch: &Batch, version: Version) -> Vec<u8> {
         Version::V1 => v1::request(batch).encode_to_vec(),
         Version::V2 => v2::request(batch).encode_to_vec(),
     };
-    // It fails for more than 4 GiB only, and a batch has some hundred series.
+    // Compression fails only above 4 GiB, and a batch has some hundred series.
     snap::raw::Encoder::new().compress_vec(&bytes).unwrap_or_default()
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Histogram {
     pub(crate) timestamp: i64,
 }
 
-/// A run of neighbouring buckets.
+/// A range of adjacent buckets.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct BucketSpan {
     #[prost(sint32, tag = "1")]
@@ -85,7 +85,7 @@ impl Histogram {
     }
 }
 
-/// The samples of a series in wire form: a series has numbers or histograms.
+/// The samples of a series in wire format. A series has either numbers or histograms.
 struct Points {
     samples: Vec<Sample>,
     histograms: Vec<Histogram>,
@@ -116,7 +116,7 @@ impl Points {
     }
 }
 
-/// A metric's type; the numbers are the same in both versions.
+/// The number of a metric's type, which is the same in both versions.
 fn type_number(kind: Kind) -> i32 {
     match kind {
         Kind::Counter => 1,
@@ -153,7 +153,7 @@ mod tests {
         snap::raw::Decoder::new().decompress_vec(&encode(&batch(), version)).unwrap()
     }
 
-    /// What must be in both versions.
+    /// Checks the parts that both versions have.
     fn check(samples: &[Sample], histograms: &[Histogram]) {
         assert_eq!((samples[0].value, samples[0].timestamp), (42.0, 1_000));
         assert_eq!((samples[1].value.to_bits(), samples[1].timestamp), (STALE_BITS, 1_001));
@@ -195,6 +195,6 @@ mod tests {
         let mut symbols = request.symbols.clone();
         symbols.sort();
         symbols.dedup();
-        assert_eq!(symbols.len(), request.symbols.len(), "each symbol is there once");
+        assert_eq!(symbols.len(), request.symbols.len(), "each symbol occurs once");
     }
 }

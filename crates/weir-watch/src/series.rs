@@ -1,4 +1,4 @@
-//! What is handed to the threads that push: series with samples, apart from any wire format.
+//! Series with samples for the threads that push, independent of any wire format.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::labels::{Pairs, Target};
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) family: &'static Family,
-    /// In the order of the names.
+    /// Sorted by name.
     pub(crate) labels: Pairs,
-    /// Whom the requests are sent to.
+    /// The target of the requests.
     pub(crate) target: Arc<Target>,
-    /// Since when it counts, milliseconds since the Unix epoch.
+    /// Start of its counts, milliseconds since the Unix epoch.
     pub(crate) since_ms: u64,
 }
 
@@ -30,18 +30,18 @@ pub(crate) struct Sample {
 pub(crate) enum Value {
     Number(f64),
     Buckets(Arc<Buckets>),
-    /// The series ends here.
+    /// The end of the series.
     End,
 }
 
-/// New samples of a series, in the order of their times.
+/// New samples of a series, in order of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Growth {
     pub(crate) series: Arc<Series>,
     pub(crate) samples: Vec<Sample>,
 }
 
-/// What one request carries.
+/// The content of one request.
 pub(crate) type Batch = Vec<Growth>;
 
 /// Number of samples.

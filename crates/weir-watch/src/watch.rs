@@ -1,4 +1,4 @@
-//! The front: counts of loads in, batches for every receiver out.
+//! The entry point: takes counts of loads, and passes batches to every receiver.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use crate::output::Output;
 use crate::push::Pusher;
 use crate::series::Batch;
 
-/// The most series that a watch writes; what would be more is not written.
+/// Maximum number of series of a watch; more are not written.
 pub const SERIES_MAX: usize = 50_000;
 
-/// Pushes metrics to receivers. None of its methods but [`Watch::finish`] waits for a receiver.
+/// Pushes metrics to receivers. Only [`Watch::finish`] waits for a receiver.
 #[derive(Debug)]
 pub struct Watch {
     pushers: Vec<Pusher>,
@@ -38,8 +38,8 @@ impl Watch {
         Ok(Self { pushers, loads: Mutex::new(Loads { books: BTreeMap::new(), room: SERIES_MAX }) })
     }
 
-    /// A load begins, or is measured again: its counters start at 0. `labels` name no agent: the books of an agent begin
-    /// with what it first reports.
+    /// Starts a load, or another attempt of it: its counters start at 0. `labels` have no agent, because an agent
+    /// starts with its first report.
     pub fn begin(&self, labels: &Labels, target: &Target) {
         let mut loads = self.loads();
         let mut at_ms = now_ms();
@@ -50,27 +50,27 @@ impl Watch {
         self.push(loads.open(labels, target, at_ms));
     }
 
-    /// A second of a load has ended.
+    /// Adds a second of a load.
     pub fn second(&self, labels: &Labels, second: &Second<'_>) {
         self.grow(labels, |books, now_ms| books.second(now_ms, second));
     }
 
-    /// CPU and memory of parts during a load.
+    /// Adds CPU and memory of parts during a load.
     pub fn parts(&self, labels: &Labels, parts: &[PartUse]) {
         self.grow(labels, |books, now_ms| books.parts(now_ms, parts));
     }
 
-    /// The load has ended; `totals` are those of its record.
+    /// Ends the counts of a load; `totals` are those of its record.
     pub fn whole(&self, labels: &Labels, totals: Totals) {
         self.grow(labels, |books, now_ms| books.whole(now_ms, totals));
     }
 
-    /// The load was judged.
+    /// Adds the verdicts of a load.
     pub fn judged(&self, labels: &Labels, verdicts: &[Verdict]) {
         self.grow(labels, |books, now_ms| books.judged(now_ms, verdicts));
     }
 
-    /// The load is over: its series end, also those of its agents. Those of its verdicts end with [`Watch::finish`].
+    /// Ends the series of a load and of its agents. [`Watch::finish`] ends the series of its verdicts.
     pub fn end(&self, labels: &Labels) {
         let of_load = self.loads().of_load(labels);
         for labels in of_load {
@@ -78,8 +78,8 @@ impl Watch {
         }
     }
 
-    /// Ends all series and writes what waits, for some seconds at most. Returns a sentence per receiver that does not
-    /// have every sample.
+    /// Ends all series and writes pending samples, within some seconds. Returns a sentence per receiver that lacks
+    /// samples.
     pub fn finish(self) -> Vec<String> {
         let ended: Batch = self.loads().books.values_mut().flat_map(|books| books.finish(now_ms())).collect();
         let refused: usize = self.loads().books.values().map(Books::refused).sum();
@@ -119,7 +119,7 @@ impl Watch {
 }
 
 impl Loads {
-    /// Begins the books of a load, or of an agent's share of it.
+    /// Starts the counts of a load, or of an agent's share of it.
     fn open(&mut self, labels: &Labels, target: &Target, at_ms: u64) -> Batch {
         let mut books = Books::new(labels, target, at_ms, self.room);
         let batch = books.begin();
@@ -128,18 +128,18 @@ impl Loads {
         batch
     }
 
-    /// Begins the books of an agent that reports for the first time.
+    /// Starts the counts of an agent at its first report.
     fn open_agent(&mut self, labels: &Labels) -> Batch {
         if labels.agent.is_empty() || self.books.contains_key(labels) {
             return Batch::default();
         }
         let load = Labels { agent: String::new(), ..labels.clone() };
-        // It began with the load, so that its first second is no longer than others.
+        // The counts start with the load, so that the agent's first second is not longer than others.
         let of_load = self.books.get(&load).map(|books| (books.target().clone(), books.since_ms()));
         of_load.map_or_else(Batch::default, |(target, since_ms)| self.open(labels, &target, since_ms))
     }
 
-    /// The books of the load and of its agents.
+    /// The keys of the load and of its agents.
     fn of_load(&self, load: &Labels) -> Vec<Labels> {
         self.books.keys().filter(|labels| labels.is_of_load(load)).cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! How a command ends: an exit code, and for failures a message with a way out.
+//! The end of a command: an exit code, and for failures a message with a remedy.
 
 use std::process::ExitCode;
 
@@ -7,16 +7,16 @@ use weir_document::Problem;
 use crate::cmd::hint::with_database;
 use crate::cmd::output::note;
 
-/// How a command ended when it could do its work.
+/// The exit of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Good. Exit code 0.
+    /// A good result. Exit code 0.
     Good,
-    /// It worked, and the result is bad: an objective missed, a cell failed, something worse. Exit code 1.
+    /// A bad result: an objective missed, a cell failed, or a metric worse. Exit code 1.
     BadResult,
-    /// It worked, and the result decides nothing: too few valid repeats. Exit code 4.
+    /// An undecided result: too few valid repeats. Exit code 4.
     Undecided,
-    /// Ended by Ctrl-C; what was finished is kept. Exit code 130.
+    /// Interrupted by Ctrl-C; finished cells are stored. Exit code 130.
     Interrupted,
 }
 
@@ -44,28 +44,28 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Whose fault it is that a command could not do its work.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Wrong use: arguments, a scenario, a configuration. Exit code 2.
     Use,
-    /// The environment can't: a binary is missing, a port is taken, a disk is full. Exit code 3.
+    /// The environment: a binary is missing, a port is in use, a disk is full. Exit code 3.
     Environment,
 }
 
-/// A command that could not do its work.
+/// A failure of a command.
 #[derive(Debug)]
 pub struct Failure {
-    /// Whose fault it is.
+    /// The kind.
     pub blame: Blame,
-    /// The message names the place (file, line, argument, address).
+    /// The message contains the location (file, line, argument, address).
     pub problem: Problem<()>,
-    /// Further errors of the same input.
+    /// Additional errors of the same input.
     pub more: Vec<Failure>,
 }
 
 impl Failure {
-    /// A failure by wrong use.
+    /// A failure because of wrong use.
     pub fn wrong_use(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Blame::Use, message, remedy)
     }
@@ -79,7 +79,7 @@ impl Failure {
         Self { blame, problem: Problem::new(message, remedy), more: Vec::new() }
     }
 
-    /// One failure of several, which are at least one. It is wrong use if one of them is.
+    /// Combines one or more failures. The result is wrong use if one of them is.
     pub fn of_all(failures: Vec<Failure>) -> Self {
         let is_wrong_use = failures.iter().any(|failure| failure.blame == Blame::Use);
         let mut all = failures.into_iter();

@@ -1,8 +1,8 @@
-//! The `weir` program: what an L7 gateway carries, what it costs, and how many are needed.
+//! The `weir` program: load tests of L7 gateways for capacity, cost and the number of instances.
 
-// In a program, `pub` says what a module offers to the others.
+// In a program, `pub` marks the interface of a module to other modules.
 #![allow(unreachable_pub)]
-// `cmd::output` prints: what it does not print could hold control characters.
+// Everything must be printed by `cmd::output`, which removes control characters.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-// A program for pods of tests: it serves, asks, ends with a code, or takes memory.
+// A program for test pods: it serves requests, sends requests, exits with a code, or allocates memory.
 package main
 
 import (
@@ -52,7 +52,7 @@ func get(urls []string) {
 	}
 }
 
-// alloc touches memory, for limits of it.
+// alloc allocates and touches memory, to test memory limits.
 func alloc(mib int) {
 	bytes := make([]byte, mib<<20)
 	for i := range bytes {

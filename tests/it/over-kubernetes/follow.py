@@ -1,4 +1,4 @@
-"""Follows routes in a Kubernetes API: a ConfigMap with the label `route` has a URI for each path, and the servers of all."""
+"""Follows routes in a Kubernetes API: ConfigMaps with the label `route` contain URIs and the servers of all of them."""
 
 import http.client
 import json
@@ -6,7 +6,7 @@ import ssl
 
 
 def follow(arguments, on_ready, add, remove):
-    """Lists the ConfigMaps and then watches them; arguments are address, CA, certificate and key."""
+    """Lists the ConfigMaps, then watches them. Arguments: address, CA, certificate, key."""
     address, ca, certificate, key = arguments
     context = ssl.create_default_context(cafile=ca)
     context.load_cert_chain(certificate, key)
@@ -35,6 +35,6 @@ def follow(arguments, on_ready, add, remove):
 
 
 def pairs(item):
-    """Each URI with each server."""
+    """All pairs of a URI and a server."""
     data = json.loads(item["data"]["routes"])
     return set((uri, (server["ip"], int(server["port"]))) for uri in data["uris"] for server in data["servers"])

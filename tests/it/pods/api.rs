@@ -1,4 +1,4 @@
-//! The Kubernetes API that the tests share. It ends with the process of the tests.
+//! The Kubernetes API that all tests share. It ends with the test process.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,14 +22,14 @@ use crate::program::{free_port, until};
 
 const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/kubernetes-api");
 
-/// A time limit for one request.
+/// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a program until standard input ends, which it does with the process of the tests, however that ends.
+/// Runs a program until standard input closes. The kernel closes it when the test process ends, for any reason.
 const UNTIL_THE_END: &str = "folder=$1; shift; \"$@\" & cat > /dev/null; kill -9 $!; wait; \
                              until rm -rf \"$folder\"; do sleep 0.1; done";
 
-/// Users with a client certificate, besides the administrator.
+/// (File name, user name) of users with a client certificate, besides the administrator.
 const USERS: [(&str, &str); 2] = [("coordinator", COORDINATOR), ("viewer", VIEWER)];
 
 /// The run whose coordinator has a client certificate, and its namespace.
@@ -37,7 +37,7 @@ pub const RUN: &str = "rbac";
 /// How RBAC names the service account of that coordinator.
 pub const COORDINATOR: &str =
     "system:serviceaccount:weir-20261126-1450-rbac:weir-20261126-1450-rbac-coordinator";
-/// A user without any right, to begin with.
+/// A user that initially has no rights.
 pub const VIEWER: &str = "viewer";
 
 pub const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -62,20 +62,20 @@ pub struct Api {
     clients: BTreeMap<String, CertificateFiles>,
     admin: Arc<Cluster>,
     requests: Requests,
-    /// They live as long as their standard input is open.
+    /// Dropping them closes their standard input, which ends them.
     _processes: Vec<Child>,
 }
 
-/// What the crate `weir-kube` has no use for: subresources, and the tokens of others.
+/// Requests that the crate `weir-kube` does not offer: subresources, and tokens of other accounts.
 #[derive(Clone)]
 struct Requests {
     address: SocketAddr,
     agent: ureq::Agent,
-    /// The administrator's.
+    /// The administrator's token.
     token: String,
 }
 
-/// The API, which the first test starts.
+/// The API. The first caller starts it.
 pub fn api() -> &'static Api {
     static API: OnceLock<Api> = OnceLock::new();
     API.get_or_init(Api::start)
@@ -133,12 +133,12 @@ impl Api {
         &self.admin
     }
 
-    /// A connection of its own for one of [`USERS`], or `admin`.
+    /// A new connection for one of [`USERS`] or `admin`.
     pub fn connect(&self, user: &str) -> Cluster {
         connection(self.address, &self.ca, &self.clients[user])
     }
 
-    /// A namespace, with the service account that a controller would make for pods.
+    /// Creates a namespace with the service account that a controller creates for pods.
     pub fn namespace(&self, name: &str, labels: Value) {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace",
             "metadata": { "name": name, "labels": labels } });
@@ -146,13 +146,13 @@ impl Api {
         self.admin.apply(&[namespace, account], Duration::ZERO).unwrap();
     }
 
-    /// A run in a namespace that is there.
+    /// A run in an existing namespace.
     pub fn shared(&self, namespace: &str, run: &str) -> Site {
         self.namespace(namespace, json!({}));
         Site { namespace: namespace.into(), run: format!("20261126-1450-{run}"), ..template() }
     }
 
-    /// A run in a namespace that is made for it, with the service account that a controller would make there.
+    /// A run in a namespace that is created for it, with the service account that a controller creates there.
     pub fn own(&self, run: &str) -> Site {
         let run = format!("20261126-1450-{run}");
         let site = Site { namespace: Site::own_namespace(&run), is_own: true, run, ..template() };
@@ -161,14 +161,14 @@ impl Api {
         site
     }
 
-    /// A service account, and its token.
+    /// Creates a service account and returns its token.
     pub fn account(&self, namespace: &str, name: &str) -> String {
         let account = manifest("v1", "ServiceAccount", namespace, name, json!({}));
         self.admin.apply(&[account], Duration::ZERO).unwrap();
         self.admin.token(namespace, name, Duration::from_secs(3600)).unwrap()
     }
 
-    /// Gives `subject` a Role with `rules`: in `namespace`, or in the whole cluster.
+    /// Grants `rules` to `subject`, in `namespace` or in the whole cluster.
     pub fn grant(&self, name: &str, namespace: Option<&str>, subject: Value, rules: &[Value]) {
         let prefix = if namespace.is_some() { "" } else { "Cluster" };
         let (role, space) = (format!("{prefix}Role"), namespace.unwrap_or_default());
@@ -183,7 +183,7 @@ impl Api {
         self.admin.apply(&manifests, Duration::ZERO).unwrap();
     }
 
-    /// Writes a kubeconfig with a context for each token, which is called as its user; the first is the current one.
+    /// Writes a kubeconfig with one context per (user, token), named like the user. The first context is current.
     pub fn kubeconfig(&self, folder: &Path, tokens: &[(&str, &str)]) -> PathBuf {
         let server = format!("https://{}", self.address);
         let users = tokens.iter().map(|(name, token)| json!({ "name": name, "user": { "token": token } }));
@@ -206,12 +206,12 @@ impl Api {
         &self.requests.token
     }
 
-    /// The object, which is there.
+    /// The object. Panics if it does not exist.
     pub fn get(&self, object: &Object) -> Value {
-        self.admin.get(object).unwrap().unwrap_or_else(|| panic!("{object:?} is not there"))
+        self.admin.get(object).unwrap().unwrap_or_else(|| panic!("{object:?} does not exist"))
     }
 
-    /// The names of objects in a namespace.
+    /// The sorted names of objects in a namespace.
     pub fn names(&self, api_version: &str, kind: &str, namespace: &str, labels: &str) -> Vec<String> {
         let found = self.admin.list(&Selected::new(api_version, kind, namespace, labels)).unwrap();
         let mut names: Vec<String> =
@@ -227,7 +227,7 @@ impl Api {
         assert_eq!(code, 200, "{said}");
     }
 
-    /// Sends a request of the administrator; returns status and body.
+    /// Sends a request as the administrator. Returns (status, body).
     pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         self.requests.send(&self.requests.token, method, path, body)
     }
@@ -238,7 +238,7 @@ impl Api {
     }
 }
 
-/// The status of a pod all of whose containers run.
+/// The status of a pod whose containers all run.
 pub fn running(address: &str, containers: &[&str]) -> Value {
     let status = |name: &&str| {
         json!({
@@ -272,7 +272,7 @@ pub fn path(object: &Object) -> String {
     format!("{root}/{}{space}/{plural}/{}", object.api_version, object.name)
 }
 
-/// The service with certificates for further users.
+/// A copy of the service with certificates for [`USERS`]. Returns its folder.
 fn described(folder: &Path) -> PathBuf {
     let own = folder.join("kubernetes-api");
     fs::create_dir(&own).unwrap();
@@ -295,7 +295,7 @@ fn spawned(process: &ProcessSpec, folder: &Path) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", UNTIL_THE_END, "sh"]).arg(folder).args(&process.command);
     command.envs(process.env.iter().cloned()).current_dir(&process.dir).stdin(Stdio::piped());
-    // Ctrl-C ends the tests first, and these after them.
+    // In a separate process group, Ctrl-C ends only the tests; these processes follow when their input closes.
     command.stdout(log.try_clone().unwrap()).stderr(log).process_group(0).spawn().unwrap()
 }
 
@@ -344,7 +344,7 @@ impl Requests {
         (response.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// Removes what is in namespaces that were deleted, and then these, as the controller of namespaces does.
+    /// Removes the objects of deleted namespaces, then the namespaces, like the namespace controller.
     fn end_namespaces(&self) {
         loop {
             let (_, spaces) = self.send(&self.token, "GET", "/api/v1/namespaces", None);

@@ -1,4 +1,4 @@
-//! Gateways that run in the cluster already: limits, fresh pods, restoration.
+//! Gateways that already run in the cluster: limits, new pods, restoration.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,10 +13,10 @@ use weir_rig::{DataService, Limits, Workload, WorkloadKind};
 use super::api::{Api, VIEWER, api, manifest, rule, running};
 use crate::program::{the_host, until};
 
-/// The container that counts.
+/// The container of the gateway.
 const CONTAINER: &str = "proxy";
 
-/// How long weir waits for a gateway that never gets ready: longer than the controller of the test takes.
+/// Timeout of weir for a gateway that never becomes ready. It exceeds the time of the test's controller.
 const SHORT: Duration = Duration::from_secs(6);
 
 const LIMITS: Limits = Limits { cpus: Some(0.5), memory_bytes: Some(256 << 20) };
@@ -26,11 +26,11 @@ struct Installed<'a> {
     api: &'a Api,
     workload: Workload,
     object: Object,
-    /// What its pods are made of.
+    /// The original pod template.
     template: Value,
 }
 
-/// A container that is not ready.
+/// Message of a container that cannot start.
 const PULL_FAILED: &str = "Back-off pulling image \"registry.test/proxy:1\"";
 
 impl<'a> Installed<'a> {
@@ -58,7 +58,7 @@ impl<'a> Installed<'a> {
         self.api.get(&self.object)
     }
 
-    /// The resources of the container that counts.
+    /// The resources of the gateway's container.
     fn resources(&self) -> Value {
         self.found()["spec"]["template"]["spec"]["containers"][1]["resources"].clone()
     }
@@ -68,7 +68,7 @@ impl<'a> Installed<'a> {
         assert_eq!(self.found()["spec"]["template"].to_string(), self.template.to_string());
     }
 
-    /// A pod of the present template, which runs.
+    /// Creates a running pod of the current template.
     fn make_pod(&self, name: &str, address: &str) -> Object {
         let found = self.found();
         let template = &found["spec"]["template"];
@@ -84,7 +84,7 @@ impl<'a> Installed<'a> {
         pod
     }
 
-    /// Sets the number of all pods, of those of the present template, and of those that are available.
+    /// Sets the number of all pods, of pods of the current template, and of available pods.
     fn roll_out(&self, all: u32, updated: u32, available: u32) {
         let generation = &self.found()["metadata"]["generation"];
         let status = match self.workload.kind {
@@ -101,7 +101,7 @@ impl<'a> Installed<'a> {
         self.api.set_status(&self.object, &status);
     }
 
-    /// Restarts it, and plays its controller once it has changed.
+    /// Restarts the gateway and calls `controller` after its object has changed.
     fn restart(
         &self,
         gateways: &ClusterGateways,
@@ -111,7 +111,7 @@ impl<'a> Installed<'a> {
         let before = self.found()["metadata"]["generation"].clone();
         thread::scope(|scope| {
             let restarted = scope.spawn(|| gateways.restart("data", &self.workload, limits));
-            until("it is changed", || {
+            until("a change of the gateway", || {
                 self.found()["metadata"]["generation"] != before || restarted.is_finished()
             });
             if !restarted.is_finished() {
@@ -121,7 +121,7 @@ impl<'a> Installed<'a> {
         })
     }
 
-    /// Restarts it with one fresh pod.
+    /// Restarts the gateway with one new pod.
     fn restart_well(&self, gateways: &ClusterGateways, limits: Limits, pod: &str) -> PlacedPods {
         let restarted = self.restart(gateways, limits, || {
             self.make_pod(pod, "10.1.0.7");
@@ -135,13 +135,13 @@ fn gateways(api: &Api, site: &Site) -> ClusterGateways {
     ClusterGateways::new(Arc::new(api.connect("admin")), site.clone())
 }
 
-/// The record of what a run has changed.
+/// The ConfigMaps with a run's record of its changes.
 fn records(api: &Api, site: &Site) -> Vec<String> {
     api.names("v1", "ConfigMap", &site.namespace, &site.selector())
 }
 
 #[test]
-fn gateways_get_limits_and_fresh_pods_and_are_restored() {
+fn gateways_get_limits_and_new_pods_and_are_restored() {
     let (_host, api) = (the_host(), api());
     api.namespace("gateways", json!({}));
     let site = api.own("gateways");
@@ -184,8 +184,8 @@ fn gateways_get_limits_and_fresh_pods_and_are_restored() {
                 "{name}"
             );
             assert!(template["metadata"]["annotations"]["weir/restarted-at"].is_string(), "{template}");
-            assert_eq!(records(api, &site).len(), 1, "what was there is recorded before");
-            // It may take minutes to end, and gets no load.
+            assert_eq!(records(api, &site).len(), 1, "the old state must be recorded before the change");
+            // An old pod may take minutes to terminate, but gets no load.
             api.admin().remove(&old, Duration::ZERO).unwrap();
             gateway.make_pod(&format!("{name}-new"), "10.1.0.7");
             gateway.roll_out(1, 1, 1);
@@ -202,7 +202,7 @@ fn gateways_get_limits_and_fresh_pods_and_are_restored() {
         assert!(notes.is_empty(), "{notes:?}");
         all.push(gateway);
     }
-    // The next cell changes the limits of weir; those of before the run are restored.
+    // The next cell sets other limits. Restoration uses the limits from before the run.
     let last = &all[3];
     let marked = last.found()["spec"]["template"]["metadata"]["annotations"].clone();
     api.admin().remove(&Object::new("v1", "Pod", "gateways", "further-new"), Duration::ZERO).unwrap();
@@ -227,14 +227,14 @@ fn gateways_get_limits_and_fresh_pods_and_are_restored() {
 }
 
 #[test]
-fn a_gateway_is_restored_after_its_coordinator_is_gone() {
+fn a_gateway_is_restored_after_its_coordinator_is_lost() {
     let (_host, api) = (the_host(), api());
     api.namespace("gateways-lost", json!({}));
     let site = api.shared("gateways-lost-run", "lost");
     let resources = json!({ "limits": { "cpu": "3" }, "requests": { "cpu": "1" } });
     let gateway = Installed::new(api, WorkloadKind::Deployment, "gateways-lost", "lost", resources);
     gateway.restart_well(&gateways(api, &site), LIMITS, "lost-1");
-    // Its successor finds limits that are weir's own, and keeps the record of those before.
+    // The next coordinator finds limits that weir has set, and keeps the record of the original limits.
     let pod = Object::new("v1", "Pod", "gateways-lost", "lost-1");
     api.admin().remove(&pod, Duration::ZERO).unwrap();
     let other = Installed::new(api, WorkloadKind::DaemonSet, "gateways-lost", "other", json!({}));
@@ -254,7 +254,7 @@ fn a_gateway_is_restored_after_its_coordinator_is_gone() {
 }
 
 #[test]
-fn a_gateway_that_was_removed_meanwhile_does_not_keep_others_from_being_restored() {
+fn a_removed_gateway_does_not_prevent_the_restoration_of_others() {
     let (_host, api) = (the_host(), api());
     api.namespace("gateways-removed", json!({}));
     let site = api.shared("gateways-removed-run", "removed");
@@ -280,7 +280,7 @@ fn a_gateway_that_was_removed_meanwhile_does_not_keep_others_from_being_restored
 }
 
 #[test]
-fn what_cannot_be_restored_stays_recorded_and_the_rest_is_restored() {
+fn a_gateway_that_cannot_be_restored_stays_recorded_and_others_are_restored() {
     let (_host, api) = (the_host(), api());
     api.namespace("gateways-stuck", json!({}));
     let site = api.shared("gateways-stuck-run", "stuck");
@@ -299,7 +299,7 @@ fn what_cannot_be_restored_stays_recorded_and_the_rest_is_restored() {
     let lacking = ClusterGateways::new(Arc::new(api.connect("viewer")), site.clone());
     let error = lacking.restore().unwrap_err();
     assert!(error.message.contains("cannot patch Deployment gateways-stuck/a-stuck: "), "{error}");
-    assert!(error.remedy.starts_with("grant the right that it names"), "{}", error.remedy);
+    assert!(error.remedy.starts_with("grant the permission in the message"), "{}", error.remedy);
     free.assert_restored();
     assert_eq!((stuck.resources()["limits"]["cpu"].as_str(), records(api, &site).len()), (Some("500m"), 1));
     lab.restore().unwrap();
@@ -308,7 +308,7 @@ fn what_cannot_be_restored_stays_recorded_and_the_rest_is_restored() {
 }
 
 #[test]
-fn a_gateway_that_never_gets_ready_fails_with_the_reason_and_is_restored() {
+fn a_gateway_that_never_becomes_ready_fails_with_the_reason_and_is_restored() {
     let (_host, api) = (the_host(), api());
     api.namespace("gateways-unready", json!({}));
     let site = api.shared("gateways-unready-run", "unready");
@@ -318,7 +318,8 @@ fn a_gateway_that_never_gets_ready_fails_with_the_reason_and_is_restored() {
             let gateway = Installed::new(api, kind, "gateways-unready", name, json!({}));
             let error = gateway.restart(&lab, LIMITS, || controller(&gateway)).unwrap_err();
             assert_eq!(error.cause, "never-ready", "{error}");
-            let begin = format!("data: {} gateways-unready/{name} has no fresh pods after ", kind.name());
+            let begin =
+                format!("data: rollout of {} gateways-unready/{name} not complete after ", kind.name());
             assert!(error.message.starts_with(&begin) && error.message.ends_with(expected), "{error}");
             gateway
         };
@@ -330,7 +331,7 @@ fn a_gateway_that_never_gets_ready_fails_with_the_reason_and_is_restored() {
         api.set_status(&pod, &status);
         gateway.roll_out(1, 1, 0);
     };
-    // One pod is fresh and one is available, but it is the old one that is.
+    // One pod is new and one is available, but the available pod is the old one.
     let surge = |gateway: &Installed<'_>| {
         let name = &gateway.workload.name;
         let old = gateway.make_pod(&format!("{name}-1"), "10.1.0.6");
@@ -342,14 +343,20 @@ fn a_gateway_that_never_gets_ready_fails_with_the_reason_and_is_restored() {
     let (deployment, daemons) = (WorkloadKind::Deployment, WorkloadKind::DaemonSet);
     let why = format!("pod no-image-1: container {CONTAINER}: ImagePullBackOff: {PULL_FAILED}");
     let all: Vec<Installed<'_>> = thread::scope(|scope| {
-        // All at once: each of them waits to the end.
+        // Run concurrently, because each check waits for the full timeout.
         let checks = [
-            scope.spawn(|| check(deployment, "unseen", &|_| {}, "its controller has not seen the change")),
+            scope
+                .spawn(|| check(deployment, "unseen", &|_| {}, "its controller has not observed the change")),
             scope.spawn(|| {
-                check(deployment, "no-pods", &|of| of.roll_out(0, 0, 0), "0 of 1 pods are fresh, 0 available")
+                check(
+                    deployment,
+                    "no-pods",
+                    &|of| of.roll_out(0, 0, 0),
+                    "0 of 1 pods are updated, 0 available",
+                )
             }),
             scope.spawn(|| check(daemons, "no-image", &no_image, &why)),
-            scope.spawn(|| check(deployment, "surging", &surge, "1 pods of before are still there")),
+            scope.spawn(|| check(deployment, "surging", &surge, "1 old pods still exist")),
             scope.spawn(|| check(daemons, "surging-set", &surge, "old pods still run: surging-set-1")),
         ];
         checks.into_iter().map(|check| check.join().unwrap()).collect()
@@ -357,7 +364,7 @@ fn a_gateway_that_never_gets_ready_fails_with_the_reason_and_is_restored() {
     lab.restore().unwrap();
     all.iter().for_each(Installed::assert_restored);
 
-    // Somebody removes it while weir waits.
+    // A user removes the gateway while weir waits.
     let gateway = Installed::new(api, WorkloadKind::Deployment, "gateways-unready", "removed", json!({}));
     let removed = || api.admin().remove(&gateway.object, Duration::from_secs(30)).unwrap();
     let error = gateway.restart(&lab, LIMITS, removed).unwrap_err();
@@ -366,7 +373,7 @@ fn a_gateway_that_never_gets_ready_fails_with_the_reason_and_is_restored() {
 }
 
 #[test]
-fn a_gateway_that_may_not_be_changed_is_measured_as_it_is() {
+fn a_gateway_that_weir_may_not_change_is_measured_unchanged() {
     let (_host, api) = (the_host(), api());
     api.namespace("gateways-viewed", json!({}));
     let site = api.shared("gateways-viewed-run", "viewed");
@@ -379,7 +386,7 @@ fn a_gateway_that_may_not_be_changed_is_measured_as_it_is() {
     let error = lab.restart("data", &gateway.workload, LIMITS).unwrap_err();
     assert!(error.message.contains("cannot get resource \"deployments\""), "{error}");
     assert!(
-        error.remedy.starts_with("let weir look at the gateway in namespace gateways-viewed"),
+        error.remedy.starts_with("grant weir access to the gateway in namespace gateways-viewed"),
         "{error:?}"
     );
 
@@ -391,7 +398,7 @@ fn a_gateway_that_may_not_be_changed_is_measured_as_it_is() {
         let placed = lab.restart("data", &gateway.workload, limits).unwrap();
         assert_eq!((placed.limits, placed.limits_applied, placed.pods.len()), (LIMITS, applied, 1));
         let [note] = &placed.notes[..] else { panic!("{:?}", placed.notes) };
-        assert!(note.starts_with("weir may not change Deployment gateways-viewed/viewed: "), "{note}");
+        assert!(note.starts_with("no permission to change Deployment gateways-viewed/viewed: "), "{note}");
     }
     // Nothing was changed, so the missing right does not prevent the restoration.
     lab.restore().unwrap();
@@ -400,7 +407,7 @@ fn a_gateway_that_may_not_be_changed_is_measured_as_it_is() {
 }
 
 #[test]
-fn a_container_that_is_not_there_is_named() {
+fn a_missing_container_is_named() {
     let (_host, api) = (the_host(), api());
     api.namespace("gateways-other", json!({}));
     let site = api.shared("gateways-other-run", "other");
@@ -418,7 +425,7 @@ fn a_container_that_is_not_there_is_named() {
 }
 
 #[test]
-fn faults_end_one_pod_or_replace_all() {
+fn faults_kill_or_evict_one_pod_or_replace_all() {
     let (_host, api) = (the_host(), api());
     api.namespace("faults", json!({}));
     let site = api.own("faults");
@@ -427,14 +434,14 @@ fn faults_end_one_pod_or_replace_all() {
     let disturb = |action| lab.disturb("data", &gateway.workload, action);
     let left = || api.names("v1", "Pod", "faults", "app=data");
     let error = disturb(FaultAction::Kill).unwrap_err();
-    assert_eq!(error.message, "data: none of its pods runs, so that none can be ended");
+    assert_eq!(error.message, "data: none of its pods runs, so weir cannot end one");
 
     gateway.make_pod("one", "10.1.0.6");
     gateway.make_pod("two", "10.1.0.7");
     disturb(FaultAction::Kill).unwrap();
     assert_eq!(left(), ["two"]);
 
-    // A budget refuses an eviction, and nothing is ended.
+    // A disruption budget rejects the eviction, and no pod ends.
     let budget = json!({ "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "data" } } } });
     let budget =
         api.admin().create(&manifest("policy/v1", "PodDisruptionBudget", "faults", "all", budget)).unwrap();
@@ -444,7 +451,7 @@ fn faults_end_one_pod_or_replace_all() {
     assert_eq!(left(), ["two"]);
     api.admin().remove(&Object::of(&budget).unwrap(), SHORT).unwrap();
     disturb(FaultAction::Evict).unwrap();
-    // An evicted pod ends within its grace period, which no kubelet ends here.
+    // Without a kubelet the evicted pod stays in its grace period.
     let evicted = api.get(&Object::new("v1", "Pod", "faults", "two"));
     assert!(evicted["metadata"]["deletionTimestamp"].is_string(), "{evicted}");
 

@@ -1,4 +1,4 @@
-//! `weir run --on k8s`, `weir k8s attach`, `fetch` and `clean`, with the coordinator played by the test.
+//! `weir run --on k8s`, `weir k8s attach`, `fetch` and `clean`. The test stands in for the coordinator.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -20,7 +20,7 @@ struct User {
     kubeconfig: PathBuf,
 }
 
-/// A run as its coordinator finds it.
+/// A run, as its coordinator sees it.
 struct Coordinator {
     site: Site,
     results: Results,
@@ -51,7 +51,7 @@ impl User {
         output
     }
 
-    /// The number of cells that are in the database.
+    /// The number of the run's cells in the database.
     fn cells(&self, run: &str) -> usize {
         let report = finish(self.command(&["report", run, "--json"]));
         program::json(&report)["cells"].as_array().unwrap().len()
@@ -59,7 +59,7 @@ impl User {
 }
 
 impl Coordinator {
-    /// That of the only run whose objects have `labels`, in a namespace if it shares one.
+    /// The coordinator of the run `id`, in `namespace` or else in the run's own namespace.
     fn of(api: &Api, id: &str, namespace: Option<&str>) -> Self {
         let site = Site {
             namespace: namespace.map_or_else(|| Site::own_namespace(id), str::to_owned),
@@ -81,7 +81,7 @@ impl Coordinator {
         Self { site, results, run }
     }
 
-    /// Finishes the first so many cells of the plan.
+    /// Finishes the first `count` cells of the plan.
     fn finish_cells(&self, count: usize) {
         let failed = archived().cells.swap_remove(1);
         for key in &self.run.plan[..count] {
@@ -104,7 +104,7 @@ impl Coordinator {
     }
 }
 
-/// The id of the run that weir has started.
+/// The ID of the started run.
 fn id_of(said: &str) -> String {
     let line = said.lines().find_map(|line| line.strip_prefix("run ")).unwrap_or_else(|| panic!("{said}"));
     line.split(':').next().unwrap().to_owned()
@@ -117,7 +117,7 @@ fn namespace_of(id: &str) -> Object {
 const RUN: [&str; 6] = ["run", "quickstart", "--on", "k8s", "--image", "registry.test/weir:0.1.0"];
 
 #[test]
-fn the_administrator_of_one_namespace_runs_there_detached_and_attaches_later() {
+fn the_administrator_of_a_namespace_starts_detached_and_attaches_later() {
     let (_host, api) = (the_host(), api());
     api.namespace("launched", json!({ "pod-security.kubernetes.io/enforce": "restricted" }));
     let token = api.account("launched", "admin");
@@ -138,8 +138,9 @@ fn the_administrator_of_one_namespace_runs_there_detached_and_attaches_later() {
     coordinator.finish_cells(1);
     for new in [1, 0] {
         let fetched = user.weir(&[&["k8s", "fetch", "last"], &here[..]].concat(), 0);
-        let expected =
-            format!("run {id}: 1 of {planned} cells are finished, {new} of them are new here; it goes on\n");
+        let expected = format!(
+            "run {id}: 1 of {planned} cells finished, {new} of them fetched now; the run continues\n"
+        );
         assert_eq!(text(&fetched.stdout), expected);
     }
     coordinator.finish_cells(planned);
@@ -147,7 +148,7 @@ fn the_administrator_of_one_namespace_runs_there_detached_and_attaches_later() {
     let attached = user.weir(&[&["k8s", "attach", &id], &here[..]].concat(), 0);
     assert!(text(&attached.stdout).starts_with(&format!("run {id} is finished")), "{attached:?}");
     assert_eq!(user.cells(&id), planned);
-    // The namespace is still there, and nothing of the run in it.
+    // The namespace still exists, without any object of the run.
     assert_eq!(api.names("v1", "Secret", "launched", ""), Vec::<String>::new());
     assert_eq!(api.names("v1", "ServiceAccount", "launched", ""), ["admin", "default"]);
     let gone = user.weir(&[&["k8s", "clean", &id], &here[..]].concat(), 2);
@@ -155,7 +156,7 @@ fn the_administrator_of_one_namespace_runs_there_detached_and_attaches_later() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_keeps_its_cells_and_removes_its_namespace() {
+fn an_interrupted_run_keeps_its_cells_and_removes_its_namespace() {
     let (_host, api) = (the_host(), api());
     let user = User::new(api, api.token());
     let log = user.folder().join("log");
@@ -163,14 +164,14 @@ fn a_run_that_is_interrupted_keeps_its_cells_and_removes_its_namespace() {
     let mut command = user.command(&RUN);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn().unwrap();
     let said = || std::fs::read_to_string(&log).unwrap();
-    until("it is started", || said().contains(" is in namespace weir-"));
+    until("the start of the run", || said().contains(" runs in namespace weir-"));
     let coordinator = Coordinator::of(api, &id_of(&said()), None);
     coordinator.finish_cells(2);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{}", said());
     let planned = coordinator.run.plan.len();
-    assert!(said().contains(&format!("interrupted: 2 of {planned} cells kept")), "{}", said());
+    assert!(said().contains(&format!("interrupted: 2 of {planned} cells stored")), "{}", said());
     assert_eq!(api.admin().get(&namespace_of(&coordinator.run.id)).unwrap(), None);
 }
 
@@ -201,7 +202,7 @@ fn a_run_that_ends_early_reports_why_and_is_removed() {
     let attached = user.weir(&["k8s", "attach", &killed.run.id], 3);
     let said = text(&attached.stderr);
     assert!(
-        said.contains("the coordinator pod has ended: container coordinator: OOMKilled (exit code 137)"),
+        said.contains("the coordinator pod has failed: container coordinator: OOMKilled (exit code 137)"),
         "{said}"
     );
     assert_eq!(user.cells(&killed.run.id), 1);

@@ -1,4 +1,4 @@
-//! Runs that cannot start, without a right or a cluster: the error names what is missing, and nothing is left.
+//! Runs that cannot start because a right or the cluster is missing. The error names it, and nothing is left over.
 
 use std::path::Path;
 use std::process::Output;
@@ -16,14 +16,14 @@ fn run(folder: &Path, kubeconfig: &Path, place: &str, more: &[&str]) -> Output {
     finish(command)
 }
 
-/// The id of the run that weir was about to start.
+/// The ID of the run that weir tried to start.
 fn id_of(output: &Output) -> String {
     let said = text(&output.stderr);
     let line = said.lines().find_map(|line| line.strip_prefix("run ")).unwrap_or_else(|| panic!("{said}"));
     line.split(':').next().unwrap().to_owned()
 }
 
-/// Asserts that nothing of a run is in the cluster.
+/// Asserts that the cluster has no object of a run.
 fn assert_nothing_left(api: &Api, id: &str) {
     let space = Object::global("v1", "Namespace", &format!("weir-{id}"));
     assert_eq!(api.admin().get(&space).unwrap(), None);
@@ -54,7 +54,7 @@ fn assert_says(output: &Output, said: &[&str]) {
 }
 
 #[test]
-fn a_run_without_a_right_names_it_and_leaves_nothing() {
+fn a_run_without_a_right_names_it_and_leaves_nothing_behind() {
     let (_host, api) = (the_host(), api());
     api.namespace("refused", json!({}));
     let spaces = |verbs: &[&str]| rule("", &["namespaces"], verbs);
@@ -62,7 +62,7 @@ fn a_run_without_a_right_names_it_and_leaves_nothing() {
         spaces(&["get", "list", "create", "delete"]),
         json!({ "apiGroups": ["", "apps"], "resources": ["*"], "verbs": ["*"] }),
     ];
-    // Without `escalate` and `bind`.
+    // The verbs `escalate` and `bind` are missing.
     let roles =
         rule("rbac.authorization.k8s.io", &["roles", "rolebindings"], &["get", "list", "create", "patch"]);
     let without_jobs = [&without_roles[..], &[roles]].concat();
@@ -79,7 +79,7 @@ fn a_run_without_a_right_names_it_and_leaves_nothing() {
         let resumed = weir(folder.path(), &["run", "--resume", "last", "--plan"]);
         assert_eq!(finish(resumed).status.code(), Some(2));
     };
-    let ask = "help: ask for the right that it names; `weir k8s render SCENARIO` prints";
+    let ask = "help: request the permission in the message; `weir k8s render SCENARIO` prints";
     let user = |name: &str| format!("User \"system:serviceaccount:refused:{name}\" cannot ");
     check(
         "nobody",
@@ -95,7 +95,7 @@ fn a_run_without_a_right_names_it_and_leaves_nothing() {
             "error: cannot create Namespace weir-",
             &user("looker"),
             "create resource \"namespaces\"",
-            "help: ask for the right to create namespaces, or name one that is there: --namespace NAMESPACE",
+            "help: request permission to create namespaces, or use an existing one: --namespace NAMESPACE",
         ],
     );
     check(
@@ -132,7 +132,7 @@ fn a_cluster_that_cannot_be_reached_is_an_error_with_a_remedy() {
     let contexts = "help: check the kubeconfig and its contexts: kubectl config get-contexts";
     let missing = run(folder, &kubeconfig, "k8s:tow", &[]);
     let expected = "error: cannot connect to the Kubernetes API at context `tow`: the kubeconfig has no context `tow`; \
-                    it has one, two";
+                    its contexts: one, two";
     assert_says(&missing, &[expected, contexts]);
     let missing = run(folder, &folder.join("no-kubeconfig"), "k8s", &[]);
     assert_says(
@@ -148,14 +148,14 @@ fn a_cluster_that_cannot_be_reached_is_an_error_with_a_remedy() {
     let nowhere = format!("127.0.0.1:{}", free_port());
     std::fs::write(&kubeconfig, config.replace(&api.address.to_string(), &nowhere)).unwrap();
     let gone = run(folder, &kubeconfig, "k8s", &[]);
-    assert_says(&gone, &["Connection refused", "help: check that the cluster is there: kubectl get nodes"]);
+    assert_says(&gone, &["Connection refused", "help: check that the cluster responds: kubectl get nodes"]);
     for command in ["attach", "fetch", "clean"] {
         let mut command = weir(folder, &["k8s", command, "last"]);
         command.env("KUBECONFIG", &kubeconfig);
         let gone = finish(command);
         assert_says(
             &gone,
-            &["Connection refused", "help: check that the cluster is there: kubectl get nodes"],
+            &["Connection refused", "help: check that the cluster responds: kubectl get nodes"],
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The manifests of a run are accepted by the API, and its pods by Pod Security.
+//! The API accepts the manifests of a run, and Pod Security accepts its pods.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,7 +29,7 @@ fn rendered(arguments: &[&str]) -> Vec<Value> {
     documents.iter().map(|part| weir_document::read("printed", part.text).unwrap()).collect()
 }
 
-/// How often each kind is there.
+/// The number of manifests of each kind.
 fn kinds(manifests: &[Value]) -> BTreeMap<&str, usize> {
     let mut kinds = BTreeMap::new();
     for manifest in manifests {
@@ -45,7 +45,7 @@ fn the_api_accepts_every_manifest_that_weir_renders() {
     let check = |arguments: &[&str], level: &str, expected: &[(&str, usize)]| {
         let manifests = rendered(arguments);
         assert_eq!(kinds(&manifests), expected.iter().copied().collect(), "{arguments:?}");
-        // In the order in which they are printed, and again: nothing of them is immutable.
+        // In the printed order. The second time checks that no changed field is immutable.
         for _ in 0..2 {
             api.admin().apply(&manifests, Duration::ZERO).unwrap();
         }
@@ -70,7 +70,7 @@ fn the_api_accepts_every_manifest_that_weir_renders() {
 }
 
 #[test]
-fn a_namespace_that_is_there_gets_everything_but_itself() {
+fn an_existing_namespace_gets_all_manifests_except_the_namespace() {
     let (_host, api) = (the_host(), api());
     api.namespace("rendered-shared", json!({ "pod-security.kubernetes.io/enforce": "restricted" }));
     let manifests = rendered(&["--namespace", "rendered-shared"]);
@@ -80,7 +80,7 @@ fn a_namespace_that_is_there_gets_everything_but_itself() {
     assert!(!role.to_string().contains("namespaces"), "{role}");
 }
 
-/// A run in a namespace of its own.
+/// A run in its own namespace.
 fn own_site(api: &Api, run: &str, has_samplers: bool) -> (Site, Pods) {
     let site = Site { has_samplers, ..api.own(run) };
     api.admin().apply(&[namespace_manifest(&site)], Duration::ZERO).unwrap();
@@ -88,7 +88,7 @@ fn own_site(api: &Api, run: &str, has_samplers: bool) -> (Site, Pods) {
     (site, pods)
 }
 
-/// Makes a pod of the template of the only object of a kind that the run has, as a controller does; returns its name.
+/// Creates a pod from the template of the run's only object of a kind, like a controller. Returns the pod.
 fn make_pod(api: &Api, site: &Site, api_version: &str, kind: &str) -> Result<Object, String> {
     let selected = Selected::new(api_version, kind, &site.namespace, &site.selector());
     let found = api.admin().list(&selected).unwrap();
@@ -101,7 +101,7 @@ fn make_pod(api: &Api, site: &Site, api_version: &str, kind: &str) -> Result<Obj
     Ok(Object::of(&made).unwrap())
 }
 
-/// Asserts that nothing of a carrier is left, once it is dropped.
+/// Drops a carrier and asserts that none of its objects is left over.
 fn assert_ended(api: &Api, site: &Site, carrier: Box<dyn Carrier>) {
     drop(carrier);
     for (api_version, kind) in
@@ -113,7 +113,7 @@ fn assert_ended(api: &Api, site: &Site, carrier: Box<dyn Carrier>) {
 }
 
 #[test]
-fn agents_gateways_and_upstreams_pass_the_restricted_level() {
+fn agents_gateways_and_upstreams_meet_the_restricted_level() {
     let (_host, api) = (the_host(), api());
     let (site, pods) = own_site(api, "restricted", false);
     let size = AgentSize { cpus: 0.5, memory_bytes: 256 << 20 };
@@ -167,7 +167,7 @@ fn agents_gateways_and_upstreams_pass_the_restricted_level() {
         );
         let requested = if role == Role::Origin { "100m" } else { "500m" };
         assert_eq!(spec["containers"][0]["resources"]["requests"]["cpu"], requested);
-        // The files are in Secrets, and those are what the pod mounts.
+        // The files are in Secrets that the pod mounts.
         let secrets = api.names("v1", "Secret", &site.namespace, &site.selector());
         let mounted: Vec<&str> = spec["volumes"]
             .as_array()
@@ -190,7 +190,7 @@ fn agents_gateways_and_upstreams_pass_the_restricted_level() {
 }
 
 #[test]
-fn an_agent_that_sees_a_node_needs_the_privileged_level() {
+fn a_sampler_of_a_node_needs_the_privileged_level() {
     let (_host, api) = (the_host(), api());
     for (run, has_samplers) in [("sampled", true), ("unsampled", false)] {
         let (site, pods) = own_site(api, run, has_samplers);
@@ -206,7 +206,7 @@ fn an_agent_that_sees_a_node_needs_the_privileged_level() {
 }
 
 #[test]
-fn a_pod_that_is_refused_ends_its_cell_with_the_reason() {
+fn a_rejected_pod_ends_its_cell_with_the_reason() {
     let (_host, api) = (the_host(), api());
     let (site, pods) = own_site(api, "refused-pod", false);
     let carrier = pods.agents(1, AgentSize::default(), JOIN, "the ticket").unwrap();
@@ -219,7 +219,7 @@ fn a_pod_that_is_refused_ends_its_cell_with_the_reason() {
     });
     api.admin().create(&manifest("v1", "Event", &site.namespace, "refused", event)).unwrap();
     let failure = carrier.reason(Duration::from_secs(60)).unwrap();
-    assert!(failure.message.starts_with("no pod of agents-1 can be made: pods "), "{failure}");
+    assert!(failure.message.starts_with("cannot create pods of agents-1: pods "), "{failure}");
     assert!(failure.message.ends_with(why), "{failure}");
     assert!(failure.remedy.contains("raise the quota"), "{}", failure.remedy);
     assert_ended(api, &site, carrier);

@@ -1,4 +1,4 @@
-//! Results of a run in its namespace: kept, fetched, stored, removed.
+//! Results of a run in its namespace: written, fetched, stored, removed.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,12 +18,12 @@ use crate::program::{the_host, until};
 const ARCHIVE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/weir-results/tests/fixtures/archive-1-schema-1.weir");
 
-/// The cells of an archive: one that was measured, and one that failed.
+/// An archive with two cells: a measured one and a failed one.
 pub fn archived() -> Archive {
     read_archive("the fixture", File::open(ARCHIVE).unwrap()).unwrap()
 }
 
-/// A small run with a cell that was measured and one that failed, as the run of `site`.
+/// A small run with a measured and a failed cell, as the run of `site`.
 fn measured(site: &Site) -> (Run, Vec<Cell>) {
     let Archive { run, cells } = archived();
     assert_eq!(cells.len(), 2);
@@ -39,7 +39,7 @@ fn secrets(api: &Api, site: &Site) -> Vec<String> {
     api.names("v1", "Secret", &site.namespace, &site.selector())
 }
 
-/// A file that gzip cannot make much smaller.
+/// A file that gzip hardly compresses.
 fn large(bytes: usize) -> KeptFile {
     let mut state = 7_u32;
     let letter = |_| {
@@ -51,7 +51,7 @@ fn large(bytes: usize) -> KeptFile {
 }
 
 #[test]
-fn finished_cells_are_fetched_as_they_were_while_the_run_goes_on_and_at_its_end() {
+fn finished_cells_are_fetched_unchanged_during_and_after_the_run() {
     let (_host, api) = (the_host(), api());
     let site = api.shared("results", "results");
     let results = results(api, &site);
@@ -87,7 +87,7 @@ fn finished_cells_are_fetched_as_they_were_while_the_run_goes_on_and_at_its_end(
 }
 
 #[test]
-fn a_cell_that_is_larger_than_a_secret_comes_back_whole_or_not_at_all() {
+fn a_cell_larger_than_a_secret_is_fetched_completely_or_not_at_all() {
     let (_host, api) = (the_host(), api());
     let site = api.shared("results-large", "large");
     let results = results(api, &site);
@@ -106,13 +106,13 @@ fn a_cell_that_is_larger_than_a_secret_comes_back_whole_or_not_at_all() {
         let fetched = results.fetch().unwrap();
         assert_eq!((fetched.run.as_ref(), &fetched.cells[..]), (Some(&run), &cells[1..]));
     }
-    // Kept again, it is whole again.
+    // After the cell is written again, it is complete.
     results.keep_cell(&run, &cells[0]).unwrap();
     assert_eq!(results.fetch().unwrap().cells, cells);
 }
 
 #[test]
-fn a_quota_that_refuses_results_is_reported_as_one() {
+fn an_exceeded_quota_is_reported() {
     let (_host, api) = (the_host(), api());
     let site = api.shared("results-quota", "quota");
     let results = results(api, &site);
@@ -142,12 +142,12 @@ fn a_quota_that_refuses_results_is_reported_as_one() {
         "{error}"
     );
     assert!(error.remedy.contains("change the quota or policy"), "{}", error.remedy);
-    // Earlier cells remain, and can be kept again.
+    // Earlier cells remain and can be written again.
     results.keep_cell(&run, &cells[0]).unwrap();
     assert_eq!(results.fetch().unwrap().cells, cells[..1]);
 }
 
-/// Everything of a run in its namespace.
+/// All objects of a run in its namespace.
 fn objects(api: &Api, site: &Site) -> Vec<String> {
     let kinds = [
         ("v1", "Pod"),
@@ -179,7 +179,7 @@ fn two_runs_in_one_namespace_neither_see_nor_remove_each_other() {
         api.admin().apply(&starts, Duration::ZERO).unwrap();
         let (run, cells) = measured(site);
         results(api, site).keep_cell(&run, &cells[number]).unwrap();
-        // The files of a gateway of this name are no cells.
+        // Files of a gateway with the name "cell" must not be read as cells.
         let pods = Pods::new(api.connect("admin"), site.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.conf"), "a").unwrap();
@@ -202,7 +202,7 @@ fn two_runs_in_one_namespace_neither_see_nor_remove_each_other() {
         let fetched = results(api, site).fetch().unwrap();
         assert_eq!((fetched.run.as_ref(), &fetched.cells[..]), (Some(&run), &cells[number..=number]));
     }
-    // A pod, a Deployment, a Service, an account with its Role, and four Secrets.
+    // A Pod, a Deployment, a Service, a ServiceAccount, a Role, a RoleBinding, and four Secrets.
     assert_eq!((all[0].len(), all[1].len()), (10, 10), "{all:?}");
     results(api, &sites[0]).clean().unwrap();
     assert_eq!((objects(api, &sites[0]), objects(api, &sites[1])), (vec![], all[1].clone()));
@@ -214,7 +214,7 @@ fn two_runs_in_one_namespace_neither_see_nor_remove_each_other() {
 }
 
 #[test]
-fn a_namespace_that_was_made_for_a_run_goes_with_it() {
+fn a_namespace_created_for_a_run_is_removed_with_it() {
     let (_host, api) = (the_host(), api());
     let site = api.own("owned");
     let (run, cells) = measured(&site);

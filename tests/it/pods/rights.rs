@@ -1,4 +1,4 @@
-//! What the coordinator of a run may do in the cluster, and what it may not.
+//! Rights of a run's coordinator in the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::api::{Api, COORDINATOR, RBAC, RUN, api, manifest};
 use super::routes::define_kinds;
 use crate::program::the_host;
 
-/// Verbs of what a run makes itself.
+/// Verbs for objects that a run creates.
 const OWN: &str = "create,delete,get,list,patch";
 
-/// What the gateways of a cluster need, for the quickstart with these drivers.
+/// The rights for the gateways of the quickstart with these drivers.
 pub fn rights_of(gateways: &[&str]) -> GatewayRights {
     rights_with(gateways, &[])
 }
 
-/// The same with settings of the scenario.
+/// Like [`rights_of`], with settings of the scenario.
 fn rights_with(gateways: &[&str], set: &[&str]) -> GatewayRights {
     let drivers = Drivers::load(&[]).unwrap();
     let known = Known {
@@ -43,7 +43,7 @@ fn rights_with(gateways: &[&str], set: &[&str]) -> GatewayRights {
     GatewayRights::of(&checked.scenario, &drivers).unwrap()
 }
 
-/// The rules that hold for the owner of `token` in a namespace, without those of everybody: group, resources, names, verbs.
+/// Rules for the owner of `token` in a namespace, as `groups|resources|names|verbs`. Rules of all users are left out.
 fn rules(api: &Api, token: &str, namespace: &str) -> BTreeSet<String> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -74,7 +74,7 @@ fn expected(rules: &[String]) -> BTreeSet<String> {
     rules.iter().cloned().collect()
 }
 
-/// Applies what starts a coordinator.
+/// Applies the manifests that start a coordinator.
 fn start(api: &Api, site: &Site, gateways: &[&str], grants: bool) -> GatewayRights {
     let rights = rights_of(gateways);
     let space = api.get(&Object::global("v1", "Namespace", &site.namespace));
@@ -86,7 +86,7 @@ fn start(api: &Api, site: &Site, gateways: &[&str], grants: bool) -> GatewayRigh
 }
 
 #[test]
-fn the_rights_of_a_coordinator_are_those_of_the_docs_and_no_others() {
+fn a_coordinator_has_exactly_the_documented_rights() {
     let (_host, api) = (the_host(), api());
     for space in ["rights-contour", "istio-system"] {
         api.namespace(space, json!({}));
@@ -116,7 +116,7 @@ fn the_rights_of_a_coordinator_are_those_of_the_docs_and_no_others() {
         assert_eq!(rules(api, &token, elsewhere), expected(&[]), "{elsewhere}");
     }
 
-    // With --grant: the named workloads, the pods beside them, and where Istio looks for certificates.
+    // With --grant: the named workloads, pods in their namespaces, and Secrets where Istio reads certificates.
     start(api, &site, &["weir", "contour", "istio"], true);
     let metrics = "|nodes/metrics||get".to_owned();
     let granted = |names: &str, more: &[String]| {
@@ -132,7 +132,7 @@ fn the_rights_of_a_coordinator_are_those_of_the_docs_and_no_others() {
     assert_eq!(rules(api, &token, "istio-system"), granted("istio-ingressgateway,istiod", &[secrets]));
     assert_eq!(rules(api, &token, "default"), expected(std::slice::from_ref(&metrics)));
 
-    // Faults of a gateway need rights to end its pods, and to find its Service.
+    // Faults of a gateway need rights to delete and evict its pods and to read its Service.
     let rights = rights_with(&["contour"], &["faults=[{ at: 1s, gateway: data, do: evict }]"]);
     let written =
         |rights: &GatewayRights| serde_json::to_string(&grant_manifests(&site, rights, None)).unwrap();
@@ -153,7 +153,7 @@ fn the_rights_of_a_coordinator_are_those_of_the_docs_and_no_others() {
     assert_eq!(said["status"]["userInfo"]["username"], user, "{said}");
     assert_eq!(rules(api, &api.account(&site.namespace, "default"), &site.namespace), expected(&[]));
 
-    // In a namespace that was there, without its removal.
+    // In an existing namespace, without the right to delete the namespace.
     let shared = api.shared("rights-shared", "rights-shared");
     start(api, &shared, &["weir", "contour", "istio"], false);
     let token =
@@ -161,7 +161,7 @@ fn the_rights_of_a_coordinator_are_those_of_the_docs_and_no_others() {
     assert_eq!(rules(api, &token, &shared.namespace), here(false));
 }
 
-/// A manifest of each kind that a coordinator makes.
+/// One manifest of each kind that a coordinator creates.
 fn made_by_runs(namespace: &str) -> Vec<Value> {
     let pod = json!({
         "metadata": { "labels": { "app": "x" } },
@@ -211,7 +211,7 @@ fn use_wholly(cluster: &Cluster, manifest: &Value) {
 }
 
 #[test]
-fn a_coordinator_can_do_its_work_and_nothing_else() {
+fn a_coordinator_may_do_its_work_and_nothing_else() {
     let (_host, api) = (the_host(), api());
     define_kinds(api);
     for space in ["projectcontour", "rights-elsewhere"] {
@@ -233,7 +233,7 @@ fn a_coordinator_can_do_its_work_and_nothing_else() {
     let coordinator = Object::new("v1", "Pod", &site.namespace, &site.coordinator());
     assert!(lab.get(&coordinator).unwrap().is_some() && lab.get(&own_space).unwrap().is_some());
 
-    // Not itself, no other kinds, no other namespaces.
+    // It may not change itself, other kinds, or other namespaces.
     let change = json!({ "metadata": { "labels": { "weir/test": "1" } } });
     assert_forbidden(lab.remove(&coordinator, Duration::ZERO));
     assert_forbidden(lab.patch(&own_space, &change));
@@ -256,7 +256,7 @@ fn a_coordinator_can_do_its_work_and_nothing_else() {
         assert_forbidden(lab.list(&Selected::everywhere("v1", kind, labels)));
     }
 
-    // The gateway's workloads: not without --grant, and then only those that are named.
+    // Workloads of the gateway: no rights without --grant; with it, only the named workloads.
     let deployment = |name: &str| {
         let mut manifest = made_by_runs("projectcontour").swap_remove(4);
         manifest["metadata"]["name"] = json!(name);

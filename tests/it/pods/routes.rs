@@ -15,10 +15,10 @@ use weir_rig::{Binary, Binding, ClusterRoutes, Drivers, PodBinding, TlsBinding};
 use super::api::{Api, api, path};
 use crate::program::{the_host, until};
 
-/// How long weir waits for routes that are never accepted: longer than the control plane of the test takes.
+/// Timeout of weir for routes that are never accepted. It exceeds the time of the test's control plane.
 const SHORT: Duration = Duration::from_secs(6);
 
-/// Defines the kinds of Contour and Istio, without what these check.
+/// Defines the kinds of Contour and Istio, without their validation.
 pub fn define_kinds(api: &Api) {
     static DEFINED: Once = Once::new();
     let definition = |group: &str, plural: &str, kind: &str| {
@@ -54,7 +54,7 @@ pub fn define_kinds(api: &Api) {
     });
 }
 
-/// What a driver renders for the first hosts of a topology with two paths.
+/// Routes that a driver renders for the first `hosts` hosts of a topology with two paths.
 fn routes(driver: &str, site: &Site, hosts: usize, folder: &Path, tls: bool) -> ClusterRoutes {
     let drivers = Drivers::load(&[]).unwrap();
     let driver = drivers.driver(driver).unwrap();
@@ -104,7 +104,7 @@ impl Contour<'_> {
         self.api.admin().list(&selected).unwrap()
     }
 
-    /// Sets the condition of every route but those whose host is `invalid`; returns how many there are.
+    /// Sets the condition `Valid` of every route: false for the host `invalid`, else true. Returns their number.
     fn look(&self, invalid: &str) -> usize {
         let proxies = self.proxies();
         for proxy in &proxies {
@@ -121,13 +121,13 @@ impl Contour<'_> {
             let object = Object::of(proxy).unwrap();
             let status = json!({ "status": { "conditions": [condition] } });
             let (code, said) = self.api.request("PATCH", &format!("{}/status", path(&object)), Some(&status));
-            // It may be removed meanwhile.
+            // The proxy may have been removed.
             assert!(code == 200 || code == 404, "{said}");
         }
         proxies.len()
     }
 
-    /// Puts routes, and looks at them until that is done.
+    /// Puts routes, and sets their conditions until weir has finished.
     fn put(&self, lab: &ClusterGateways, routes: &ClusterRoutes, invalid: &str) -> Result<(), PodError> {
         let accepted = routes.accepted.as_ref();
         thread::scope(|scope| {
@@ -153,7 +153,7 @@ fn secrets(api: &Api, site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn routes_of_contour_follow_the_topology_and_go_with_the_run() {
+fn routes_of_contour_follow_the_topology_and_are_removed_with_the_run() {
     let (_host, api) = (the_host(), api());
     define_kinds(api);
     let site = api.own("contour");
@@ -174,7 +174,7 @@ fn routes_of_contour_follow_the_topology_and_go_with_the_run() {
         let secret = api.get(&Object::new("v1", "Secret", &site.namespace, secret));
         assert_eq!(secret["type"], "kubernetes.io/tls");
         assert!(["tls.crt", "tls.key"].iter().all(|file| secret["data"][file].is_string()), "{secret}");
-        assert!(proxy["metadata"]["ownerReferences"].is_null(), "it goes with its own namespace");
+        assert!(proxy["metadata"]["ownerReferences"].is_null(), "the namespace already removes it");
     }
     assert_eq!(secrets(api, &site).len(), 3);
 
@@ -206,14 +206,14 @@ fn routes_of_contour_follow_the_topology_and_go_with_the_run() {
     lab.restore().unwrap();
     assert!(contour.proxies().is_empty());
     assert!(api.names("v1", "ConfigMap", &site.namespace, &site.selector()).is_empty());
-    // After that they are applied again.
+    // After a restoration, routes can be applied again.
     contour.put(&lab, &one, "").unwrap();
     lab.restore().unwrap();
     assert!(contour.proxies().is_empty());
 }
 
 #[test]
-fn routes_that_are_not_accepted_are_reported_and_do_not_stay() {
+fn rejected_routes_are_reported_and_removed() {
     let (_host, api) = (the_host(), api());
     define_kinds(api);
     let site = api.own("invalid");
@@ -236,14 +236,14 @@ fn routes_that_are_not_accepted_are_reported_and_do_not_stay() {
     contour.put(&lab, &two, "").unwrap();
     assert_eq!(hosts(&contour.proxies()), ["d1.gateway.test", "d2.gateway.test"]);
 
-    // A condition of an earlier generation does not count.
+    // A condition of an earlier generation is ignored.
     let mut changed = two.clone();
     for proxy in changed.objects.iter_mut().filter(|of| of["kind"] == "HTTPProxy") {
         proxy["spec"]["routes"].as_array_mut().unwrap().truncate(1);
     }
     let error = lab.put_routes("contour", &changed.objects, changed.accepted.as_ref()).unwrap_err();
     assert!(
-        error.message.ends_with("nothing has looked at its change yet; is the control plane running?"),
+        error.message.ends_with("no controller has processed its change yet; is the control plane running?"),
         "{error}"
     );
     assert_eq!(contour.look(""), 2);
@@ -265,7 +265,7 @@ fn routes_that_are_not_accepted_are_reported_and_do_not_stay() {
 }
 
 #[test]
-fn routes_of_istio_have_their_certificates_beside_its_proxies() {
+fn certificates_of_istio_routes_are_in_the_namespace_of_its_proxies() {
     let (_host, api) = (the_host(), api());
     define_kinds(api);
     api.namespace("istio-system", json!({}));
@@ -293,13 +293,13 @@ fn routes_of_istio_have_their_certificates_beside_its_proxies() {
     let owner = json!([{ "apiVersion": "v1", "kind": "Namespace", "name": site.namespace, "uid": uid }]);
     for name in api.names("v1", "Secret", "istio-system", &site.selector()) {
         let secret = api.get(&Object::new("v1", "Secret", "istio-system", &name));
-        assert_eq!(secret["metadata"]["ownerReferences"], owner, "it goes with the namespace of the run");
+        assert_eq!(secret["metadata"]["ownerReferences"], owner, "the namespace of the run must own it");
     }
     let name = format!("weir-{}", site.run);
     let gateway = Object::new("networking.istio.io/v1", "Gateway", &site.namespace, &name);
     assert_eq!(api.get(&gateway)["spec"]["servers"].as_array().unwrap().len(), 3);
 
-    // Another gateway of the same driver replaces them, until it is the turn of the first again.
+    // Two gateways of the same driver replace each other's routes in turn.
     let mut other = three.objects.clone();
     let of_other = other.iter_mut().find(|of| of["kind"] == "Gateway").unwrap();
     of_other["spec"]["selector"]["istio"] = json!("other");

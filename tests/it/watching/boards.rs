@@ -1,4 +1,4 @@
-//! The dashboards and rules as their files have them.
+//! Reads dashboards and alert rules from their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,19 +11,19 @@ pub struct Board {
     document: Value,
 }
 
-/// A query as Grafana would send it.
+/// A query as Grafana sends it.
 #[derive(Debug)]
 pub struct Query {
-    /// Its place, for messages.
-    #[allow(dead_code, reason = "shown by Debug where a query finds nothing")]
+    /// Dashboard and panel or variable, for messages.
+    #[allow(dead_code, reason = "shown by Debug if a query returns nothing")]
     pub place: String,
-    /// One per load that it may be about; one of them has to find something.
+    /// One expression per load. At least one must return data.
     pub expressions: Vec<String>,
-    /// Whether it asks for one moment.
+    /// Whether it is an instant query.
     pub is_instant: bool,
 }
 
-/// All dashboards, which have what provisioning needs.
+/// All dashboards, after a check that each has the UID that provisioning needs.
 pub fn boards(root: &Path) -> Vec<Board> {
     let mut boards = Vec::new();
     for entry in std::fs::read_dir(root.join("dashboards")).unwrap() {
@@ -31,7 +31,7 @@ pub fn boards(root: &Path) -> Vec<Board> {
         if path.extension().is_some_and(|extension| extension == "json") {
             let document: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            assert_eq!(document["uid"], name, "the uid is stable: it is the name of the file");
+            assert_eq!(document["uid"], name, "the UID must be the name of the file, so that it is stable");
             boards.push(Board { name, document });
         }
     }
@@ -40,8 +40,8 @@ pub fn boards(root: &Path) -> Vec<Board> {
 }
 
 impl Board {
-    /// The queries of its variables and panels, about the run `id` and one of `loads` where it has to be one: what does
-    /// not count is found under another load than what does.
+    /// The queries of variables and panels for the run `id`. Queries of a single load have one expression per load in
+    /// `loads`, because valid and invalid values belong to different loads.
     pub fn queries(&self, id: &str, loads: [&str; 2]) -> Vec<Query> {
         let variables = self.document["templating"]["list"].as_array().unwrap();
         let put_all = |text: &str| loads.map(|load| put(text, &values(variables, id, load))).to_vec();
@@ -67,7 +67,7 @@ impl Board {
     }
 }
 
-/// What stands for each variable: all of it where a variable may have several values.
+/// The value of each variable: the `allValue` of a variable that allows several values.
 fn values(variables: &[Value], id: &str, load: &str) -> BTreeMap<String, String> {
     let one =
         BTreeMap::from([("run", id), ("load", load), ("a", "weir"), ("b", "nginx"), ("job", "weir-gateway")]);

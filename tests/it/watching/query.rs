@@ -1,4 +1,4 @@
-//! Asking a Prometheus.
+//! Queries of a Prometheus.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::boards::Query;
 
-/// A Prometheus that is asked.
+/// A client of a Prometheus.
 pub struct Answers(SocketAddr);
 
 impl Answers {
@@ -23,7 +23,7 @@ impl Answers {
         answer["data"].clone()
     }
 
-    /// A GET by HTTP/1.0, which is responded to in one piece: of a body in chunks, the lengths would be in the JSON.
+    /// A GET over HTTP/1.0: the response has no chunked body, whose chunk lengths would end up in the JSON.
     fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.0).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\nHost: test\r\n\r\n").unwrap();
@@ -32,25 +32,25 @@ impl Answers {
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    /// Its clock, seconds since 1970.
+    /// Time of the Prometheus in Unix seconds.
     pub fn now_s(&self) -> f64 {
         let answer = self.ask("/api/v1/query?query=time()");
         answer["result"][1].as_str().unwrap().parse().unwrap()
     }
 
-    /// The series that a query gives now.
+    /// The series that an instant query returns now.
     pub fn vector(&self, query: &str) -> Vec<Value> {
         self.ask(&format!("/api/v1/query?query={}", encoded(query)))["result"].as_array().unwrap().clone()
     }
 
-    /// The last value of the only series of a selector, of whatever time.
+    /// The latest value of the only series of a selector in the last 15 minutes.
     pub fn last(&self, selector: &str) -> Option<f64> {
         let found = self.vector(&format!("last_over_time({selector}[15m])"));
         assert!(found.len() <= 1, "{selector}: {found:?}");
         found.first().map(|series| series["value"][1].as_str().unwrap().parse().unwrap())
     }
 
-    /// The count of the last histogram of the only series of a selector, of whatever time.
+    /// The count of the latest histogram of the only series of a selector in the last 15 minutes.
     pub fn last_histogram(&self, selector: &str) -> Option<u64> {
         let found = self.vector(&format!("{selector}[15m]"));
         assert!(found.len() <= 1, "{selector}: {found:?}");
@@ -58,7 +58,7 @@ impl Answers {
         Some(last[1]["count"].as_str().unwrap().parse().unwrap())
     }
 
-    /// Whether a query finds a value that is a number, now or since `begun_s`.
+    /// Whether a query returns a number: now for an instant query, else since `begun_s`.
     pub fn has_data(&self, query: &Query, begun_s: f64) -> bool {
         query.expressions.iter().any(|expression| self.finds(expression, query.is_instant, begun_s))
     }
@@ -75,7 +75,7 @@ impl Answers {
         found["result"].as_array().unwrap().iter().any(has_number)
     }
 
-    /// The health of each rule and its last error, by its name.
+    /// (Health, last error) of each rule, by name.
     pub fn rules(&self) -> BTreeMap<String, (String, String)> {
         let groups = self.ask("/api/v1/rules")["groups"].clone();
         let rules = groups.as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap());

@@ -1,4 +1,4 @@
-//! The connection to one agent: its hello, its clock, and what it says.
+//! The connection to one agent: its hello, its clock, and its messages.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,23 +22,23 @@ use crate::link::{self, SILENCE_MAX, Silence};
 use crate::message::{FromAgent, Hello, PROTOCOL, ToAgent};
 use crate::round::Said;
 
-/// How long a handshake and the hello may take.
+/// Time limit for the handshake and the hello.
 const HELLO_MAX: Duration = Duration::from_secs(5);
 
-/// How often clocks are compared.
+/// Interval of clock measurements.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
-/// Comparisons right after the hello, and the pause between two: the best of several has a short round trip.
+/// Number and interval of clock measurements right after the hello. The best of several has a short round trip.
 const PINGS_FIRST: u32 = 10;
 const PING_FIRST_EVERY: Duration = Duration::from_millis(10);
 
-/// Takes agents, one task each.
+/// Accepts agents, one task each.
 pub(super) async fn accept(listener: std::net::TcpListener, tls: Arc<ServerConfig>, shared: &Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let acceptor = TlsAcceptor::from(tls);
     loop {
         let Ok((stream, address)) = listener.accept().await else {
-            // Out of descriptors, most likely: they come back.
+            // Most likely out of descriptors, which is temporary.
             tokio::time::sleep(PING_FIRST_EVERY).await;
             continue;
         };
@@ -51,7 +51,7 @@ pub(super) async fn accept(listener: std::net::TcpListener, tls: Arc<ServerConfi
     }
 }
 
-/// Tells all agents to leave, and waits until their connections have ended, at most for `within`.
+/// Tells all agents to leave, and waits at most `within` for their connections to close.
 pub(super) async fn leave(shared: &Shared, within: Duration) {
     for member in shared.members().iter() {
         let _ = member.to.send(ToAgent::Leave);
@@ -64,7 +64,7 @@ pub(super) async fn leave(shared: &Shared, within: Duration) {
     let _ = timeout(within, all_gone).await;
 }
 
-/// Serves one connection to its end; `Err` is why it is no agent's.
+/// Serves one connection until it closes. `Err` is the reason why it is not an agent's.
 async fn serve(
     stream: TcpStream,
     address: SocketAddr,
@@ -77,11 +77,11 @@ async fn serve(
         let mut stream = acceptor.accept(stream).await.map_err(|error| error.to_string())?;
         let hello = match link::read(&mut stream, &Silence::now()).await.map_err(|error| error.to_string())? {
             Some(FromAgent::Hello(hello)) => hello,
-            _ => return Err("it did not say who it is".to_owned()),
+            _ => return Err("no hello message".to_owned()),
         };
         Ok((stream, hello))
     });
-    let (mut stream, hello) = greeting.await.map_err(|_| "it did not say who it is in time".to_owned())??;
+    let (mut stream, hello) = greeting.await.map_err(|_| "no hello message in time".to_owned())??;
     if let Some((why, remedy)) = refusal(&hello, &shared.version) {
         let _ = link::write(&mut stream, &ToAgent::Refuse { why: why.clone(), remedy }).await;
         return Err(why);
@@ -100,16 +100,16 @@ async fn serve(
     Ok(())
 }
 
-/// Why an agent cannot take part, with the way out.
+/// Why an agent cannot take part, and the remedy.
 fn refusal(hello: &Hello, version: &str) -> Option<(String, String)> {
     if hello.version == version && hello.protocol == PROTOCOL {
         return None;
     }
-    let why = format!("it is weir {}, and the run is of weir {version}", hello.version);
+    let why = format!("the agent has weir {}, but the run has weir {version}", hello.version);
     Some((why, format!("install weir {version} on {}", hello.name)))
 }
 
-/// Reads and writes until one side ends it; returns why.
+/// Reads and writes until one side closes the connection. Returns the reason.
 async fn converse(
     number: usize,
     shared: &Shared,
@@ -125,7 +125,7 @@ async fn converse(
     let mut pinged = 0;
     let why = loop {
         let Some(left) = silence.left() else {
-            break format!("no data came from it for {} s", SILENCE_MAX.as_secs());
+            break format!("no data received for {} s", SILENCE_MAX.as_secs());
         };
         let message = tokio::select! {
             order = orders.recv() => match order {
@@ -170,7 +170,7 @@ async fn answer(writer: &mut WriteHalf<TlsStream<TcpStream>>, answers: Vec<ToAge
     Ok(())
 }
 
-/// Takes a message of agent `number`; returns the answers to it.
+/// Handles a message of agent `number`. Returns the responses.
 fn hear(number: usize, shared: &Shared, message: FromAgent, at_ns: u64) -> Vec<ToAgent> {
     let event = |load, said| {
         let _ = shared.events.send(Event::Of { agent: number, load: Some(load), said });

@@ -1,4 +1,4 @@
-//! A coordinator and its agents over real connections; what agents do with a load is scripted.
+//! A coordinator and its agents over real connections. The agents' loads are scripted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,15 +20,15 @@ use weir_results::{Part, Role};
 const VERSION: &str = "1.2.3";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an agent does, and what it was told.
+/// Behaviour of an agent, and what it received.
 #[derive(Default)]
 struct Script {
     fails: bool,
-    /// When the load was started, by the agent's clock.
+    /// Start time of the load, on the agent's clock.
     started_ns: Option<u64>,
     text: Option<String>,
     aborts: u32,
-    /// Whether the load goes on until it is ended early.
+    /// Whether the load runs until it is ended early.
     is_endless: bool,
     is_ended: bool,
     is_done: bool,
@@ -61,7 +61,7 @@ impl Work for Scripted {
         if script.is_endless && !script.is_ended {
             return Ok(Progress::Running(Vec::new()));
         }
-        assert!(!std::mem::replace(&mut script.is_done, true), "a load that has ended is not looked at");
+        assert!(!std::mem::replace(&mut script.is_done, true), "a finished load is not checked again");
         Ok(Progress::Done(Vec::new(), Box::new(report())))
     }
 
@@ -99,7 +99,7 @@ fn failure(message: &str) -> AgentFailure {
     AgentFailure::new("disk-full", message, "")
 }
 
-/// A report with the record of a real load that reaches nobody.
+/// A report with the record of a real load whose connections are refused.
 fn report() -> ShardReport {
     let spec = LoadSpec {
         connect: "127.0.0.1:1".into(),
@@ -187,12 +187,12 @@ fn order(names: &[String]) -> Order {
 }
 
 #[test]
-fn agents_start_at_one_moment_and_report() {
+fn agents_start_at_the_same_time_and_report() {
     let mut bench = Bench::new();
     let scripts: [Arc<Mutex<Script>>; 2] = Default::default();
     let agents = scripts.each_ref().map(|script| bench.agent("load", script));
     let names = bench.await_agents(2);
-    assert_eq!(names, ["load", "load-2"], "two machines may have one name");
+    assert_eq!(names, ["load", "load-2"], "two machines may have the same name");
     let mut starts = Vec::new();
     let measured = bench.coordinator.run::<RoundFailure>(order(&names), &mut |look| {
         if let Look::Starts(at_ns) = look {
@@ -205,7 +205,7 @@ fn agents_start_at_one_moment_and_report() {
     let [planned_ns] = starts[..] else { panic!("{starts:?}") };
     for (script, of) in scripts.iter().zip(&measured) {
         assert_eq!(of.planned_start_ns, planned_ns);
-        // Both sides have one clock here, so the offset is within the bound of zero.
+        // Both sides have the same clock here, so the true offset is zero.
         assert!(of.clock.offset_ns.unsigned_abs() <= of.clock.bound_ns, "{:?}", of.clock);
         let started_ns = script.lock().unwrap().started_ns.unwrap();
         assert!(started_ns.abs_diff(planned_ns) <= 10_000_000, "{started_ns} is not near {planned_ns}");
@@ -217,7 +217,7 @@ fn agents_start_at_one_moment_and_report() {
 }
 
 #[test]
-fn a_load_that_is_ended_early_ends_on_all_agents_with_what_there_is() {
+fn a_load_that_ends_early_ends_on_all_agents_with_results() {
     let mut bench = Bench::new();
     let scripts: [Arc<Mutex<Script>>; 2] = Default::default();
     scripts.iter().for_each(|script| script.lock().unwrap().is_endless = true);
@@ -238,7 +238,7 @@ fn a_load_that_is_ended_early_ends_on_all_agents_with_what_there_is() {
 }
 
 #[test]
-fn samples_are_of_the_span_that_is_asked_for_or_say_why_there_are_none() {
+fn samples_cover_the_requested_span_or_the_reason_is_reported() {
     let mut bench = Bench::new();
     let script = Arc::<Mutex<Script>>::default();
     let agent = bench.agent("beside", &script);
@@ -246,10 +246,7 @@ fn samples_are_of_the_span_that_is_asked_for_or_say_why_there_are_none() {
     let span =
         SampleSpan { start_ns: 1_000_000_000_000, from_ns: 1_000_000_000_001, to_ns: 1_000_000_000_002 };
     let why = |error: AgentFailure| error.message;
-    assert_eq!(
-        why(bench.coordinator.sampled("nobody", span).unwrap_err()),
-        "it is lost: it has never joined"
-    );
+    assert_eq!(why(bench.coordinator.sampled("nobody", span).unwrap_err()), "lost: it has never joined");
     assert_eq!(why(bench.coordinator.sampled("beside", span).unwrap_err()), "sampling has not started");
     bench.coordinator.sample("beside", &Sampling::default());
     assert_eq!(why(bench.coordinator.sampled("beside", span).unwrap_err()), "there is no such process");
@@ -263,11 +260,11 @@ fn samples_are_of_the_span_that_is_asked_for_or_say_why_there_are_none() {
     bench.stop.store(true, Ordering::Relaxed);
     agent.join().unwrap().unwrap();
     let gone = bench.coordinator.sampled("beside", span).unwrap_err().message;
-    assert!(gone.starts_with("it is lost: "), "{gone}");
+    assert!(gone.starts_with("lost: "), "{gone}");
 }
 
 #[test]
-fn an_agent_that_fails_ends_the_load_of_all_and_the_next_load_works() {
+fn a_failed_agent_ends_the_load_for_all_and_the_next_load_works() {
     let mut bench = Bench::new();
     let scripts: [Arc<Mutex<Script>>; 2] = Default::default();
     scripts[1].lock().unwrap().fails = true;
@@ -284,11 +281,11 @@ fn an_agent_that_fails_ends_the_load_of_all_and_the_next_load_works() {
     assert_eq!(bench.coordinator.run::<RoundFailure>(order(&names), &mut |_| Ok(())).unwrap().len(), 2);
     drop(bench.coordinator);
     agents.into_iter().for_each(|agent| agent.join().unwrap().unwrap());
-    assert!(scripts[0].lock().unwrap().aborts > 0, "the other one was told to end its load");
+    assert!(scripts[0].lock().unwrap().aborts > 0, "the other agent aborted its load");
 }
 
 #[test]
-fn a_caller_ends_a_load_and_a_lost_agent_is_named() {
+fn a_lost_agent_fails_the_load_and_is_named() {
     let mut bench = Bench::new();
     let script = Arc::default();
     let agent = bench.agent("lost", &script);
@@ -301,14 +298,14 @@ fn a_caller_ends_a_load_and_a_lost_agent_is_named() {
 }
 
 #[test]
-fn strangers_and_other_versions_are_refused_with_the_way_out() {
+fn strangers_and_other_versions_are_rejected_with_a_remedy() {
     let bench = Bench::new();
     let script = Arc::default();
     let other = bench.agent_of("old", &script, bench.authority.ticket().clone(), "1.2.2");
     let error = other.join().unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the coordinator refuses this agent: it is weir 1.2.2, and the run is of weir 1.2.3"
+        "the coordinator rejected this agent: the agent has weir 1.2.2, but the run has weir 1.2.3"
     );
     assert_eq!(error.remedy(), "install weir 1.2.3 on old");
 
@@ -316,13 +313,13 @@ fn strangers_and_other_versions_are_refused_with_the_way_out() {
     let stranger = bench.agent_of("stranger", &script, stranger.ticket().clone(), VERSION);
     assert!(matches!(stranger.join().unwrap().unwrap_err(), AgentError::Join { .. }));
 
-    // Whoever speaks something else is no agent, and does no harm.
+    // Another protocol is not an agent, and does no harm.
     let mut stream = std::net::TcpStream::connect(bench.coordinator.address()).unwrap();
     std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let missing =
         bench.coordinator.await_agents::<AgentError>(1, Duration::from_secs(1), &bench.stop, || Ok(()));
     let missing = missing.unwrap_err().to_string();
-    assert!(missing.starts_with("0 of 1 agents joined within 1 s; refused: "), "{missing}");
+    assert!(missing.starts_with("0 of 1 agents joined within 1 s; rejected: "), "{missing}");
 }
 
 #[test]

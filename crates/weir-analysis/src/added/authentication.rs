@@ -1,4 +1,4 @@
-//! How clients are authenticated, and what that costs: the same load with and without, in the same repeat.
+//! Cost of client authentication: the same load with and without it, in the same repeat.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,43 +15,44 @@ use crate::points::grouping::Group;
 use super::at;
 use super::bias::{Claim, claim};
 
-/// Fields of the scenario that say how clients are authenticated.
+/// Scenario fields that define client authentication.
 const TLS: &str = "topology.tls";
 const CLIENT_CERTIFICATE: &str = "topology.client_certificate";
 const BEARER: &str = "topology.bearer";
 const TOKEN_CACHE: &str = "topology.token_cache";
 
-/// What a client shows, in words, where it shows nothing.
+/// Words for a client without credentials.
 const NONE: &str = "none";
 
-/// What a way of authentication costs at a load: latency with it minus latency without.
+/// Cost of an authentication method at a load: latency with it minus latency without.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuthenticationCost {
     /// The load.
     pub load: String,
-    /// Rate that was asked for.
+    /// Offered rate.
     pub rate_per_s: Option<f64>,
     /// The other axes.
     pub axes: Axes,
-    /// The way, in words: `TLS client certificate`.
+    /// The method in words: `TLS client certificate`.
     pub authentication: String,
     /// Gateways in the scenario's order, the direct baseline last.
     pub rows: Vec<CostRow>,
-    /// What follows, where something does.
+    /// The conclusion, if there is one.
     pub conclusion: Option<String>,
 }
 
-/// What it costs a gateway.
+/// Cost for one gateway.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostRow {
     /// The gateway's name, or that of the direct baseline.
     pub gateway: String,
-    /// Latency with it minus that without in the same repeat, nanoseconds, by quantile in the order of [`crate::ADDED`].
+    /// Latency with it minus that without in the same repeat, nanoseconds, by quantile in the order of
+    /// [`crate::ADDED`].
     pub more_ns: Vec<(String, Figure)>,
 }
 
-/// How the clients of `gateway` were authenticated in a load. weir's own upstream asks for nothing in a direct cell: there it
-/// is what was spoken. A service asks there what it asks behind a gateway.
+/// Authentication of the clients of `gateway` in a load. In direct cells weir's own upstream requires none, so the
+/// connection decides. A service requires the same as behind a gateway.
 pub(super) fn spoken(run: &Run, axes: &Axes, gateway: &str, measurement: &Measurement) -> String {
     let is_service = !measurement.counters.origin_by_kind.is_empty();
     if !is_baseline(gateway) || is_service {
@@ -89,15 +90,15 @@ fn asked(run: &Run, axes: &Axes) -> String {
     if shown.is_empty() { NONE.into() } else { shown.join(", ") }
 }
 
-/// What each way costs beside none, at each load that was measured with both; beside a client certificate where nothing was
-/// measured with none, because the upstream asks for more.
+/// The cost of each method compared with no authentication, at each load measured with both. If nothing was measured
+/// without authentication, the base is the client certificate.
 pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<AuthenticationCost> {
     let mut costs = Vec::new();
     let is_least = |way: &str| groups.iter().any(|group| asked(run, group.axes) == way);
     let Some(least) = [NONE, "TLS client certificate"].into_iter().find(|way| is_least(way)) else {
         return costs;
     };
-    // Groups and points stand in the same order.
+    // Groups and points have the same order.
     for (with, point) in groups.iter().zip(points).filter(|(_, point)| point.bias.is_some()) {
         let authentication = asked(run, with.axes);
         if authentication == least {
@@ -134,7 +135,7 @@ pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Au
     costs
 }
 
-/// The authentication in words, where axes say which it is, and the other axes.
+/// The authentication in words, if axes define it, and the other axes.
 pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     let others = without_authentication(axes);
     let said = (others.len() < axes.len()).then(|| match asked(run, axes) {
@@ -144,7 +145,7 @@ pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     (said, others)
 }
 
-/// How clients are authenticated at a point, in words, and the other axes.
+/// The authentication at a point, in words, and the other axes.
 pub(crate) fn in_words(run: &Run, axes: &Axes) -> (String, Axes) {
     (asked(run, axes), without_authentication(axes))
 }
@@ -157,7 +158,7 @@ fn without_authentication(axes: &Axes) -> Axes {
         .collect()
 }
 
-/// What a way costs each gateway at the median, where that is beyond what the rig makes of nothing at either point.
+/// Cost of a method for each gateway at the median, if it exceeds the rig's bias at both points.
 fn conclude(
     authentication: &str,
     base: &str,
@@ -167,22 +168,24 @@ fn conclude(
 ) -> Option<String> {
     let least = |point: &Point| point.bias.as_ref().and_then(|bias| bias.least_ns("p50"));
     let least_ns = least(with).zip(least(without)).map(|(one, other)| one.max(other));
-    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    let (mut significant, mut others) = (Vec::new(), Vec::new());
     for row in rows.iter().filter(|row| !is_baseline(&row.gateway)) {
         let Some((_, more)) = row.more_ns.iter().find(|(name, _)| name == "p50") else { continue };
         match claim(more, least_ns) {
-            Claim::Told => told.push(format!("{} {}", row.gateway, with_interval(more, time_ns))),
-            Claim::HoldsZero | Claim::WithinBias => untold.push(row.gateway.clone()),
+            Claim::Significant => {
+                significant.push(format!("{} {}", row.gateway, with_interval(more, time_ns)));
+            }
+            Claim::HoldsZero | Claim::WithinBias => others.push(row.gateway.clone()),
             Claim::Unknown => {}
         }
     }
     let mut words = Vec::new();
-    if !told.is_empty() {
+    if !significant.is_empty() {
         let than = if base == NONE { String::new() } else { format!(" than {base}") };
-        words.push(format!("{authentication} costs {} more{than}", join(&told)));
+        words.push(format!("{authentication} costs {} more{than}", join(&significant)));
     }
-    if !untold.is_empty() {
-        words.push(format!("{authentication} costs {} nothing measurable", join(&untold)));
+    if !others.is_empty() {
+        words.push(format!("{authentication} has no measurable cost for {}", join(&others)));
     }
     (!words.is_empty()).then(|| words.join("; "))
 }

@@ -1,4 +1,4 @@
-//! How far two direct cells of a block are apart, and what may be claimed beside that.
+//! Difference between two direct cells of a block, and which claims it allows.
 
 use serde::Serialize;
 
@@ -12,10 +12,10 @@ use super::place;
 /// Quantiles that sentences name.
 const CLAIMED: [&str; 2] = ["p50", "p99"];
 
-/// Intervals of the rig's that a sentence names; the tables have all.
+/// Maximum intervals of the rig in a sentence; the tables have all.
 const NAMED_MAX: usize = 4;
 
-/// What two direct cells of a block are apart by: the rig's own doing (A/A).
+/// Difference between two direct cells of a block: the rig's own bias (A/A test).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RigBias {
     /// Latency of the twin minus that of the direct baseline in the same repeat, nanoseconds, by quantile in the order
@@ -23,46 +23,47 @@ pub struct RigBias {
     pub difference_ns: Vec<(String, Figure)>,
 }
 
-/// What a difference of latencies allows to say.
+/// The claim that a difference of latencies allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// It is there: its whole interval lies beyond zero and beyond the rig's bias.
-    Told,
-    /// Its interval holds zero.
+    /// The whole interval excludes zero and exceeds the rig's bias.
+    #[serde(rename = "told")]
+    Significant,
+    /// The interval includes zero.
     HoldsZero,
-    /// Its interval excludes zero, and reaches into what the rig itself makes of nothing.
+    /// The interval excludes zero, but overlaps with the rig's bias.
     WithinBias,
-    /// Too few repeats count, of it or of the twin.
+    /// The difference or the twin has too few valid repeats.
     Unknown,
 }
 
 impl RigBias {
-    /// The difference at the quantile of that name.
+    /// The difference at the quantile with this name.
     pub fn difference(&self, name: &str) -> Option<&Figure> {
         self.difference_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
-    /// The size that a difference must exceed, nanoseconds: zero where the twin's interval holds zero, else its end
-    /// that is farther from zero. `None` where there is no interval of valid repeats.
+    /// The size that a difference must exceed, nanoseconds: zero if the twin's interval includes zero, else the end
+    /// farther from zero. `None` without an interval of valid repeats.
     pub fn least_ns(&self, name: &str) -> Option<f64> {
         let [low, high] = self.difference(name)?.interval?;
         let holds_zero = low <= 0.0 && high >= 0.0;
         Some(if holds_zero { 0.0 } else { low.abs().max(high.abs()) })
     }
 
-    /// What `difference`, of the quantile of that name, allows to say.
+    /// The claim that `difference` at the quantile `name` allows.
     pub fn claim(&self, name: &str, difference: &Figure) -> Claim {
         claim(difference, self.least_ns(name))
     }
 }
 
-/// What `difference` allows to say where only what is larger than `least_ns` may be claimed.
+/// The claim that `difference` allows if it must exceed `least_ns`.
 pub(super) fn claim(difference: &Figure, least_ns: Option<f64>) -> Claim {
     let interval = difference.interval.filter(|_| difference.headline);
     let (Some([low, high]), Some(least_ns)) = (interval, least_ns) else { return Claim::Unknown };
     if low > least_ns || high < -least_ns {
-        Claim::Told
+        Claim::Significant
     } else if low <= 0.0 && high >= 0.0 {
         Claim::HoldsZero
     } else {
@@ -70,34 +71,35 @@ pub(super) fn claim(difference: &Figure, least_ns: Option<f64>) -> Claim {
     }
 }
 
-/// What each gateway adds at a load point, as far as its intervals and the rig's bias allow.
+/// Added latency of each gateway at a load point, as far as intervals and the rig's bias allow.
 pub(crate) fn claims(point: &Point, bias: &RigBias) -> Option<String> {
     let said: Vec<String> = point.gateways().filter_map(|row| of_gateway(row, bias)).collect();
     (!said.is_empty()).then(|| format!("{}.", said.join("; ")))
 }
 
-/// `weir adds 39.0 µs [36.0 .. 42.0] at p50; at p99 nothing that is told apart from zero (-2.00 µs [-9.00 .. 5.00])`.
+/// `weir adds 39.0 µs [36.0 .. 42.0] at p50, no significant latency at p99 (-2.00 µs [-9.00 .. 5.00], includes zero)`.
 fn of_gateway(row: &Row, bias: &RigBias) -> Option<String> {
-    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    let (mut significant, mut others) = (Vec::new(), Vec::new());
     for name in CLAIMED {
         let figure = row.added_latency(name)?;
         let interval = with_interval(figure, time_ns);
         match bias.claim(name, figure) {
-            Claim::Told => told.push(format!("{interval} at {name}")),
+            Claim::Significant => significant.push(format!("{interval} at {name}")),
             Claim::HoldsZero => {
-                untold.push(format!("at {name} nothing distinguishable from zero ({interval})"));
+                others.push(format!("no significant latency at {name} ({interval}, includes zero)"));
             }
             Claim::WithinBias => {
-                untold.push(format!("at {name} nothing distinguishable from the rig's bias ({interval})"));
+                others.push(format!("no significant latency at {name} ({interval}, within the rig's bias)"));
             }
             Claim::Unknown => {}
         }
     }
-    let words: Vec<String> = (!told.is_empty()).then(|| join(&told)).into_iter().chain(untold).collect();
+    let significant = (!significant.is_empty()).then(|| join(&significant));
+    let words: Vec<String> = significant.into_iter().chain(others).collect();
     (!words.is_empty()).then(|| format!("{} adds {}", row.gateway, words.join(", ")))
 }
 
-/// What the rig makes of nothing, over all load points.
+/// The rig's bias over all load points, in words.
 pub(super) fn conclude(points: &[Point]) -> Option<String> {
     let (mut intervals, mut apart) = (0, Vec::new());
     for point in points {
@@ -117,16 +119,16 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
                 .into(),
         ),
         (_, 0) => Some(format!(
-            "The two direct cells of a block do not differ: all {intervals} of their intervals include zero."
+            "The two direct cells of a block do not differ: all {intervals} intervals include zero."
         )),
-        // Intervals of 95 % leave zero out once in twenty by chance.
+        // By chance, one 95 % interval in twenty excludes zero.
         (_, found) => {
             let more = found.saturating_sub(NAMED_MAX);
             apart.truncate(NAMED_MAX);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             Some(format!(
                 "The rig's bias: {found} of {intervals} intervals between the two direct cells of a block \
-                exclude zero (by chance about one in twenty does). Smaller differences are not significant \
+                exclude zero (about one in twenty does by chance). Smaller differences are not significant \
                 there: {}{more}.",
                 apart.join("; ")
             ))
@@ -154,13 +156,13 @@ mod tests {
             assert_eq!(found, expected, "{of_rig:?} {of_gateway:?}");
         };
         let holds_zero = Some([-900.0, 400.0]);
-        check(holds_zero, Some([1.0, 2.0]), Claim::Told);
+        check(holds_zero, Some([1.0, 2.0]), Claim::Significant);
         check(holds_zero, Some([-1.0, 2.0]), Claim::HoldsZero);
-        check(holds_zero, Some([-3.0, -1.0]), Claim::Told);
+        check(holds_zero, Some([-3.0, -1.0]), Claim::Significant);
         let excludes_zero = Some([-4_000.0, -1_000.0]);
-        check(excludes_zero, Some([4_001.0, 9_000.0]), Claim::Told);
+        check(excludes_zero, Some([4_001.0, 9_000.0]), Claim::Significant);
         check(excludes_zero, Some([3_999.0, 9_000.0]), Claim::WithinBias);
-        check(excludes_zero, Some([-9_000.0, -4_001.0]), Claim::Told);
+        check(excludes_zero, Some([-9_000.0, -4_001.0]), Claim::Significant);
         check(excludes_zero, Some([-9_000.0, 9_000.0]), Claim::HoldsZero);
         check(None, Some([1.0, 2.0]), Claim::Unknown);
         check(holds_zero, None, Claim::Unknown);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_is_no_headline_is_no_claim() {
+    fn a_value_without_headline_allows_no_claim() {
         let short = Figure { headline: false, ..difference(Some([1.0, 2.0])) };
         assert_eq!(bias(Some([-1.0, 1.0])).claim("p50", &short), Claim::Unknown);
     }

@@ -1,4 +1,4 @@
-//! Open loads that differ in their rate alone.
+//! Open loads that differ only in their rate.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,17 +8,17 @@ use super::authentication;
 use crate::points::Point;
 use crate::points::axes::{Axes, axes_words};
 
-/// Load points that differ in their rate alone, by that.
+/// Load points that differ only in their rate, ascending.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AddedCurve {
-    /// What they have in common: the beginning of the loads' names, the authentication where the run compares several, and
+    /// Common properties: the common prefix of the loads' names, the authentication if the run compares several, and
     /// the other axes.
     pub title: String,
-    /// Their places among the summary's points, from the lowest rate.
+    /// Their indices in the summary's points, by ascending rate.
     pub points: Vec<usize>,
 }
 
-/// Finds them, each open load point in one.
+/// Assigns each open load point to one curve.
 pub(super) fn find(run: &Run, points: &[Point]) -> Vec<AddedCurve> {
     let mut found: Vec<(Value, Axes, Vec<usize>)> = Vec::new();
     for (place, point) in points.iter().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn find(run: &Run, points: &[Point]) -> Vec<AddedCurve> {
         .collect()
 }
 
-/// What a load is apart from its rate and its length; a load of which nothing is known is alone.
+/// The fields of a load without rate and duration. An unknown load forms its own curve.
 fn kind(run: &Run, load: &str) -> Value {
     match run.scenario.get("loads").and_then(|loads| loads.get(load)) {
         Some(Value::Object(written)) => {
@@ -66,11 +66,11 @@ fn without_rates(axes: &Axes) -> Axes {
         .collect()
 }
 
-/// What the names begin with alike, without what joins words.
+/// The common prefix of the names, without a trailing separator.
 pub(crate) fn common_name(names: &[&str]) -> String {
     let Some((first, others)) = names.split_first() else { return String::new() };
     let alike = |other: &&str| first.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    // Names of loads are ASCII, so that every place is one between characters.
+    // Names of loads are ASCII, so every index is a character boundary.
     let length = others.iter().map(alike).min().unwrap_or(first.len());
     first.get(..length).unwrap_or_default().trim_end_matches(['-', '_']).to_owned()
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_are_called_what_their_names_begin_with() {
+    fn the_title_is_the_common_prefix_of_the_names() {
         assert_eq!(common_name(&["get-10", "get-30", "get-50"]), "get");
         assert_eq!(common_name(&["get-10"]), "get-10");
         assert_eq!(common_name(&["low", "high"]), "");

@@ -1,4 +1,4 @@
-//! Every repeat of an open load as a row: what the client saw, and what gateway and upstream were asked.
+//! Every repeat of an open load as a row: latencies at the client, and request rates of gateway and upstream.
 
 use serde::Serialize;
 use weir_results::{Counters, Reason, Run, is_baseline};
@@ -11,7 +11,7 @@ use crate::verdicts::reasons::Metric;
 
 use super::authentication::spoken;
 
-/// Latencies of a row, in the columns of the report that it is after.
+/// Latencies of a row, in the order of the report's columns.
 const LATENCIES: [&str; 7] = ["min", "mean", "p50", "p90", "p95", "p99", "max"];
 
 /// One load of one cell.
@@ -25,17 +25,17 @@ pub struct RepeatRow {
     pub load: String,
     /// Repeat, from 0.
     pub repeat: u32,
-    /// Rate that was asked for.
+    /// Offered rate.
     pub asked_per_s: Option<f64>,
-    /// How clients were authenticated, in words.
+    /// Client authentication, in words.
     pub authentication: String,
     /// Latency in nanoseconds by name: min, mean, p50, p90, p95, p99, max.
     pub latency_ns: Vec<(String, Sample)>,
-    /// Requests that the gateway was asked per second of the phase; `None` for direct cells, and where it does not count.
+    /// Requests to the gateway per second of the phase; `None` for direct cells, and if the gateway has no counter.
     pub gateway_per_s: Option<f64>,
-    /// Requests that the upstream was asked per second of the phase.
+    /// Requests to the upstream per second of the phase.
     pub upstream_per_s: Option<f64>,
-    /// Why the latency does not count; empty is valid.
+    /// Why the latency is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,
 }
 
@@ -63,14 +63,14 @@ pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
     group.rows.iter().flat_map(of_gateway).collect()
 }
 
-/// The requests that the upstream was asked, those of the gateway's own included where it counts kinds.
+/// Requests to the upstream, including the gateway's own requests if the upstream counts kinds.
 fn upstream(counters: &Counters) -> Option<u64> {
     let by_kind = &counters.origin_by_kind;
     if by_kind.is_empty() { counters.origin_requests } else { Some(by_kind.values().sum()) }
 }
 
-/// The rate within the phase of what somebody counted over the whole load: as many for each answer as there were for
-/// each request that was sent.
+/// Scales a count over the whole load to the rate in the phase: counted requests per sent request, times the rate of
+/// completed requests.
 fn counted(repeat: &Repeat<'_>, requests: Option<u64>) -> Option<f64> {
     let counters = &repeat.measurement.counters;
     let each = requests? as f64 / counters.generator_sent as f64;

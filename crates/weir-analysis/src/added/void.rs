@@ -1,5 +1,4 @@
-//! Whose fault it is where a difference of latencies does not count: of the cell itself, or of the direct one that it is
-//! taken from.
+//! Why a difference of latencies is invalid: because of the gateway's cell, or because of the direct cell.
 
 use weir_results::Reason;
 
@@ -8,27 +7,27 @@ use crate::points::conclusions::join;
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// Load points that are named; of more the others are counted.
+/// Maximum named load points; the others are counted.
 const NAMED_MAX: usize = 2;
 
-/// A cell that a difference of latencies is made of.
+/// One of the two cells of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The gateway's, or that of the direct baseline's twin.
+    /// The gateway's cell, or that of the direct baseline's twin.
     Own,
-    /// The direct one of the same repeat.
+    /// The direct cell of the same repeat.
     Direct,
 }
 
 impl Point {
-    /// Why repeats of what `row` adds do not count, with the number of repeats each: by whose cell, and the reason.
+    /// Reasons of invalid repeats of the added latency of `row`: cell, reason and number of repeats.
     pub fn added_reasons(&self, row: &Row) -> Vec<(Side, Reason, usize)> {
         let own = row.latency("p50");
         let is_own = |repeat, reason| own.is_some_and(|own| has(own, repeat, reason));
         row.added_latency("p50").map(|added| sides(added, &is_own)).unwrap_or_default()
     }
 
-    /// The same of the difference between the direct baseline and its twin.
+    /// The same for the difference between the direct baseline and its twin.
     pub fn bias_reasons(&self) -> Vec<(Side, Reason, usize)> {
         let Some(difference) = self.bias.as_ref().and_then(|bias| bias.difference("p50")) else {
             return Vec::new();
@@ -39,7 +38,7 @@ impl Point {
     }
 }
 
-/// The reasons of `difference`, each its cell's own or direct's.
+/// The reasons of `difference`, each assigned to one of the two cells.
 fn sides(difference: &Figure, is_own: &dyn Fn(u32, Reason) -> bool) -> Vec<(Side, Reason, usize)> {
     let mut counted: Vec<(Side, Reason, usize)> = Vec::new();
     let mut add = |side, reason, repeats| match counted
@@ -67,7 +66,7 @@ fn has(figure: &Figure, repeat: u32, reason: Reason) -> bool {
     same.any(|repeated| repeated.reasons.contains(&reason))
 }
 
-/// Where added latency is no headline for nothing but direct cells, in a sentence; `None` where it is nowhere.
+/// A sentence about load points whose added latency is no headline only because of direct cells; `None` without any.
 pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut places: Vec<String> = Vec::new();
@@ -96,7 +95,7 @@ pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
     })
 }
 
-/// Whether its own latency is a headline, and what it adds is none.
+/// Whether its latency is a headline, but its added latency is not.
 fn is_wanting(row: &Row) -> bool {
     let own = row.latency("p50").is_some_and(|own| own.headline);
     own && row.added_latency("p50").is_some_and(|added| !added.headline)

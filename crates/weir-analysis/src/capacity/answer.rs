@@ -1,4 +1,4 @@
-//! What the searches of a run found, over its repeats.
+//! Results of a run's capacity searches, over its repeats.
 
 use serde::Serialize;
 use weir_results::{
@@ -15,7 +15,7 @@ use crate::points::axes::{Axes, axes_words};
 use crate::points::conclusions::join;
 use crate::points::grouping::{compare_axes, gateway_names};
 
-/// A search at one point of the axes, with every gateway that was put through it.
+/// A search at one point of the axes, with a row for each gateway.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
     /// Values of the axes.
@@ -24,25 +24,25 @@ pub struct Capacity {
     pub load: String,
     /// Connections of the generator.
     pub connections: u32,
-    /// What was searched for.
+    /// The objective of the search.
     pub objective: Objective,
     /// One row per gateway, in the scenario's order, the direct baseline last.
     pub rows: Vec<CapacityRow>,
-    /// Sentences that the figures imply.
+    /// Conclusions, one sentence each.
     pub conclusions: Vec<String>,
 }
 
-/// What one gateway, or the direct baseline, carries at the objective.
+/// The capacity of one gateway, or of the direct baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CapacityRow {
     /// The gateway's name, or [`DIRECT`].
     pub gateway: String,
-    /// Repeats that the plan holds.
+    /// Planned repeats.
     pub planned: usize,
     /// CPU limit of its data plane, cores; `None` without one.
     pub cores: Option<f64>,
-    /// The capacity, requests per second: each repeat's own, and over them their mean with a t interval on logarithms.
-    /// Where the rig was the limit, the repeat's value is the highest rate that met the objective, and does not count.
+    /// The capacity, requests per second: the value of each repeat, and their mean with a t interval on logarithms. If
+    /// the rig was the limit, the repeat's value is the highest rate that met the objective, and is invalid.
     pub per_s: Figure,
     /// The search of each repeat, in order.
     pub searches: Vec<Searched>,
@@ -53,18 +53,18 @@ pub struct CapacityRow {
 pub struct Searched {
     /// Repeat, from 0.
     pub repeat: u32,
-    /// What it found.
+    /// The result.
     pub found: Found,
-    /// Why its answer does not count; empty means *valid*.
+    /// Why the result is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,
-    /// Whether the capacity is a lower bound: noise delayed requests of trials near it.
+    /// Whether the capacity is a lower bound, because host noise delayed requests of trials near it.
     pub is_bounded: bool,
 }
 
 /// The searches of a run.
 pub fn capacities(run: &Run, cells: &[Cell]) -> Vec<Capacity> {
     let mut capacities: Vec<Capacity> = Vec::new();
-    // A twin tells the rig's bias, and is no gateway.
+    // The twin shows the rig's bias and is no gateway.
     for cell in cells.iter().filter(|cell| cell.key.gateway != DIRECT_TWIN) {
         for (load, connections, searched) in searches(cell) {
             let known = capacities
@@ -142,7 +142,7 @@ impl CapacityRow {
         counted
     }
 
-    /// A rate that was carried in every repeat where nothing higher could be tried: the least of them.
+    /// The rate that every repeat carried when no higher rate could be tried: the minimum over the repeats.
     pub fn at_least_per_s(&self) -> Option<f64> {
         let each = self.searches.iter().map(|searched| searched.found.at_least_per_s);
         each.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::min)
@@ -161,13 +161,13 @@ pub fn stopped_words(stopped: Stopped) -> &'static str {
     }
 }
 
-/// Gateways without a headline on their capacity, and why.
+/// Gateways without a headline on their capacity, with reasons.
 pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
     let missing = |row: &&CapacityRow| {
         let answered = row.per_s.valid;
         row.per_s.noise.is_some() || answered < row.searches.len().min(HEADLINE_REPEATS)
     };
-    let told = |row: &CapacityRow| {
+    let words = |row: &CapacityRow| {
         if row.per_s.noise.is_some() {
             return format!(
                 "{}: {}: noisy: its interval is wider than allowed",
@@ -184,10 +184,10 @@ pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
             .collect();
         format!("{}: {}: no headline on its capacity: {}", capacity.words(), row.gateway, join(&why))
     };
-    capacity.gateways().filter(missing).map(told).collect()
+    capacity.gateways().filter(missing).map(words).collect()
 }
 
-/// What is known where no capacity is: `at least 20,000/s`, `below 10.0/s`.
+/// The known range without a capacity: `at least 20,000/s`, `below 10.0/s`.
 pub fn border_words(found: &Found) -> Option<String> {
     match (found.at_least_per_s, found.below_per_s) {
         (Some(least), Some(below)) => Some(format!("{} to {}", rate(least), rate(below))),
@@ -197,7 +197,7 @@ pub fn border_words(found: &Found) -> Option<String> {
     }
 }
 
-/// The searches of a cell: the load's name, its connections, and what was found.
+/// The searches of a cell: load name, connections, and result.
 fn searches(cell: &Cell) -> Vec<(&str, u32, Searched)> {
     let CellOutcome::Measured { measurements } = &cell.outcome else { return Vec::new() };
     let ended = measurements.iter().filter_map(|measurement| {
@@ -214,10 +214,10 @@ fn searches(cell: &Cell) -> Vec<(&str, u32, Searched)> {
     ended.collect()
 }
 
-/// Rates below this share of the capacity say little of where it is.
+/// Minimum rate of a trial near the capacity, as share of the capacity.
 const NEAR: f64 = 0.8;
 
-/// Whether noise on the host can have made the capacity less than it is: a trial near it that counts was noisy.
+/// Whether host noise can have lowered the measured capacity: a valid trial near it was noisy.
 fn is_bounded(found: &Found, trials: &[&Measurement]) -> bool {
     let Some(capacity_per_s) = found.capacity_per_s else { return false };
     trials.iter().any(|of| {
@@ -227,12 +227,12 @@ fn is_bounded(found: &Found, trials: &[&Measurement]) -> bool {
     })
 }
 
-/// Why the answer of a search does not count, by what its trials were said to be.
+/// Why the result of a search is invalid, from the reasons of its trials.
 fn reasons(found: &Found, mut of_trials: Vec<Reason>) -> Vec<Reason> {
     of_trials.sort();
     of_trials.dedup();
     let is_cause = |reason: &Reason| match (found.stopped, reason) {
-        // A limit that is not in force falsifies every trial alike, so that none is repeated for it.
+        // A limit that was not applied affects all trials equally, so repeating trials does not help.
         (_, Reason::LimitNotApplied) => true,
         (Stopped::GeneratorLimited, Reason::GeneratorLimited)
         | (Stopped::UpstreamLimited, Reason::UpstreamLimited) => true,

@@ -1,15 +1,14 @@
-//! The bounds of an objective, and what one trial says of each.
+//! The bounds of an objective, and the result of one trial for each.
 //!
-//! A quantile is held where at most the share above it takes longer than its time: p99 at most 20 ms, where at most
-//! one request in a hundred took longer. That share is a mean over requests, so trials of one rate can be added,
-//! and its chance is that of a count. The quantile itself is neither: of a short trial it is too low more often than
-//! too high.
+//! A quantile bound is checked as a share: p99 is at most 20 ms if at most one request in a hundred took longer. This
+//! share is a mean over requests, so trials at one rate can be added, and its sampling error is that of a count. The
+//! quantile itself has neither property, and in a short trial it is biased low.
 
 use weir_results::{LoadRecord, Objective, TrialSays};
 
 use crate::figures::quantity::{count, percent, time_ns};
 
-/// Quantiles that a search can be for.
+/// Quantiles that a search supports.
 const QUANTILES: [(&str, f64); 10] = [
     ("p50", 0.5),
     ("p66", 0.66),
@@ -35,7 +34,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The greatest latency that it allows, nanoseconds; `None` for errors.
+    /// The maximum allowed latency, nanoseconds; `None` for errors.
     pub(super) fn latency_limit_ns(&self) -> Option<f64> {
         match self.limit {
             Limit::Quantile { limit_ns, .. } => Some(limit_ns as f64),
@@ -47,36 +46,36 @@ impl Bound {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
-    /// At most a share of the requests takes longer.
+    /// The share `allowed` of requests may take longer.
     Quantile { allowed: f64, limit_ns: u64 },
     /// The mean latency.
     Mean { limit_ns: f64 },
-    /// The share of errors.
+    /// The error share.
     Errors { allowed: f64 },
 }
 
-/// What a trial gave for a bound.
+/// The result of a trial for a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen {
-    /// So many requests beyond the bound, of all that were scheduled.
+    /// Requests beyond the bound, out of all scheduled requests.
     Share {
-        /// Requests that took longer or went wrong.
+        /// Requests that took longer or failed.
         over: u64,
         /// Scheduled requests.
         of: u64,
-        /// The share of them that may.
+        /// The allowed share.
         allowed: f64,
     },
-    /// The mean over its bound.
+    /// The mean latency relative to its bound.
     Mean {
-        /// The mean latency as share of the greatest allowed.
+        /// The mean latency over the maximum allowed one.
         ratio: f64,
-        /// Its standard error, were requests independent of each other.
+        /// Its standard error, assuming independent requests.
         standard_error: f64,
     },
 }
 
-/// Why nothing can be searched for by this objective; `None` where it can.
+/// Why a search cannot use this objective; `None` if it can.
 pub fn unsearchable(objective: &Objective) -> Option<&'static str> {
     if objective.latency_ns.is_empty() && objective.errors.is_none() {
         return Some("the search has no objective");
@@ -98,7 +97,7 @@ pub fn objective_words(objective: &Objective) -> String {
 }
 
 impl Bound {
-    /// The bounds of `objective`, latencies first. What cannot be searched for is left out ([`unsearchable`]).
+    /// The bounds of `objective`, latencies first, without those that a search cannot use ([`unsearchable`]).
     pub fn all(objective: &Objective) -> Vec<Self> {
         let latency = |(name, limit_ns): (&String, &u64)| {
             let limit = match QUANTILES.iter().find(|(known, _)| known == name) {
@@ -123,10 +122,9 @@ impl Bound {
         format!("{} at most {limit}", self.name)
     }
 
-    /// What `record` gave for it; `None` where nothing was scheduled or its histogram cannot be read.
+    /// The result of `record` for this bound; `None` if no request was scheduled or the histogram is unreadable.
     ///
-    /// A request that was never answered took longer than any bound; in the mean it counts as `timeout_ns`, which is the
-    /// least that it can have taken.
+    /// An unanswered request exceeds every bound. In the mean it counts as `timeout_ns`, its minimum latency.
     pub fn seen(&self, record: &LoadRecord, timeout_ns: u64) -> Option<Seen> {
         let books = &record.result.requests;
         if books.scheduled == 0 {
@@ -156,7 +154,7 @@ impl Bound {
         })
     }
 
-    /// What was seen, in words: `32 of 1,540 requests took longer than 20.0 ms (2.08 %, at most 1.00 %)`.
+    /// The result in words: `32 of 1,540 requests took longer than 20.0 ms (2.08 %, at most 1.00 %)`.
     pub fn seen_words(&self, seen: &Seen) -> String {
         match (self.limit, seen) {
             (Limit::Mean { limit_ns }, Seen::Mean { ratio, .. }) => {
@@ -167,22 +165,22 @@ impl Bound {
                     Limit::Quantile { limit_ns, .. } => {
                         format!("took longer than {}", time_ns(limit_ns as f64))
                     }
-                    _ => "went wrong".to_owned(),
+                    _ => "failed".to_owned(),
                 };
                 let share = percent(*over as f64 / (*of).max(1) as f64);
                 let (over, of, allowed) = (count(*over), count(*of), percent(*allowed));
                 format!("{over} of {of} requests {what} ({share}, at most {allowed})")
             }
-            (_, Seen::Mean { ratio, .. }) => format!("{} of what is allowed", percent(*ratio)),
+            (_, Seen::Mean { ratio, .. }) => format!("{} of the limit", percent(*ratio)),
         }
     }
 }
 
 impl Seen {
-    /// What it says, as far as a sample of its size can; no request beyond the bound is as good as it gets.
+    /// The decision of a sample of this size. Without any request beyond the bound, the bound is met.
     ///
-    /// The interval is Wilson's for a count (E. B. Wilson, *Probable inference*, 1927), which takes requests as
-    /// independent. Those in a queue are not, so it is used to find the border's neighbourhood and for nothing else.
+    /// The interval is Wilson's for a count (E. B. Wilson, *Probable inference*, 1927), which assumes independent
+    /// requests. Queued requests are not independent, so it is used only to find the neighbourhood of the capacity.
     pub fn says(&self) -> TrialSays {
         let [low, high, allowed] = match *self {
             Self::Share { over: 0, .. } => return TrialSays::Met,
@@ -207,7 +205,7 @@ impl Seen {
     }
 }
 
-/// What a trial says whose bounds gave `seen`: missed where one bound is, met where all are.
+/// The decision of a trial: missed if one bound is missed, met if all are met.
 pub(crate) fn together(seen: &[Seen]) -> TrialSays {
     let says: Vec<TrialSays> = seen.iter().map(Seen::says).collect();
     if says.contains(&TrialSays::Missed) {
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_says_no_more_than_its_size_allows() {
+    fn a_count_decides_no_more_than_its_size_allows() {
         let check = |over, of, expected| assert_eq!(share(over, of).says(), expected, "{over} of {of}");
         check(0, 100, TrialSays::Met);
         check(1, 100, TrialSays::CannotTell);
@@ -245,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn one_bound_that_is_missed_misses_the_objective() {
+    fn one_missed_bound_misses_the_objective() {
         assert_eq!(together(&[share(0, 100), share(50, 100)]), TrialSays::Missed);
         assert_eq!(together(&[share(0, 100), share(1, 100)]), TrialSays::CannotTell);
         assert_eq!(together(&[share(0, 100), share(0, 100)]), TrialSays::Met);
     }
 
     #[test]
-    fn what_no_trial_can_tell_is_refused() {
+    fn unsearchable_objectives_are_refused() {
         let objective = |latency: &[(&str, u64)], errors| Objective {
             latency_ns: latency.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect(),
             errors,

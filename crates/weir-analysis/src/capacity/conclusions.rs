@@ -1,4 +1,4 @@
-//! Sentences about the capacity at an objective, each implied by its figures (`docs/method.md#conclusions`).
+//! Conclusions about the capacity at an objective, derived from its values (`docs/method.md#conclusions`).
 
 use weir_results::Stopped;
 
@@ -30,14 +30,14 @@ pub(crate) fn conclude(capacity: &Capacity) -> Vec<String> {
         .collect();
     if !without.is_empty() {
         sentences.push(format!(
-            "No conclusion about the capacity of {}: it needs three repeats with a valid result.",
+            "No conclusion about the capacity of {}: three repeats with a valid result are required.",
             join(&without)
         ));
     }
     sentences
 }
 
-/// A border in place of a capacity, where every repeat ended at it for the same reason.
+/// A bound in place of a capacity, if all repeats stopped for the same reason.
 fn of_a_border(row: &CapacityRow) -> Option<String> {
     let [(stopped, _)] = row.stopped()[..] else { return None };
     let borders = matches!(stopped, Stopped::GeneratorLimited | Stopped::UpstreamLimited | Stopped::NeverMet);

@@ -1,75 +1,75 @@
-//! Where the border lies, by all trials together.
+//! The posterior distribution of the border (the capacity) after all trials.
 //!
-//! Near the border, the odds of a request beyond a bound grow as a power of the rate, and so does a mean over its
-//! bound: `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. Capacity, slope and the spread of trials are
-//! not known; each combination on a grid is weighed by how likely it makes what the trials gave, and what it says of
-//! the capacity is read off with the others summed out (the grid method of adaptive psychometric testing: Kontsevich
-//! and Tyler, *Bayesian adaptive estimation of psychometric slope and threshold*, 1999). Every capacity starts
-//! alike, and so does every spread; slopes have been seen from 5 to 50.
+//! Near the border, the odds of a request beyond a bound grow as a power of the rate, and so does the mean relative to
+//! its bound: `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. Capacity, slope and the spread of trials
+//! are unknown. Each combination on a grid is weighted by the likelihood of the trials, and slope and spread are summed
+//! out. This is the grid method of adaptive psychometric testing (Kontsevich and Tyler, *Bayesian adaptive estimation
+//! of psychometric slope and threshold*, 1999). The prior is uniform over capacity and spread; observed slopes range
+//! from 5 to 50.
 //!
-//! **Spread.** Requests in a queue are late together: each time that it grows beyond the bound makes a cluster of them.
-//! A count is then a Poisson number of clusters of exponential size (D. Aldous, *Probability Approximations via the
-//! Poisson Clumping Heuristic*, 1989), and the mean size is one of the unknowns. Many trials without any late request
-//! and a few with dozens are what such a count looks like. A mean has its logarithm spread by Student's t.
+//! **Spread.** Requests in a queue are late together: each time the queue grows beyond the bound gives a cluster of
+//! late requests. A count is then a Poisson number of clusters of exponential size (D. Aldous, *Probability
+//! Approximations via the Poisson Clumping Heuristic*, 1989), with unknown mean size. Such counts are often zero and
+//! sometimes dozens. The logarithm of a mean has a Student's t distribution.
 //!
-//! **Far beyond the border** the power law ends: an overloaded system answers hardly anything in time, whatever its slope
-//! was before. Such a trial says that the border was passed, and no more.
+//! **Far beyond the border** the power law does not hold: an overloaded system answers almost nothing in time, with any
+//! slope. Such a trial only shows that its rate is above the border.
 //!
-//! **Garbage.** Each trial may, with a small chance, have nothing to do with the rate: a pause of the host, a neighbour.
-//! What the model finds impossible is then taken for that, and its say in the border ends (a mixture in the sense of
-//! Huber's contaminated distributions). So no single trial moves the answer by much, whatever it gave.
+//! **Outliers.** With a small probability, a trial does not depend on the rate, for example because of a pause of the
+//! host. Trials that the model finds almost impossible are treated as outliers and hardly move the border (a mixture in
+//! the sense of Huber's contaminated distributions). So no single trial moves the result by much.
 
 use statrs::function::gamma::ln_gamma;
 
 use super::bounds::Seen;
 
-/// How far the grid goes from its centre, to both sides: by a factor of 1.7, in steps of 1.25 %.
+/// Extent of the grid from its centre to each side, in logarithms: a factor of 1.7, in steps of 1.25 %.
 const REACH: f64 = 0.53;
 const STEP: f64 = 0.0125;
-/// Powers of the rate: from hardly any to a step.
+/// Slopes (powers of the rate): from almost flat to a step.
 const SLOPES: [f64; 12] = [1.2, 2.0, 3.3, 5.5, 9.0, 15.0, 25.0, 42.0, 70.0, 120.0, 200.0, 330.0];
-/// What is thought of a slope before: about this one, and how far from it by its logarithm.
+/// Prior of the slope: its centre, and the standard deviation of its logarithm.
 const SLOPE_USUAL: f64 = 12.0;
 const SLOPE_SPREAD: f64 = 1.1;
-/// Requests that are late together; one is independent of the others.
+/// Mean cluster sizes of late requests; 1 means independent requests.
 const CLUSTERS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// Spreads of the logarithm of a mean.
 const DEVIATIONS: [f64; 7] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
 /// Degrees of freedom of that spread.
 const DEGREES: f64 = 4.0;
-/// The chance that a trial says nothing about its rate.
+/// Probability that a trial is an outlier.
 const GARBAGE: f64 = 0.05;
-/// Of such trials, the share without any late request.
+/// Share of outliers without any late request.
 const GARBAGE_CLEAN: f64 = 0.1;
-/// Over which range of its logarithm such a trial's mean may lie.
+/// Range of the logarithm of an outlier's mean.
 const GARBAGE_RANGE: f64 = 10.0;
-/// Beyond these odds, by their logarithm and over the allowed ones, a share says only that the border was passed.
+/// Log odds above the allowed ones beyond which a share only shows that the rate is above the border.
 const PASSED_LOGIT: f64 = 2.5;
-/// A mean this far from its bound, in logarithms, says only on which side.
+/// Distance of a mean from its bound, in logarithms, beyond which only its side is used.
 const PASSED_MEAN: f64 = 1.0;
-/// How sharply it is known that the border was passed.
+/// Width of the transition, in logarithms, for trials that only show their side of the border.
 const PASSED_BY: f64 = 0.4;
-/// Odds are tabulated up to this logarithm, in these steps; between them logarithms are as good as straight.
+/// Range and step of tabulated log odds; values between are interpolated linearly.
 const LOGIT_MOST: f64 = 16.0;
 const LOGIT_STEP: f64 = 0.1;
-/// Share of the grid next to its ends where a median is not trusted: the border may lie beyond.
+/// Share of the grid at each end in which a median is not trusted, because the border may lie outside.
 const EDGE: f64 = 0.1;
 
-/// What is known about the border after some trials.
+/// The posterior of the border after some trials.
 #[derive(Clone, Debug)]
 pub(crate) struct Posterior {
     /// Logarithms of the rates of the grid.
     rates: Vec<f64>,
-    /// By bound: the logarithm of each combination's weight; rate, then slope, then spread.
+    /// Log weights of the combinations, per bound; ordered by rate, slope, spread.
     weights: Vec<Vec<f64>>,
-    /// By rate: the chance that the border lies there or below.
+    /// For each rate, the probability that the border lies at it or below.
     below: Vec<f64>,
     /// Trials within the grid.
     trials: u32,
 }
 
 impl Posterior {
-    /// Nothing is known but that the border may lie about `centre_per_s`.
+    /// The prior, with the grid centred at `centre_per_s`.
     pub(crate) fn about(centre_per_s: f64, bounds: usize) -> Self {
         let steps = (REACH / STEP).ceil() as i32;
         let rates: Vec<f64> =
@@ -83,13 +83,13 @@ impl Posterior {
         posterior
     }
 
-    /// Trials that lay within the grid.
+    /// Number of trials within the grid.
     pub(crate) fn trials(&self) -> u32 {
         self.trials
     }
 
-    /// Weighs a trial at `rate_per_s` that gave `seen`, one for each bound. Trials off the grid are left aside: there
-    /// the model need not hold.
+    /// Adds a trial at `rate_per_s` with the results `seen`, one per bound. Trials outside the grid are ignored,
+    /// because the model may not hold there.
     pub(crate) fn add(&mut self, rate_per_s: f64, seen: &[Seen]) {
         let rate = rate_per_s.ln();
         let (first, last) = (self.rates[0], self.rates[self.rates.len() - 1]);
@@ -102,7 +102,7 @@ impl Posterior {
             let likelihood = Likelihood::of(seen);
             for capacity in &self.rates {
                 for slope in SLOPES {
-                    // The logs stand first: they end first, and nothing of the weights is skipped.
+                    // The logs come first in the zip, so it stops before consuming a further weight.
                     let logs = likelihood.logs(slope * (rate - capacity));
                     for (log, weight) in logs.into_iter().zip(weights.by_ref()) {
                         *weight += log;
@@ -113,25 +113,25 @@ impl Posterior {
         self.below = self.together();
     }
 
-    /// The rate below which the border lies with the chance `share`, requests per second.
+    /// The quantile `share` of the border, requests per second.
     pub(crate) fn quantile_per_s(&self, share: f64) -> f64 {
         self.read(&self.below, share).exp()
     }
 
-    /// The bound whose border is the lowest.
+    /// The bound with the lowest border.
     pub(crate) fn limiting(&self) -> usize {
         let median = |bound: &usize| self.read(&self.cumulated(*bound), 0.5);
         (0..self.weights.len()).min_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or(0)
     }
 
-    /// Whether the border may as well lie beyond the grid.
+    /// Whether the border may lie outside the grid.
     pub(crate) fn is_at_an_edge(&self) -> bool {
         let share = (self.quantile_per_s(0.5).ln() - self.rates[0]) / (2.0 * REACH);
         !(EDGE..=1.0 - EDGE).contains(&share)
     }
 
-    /// By rate of the grid: the chance that the border lies there or below. The first bound that gives way is the
-    /// border, so it lies above only where those of all bounds do.
+    /// For each rate of the grid, the probability that the border lies at it or below. The lowest border of all bounds
+    /// counts, so the border is above a rate only if all of them are.
     fn together(&self) -> Vec<f64> {
         let mut above = vec![1.0; self.rates.len()];
         for bound in 0..self.weights.len() {
@@ -142,7 +142,7 @@ impl Posterior {
         above.into_iter().map(|above| 1.0 - above).collect()
     }
 
-    /// The same for one bound, with slope and spread summed out.
+    /// The same for one bound, summed over slope and spread.
     fn cumulated(&self, bound: usize) -> Vec<f64> {
         let weights = &self.weights[bound];
         let greatest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -157,21 +157,21 @@ impl Posterior {
         sums.into_iter().map(|below| below / sum).collect()
     }
 
-    /// The rate's logarithm at which `cumulated` reaches `share`, between the grid's own.
+    /// The log rate at which `cumulated` reaches `share`, interpolated between grid points.
     fn read(&self, cumulated: &[f64], share: f64) -> f64 {
         let at = cumulated.partition_point(|below| *below < share).min(self.rates.len() - 1);
         let before = if at == 0 { 0.0 } else { cumulated[at - 1] };
         let within = ((share - before) / (cumulated[at] - before).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
-        // Each rate of the grid stands for the step about it.
+        // Each grid point covers the step around it.
         self.rates[at] + (within - 0.5) * STEP
     }
 }
 
-/// How likely combinations make what a trial gave.
+/// The likelihood of a trial's result, for all combinations.
 enum Likelihood {
-    /// Logarithms by spread, for the odds of the table's steps.
+    /// Log likelihoods by spread, tabulated over log odds.
     Share { allowed_logit: f64, table: Vec<[f64; CLUSTERS.len()]> },
-    /// A mean over its bound.
+    /// A mean relative to its bound.
     Mean { log_ratio: f64 },
 }
 
@@ -194,8 +194,7 @@ impl Likelihood {
         }
     }
 
-    /// By spread: the logarithm of the likelihood where the rate is beyond the border by `beyond`, in logarithms and
-    /// times the slope.
+    /// Log likelihood for each spread. `beyond` is the log distance of the rate from the border, times the slope.
     fn logs(&self, beyond: f64) -> [f64; CLUSTERS.len()] {
         match self {
             Self::Share { allowed_logit, table } => {
@@ -212,7 +211,7 @@ impl Likelihood {
                 [beyond_log(-PASSED_MEAN - beyond); CLUSTERS.len()]
             }
             Self::Mean { log_ratio } => DEVIATIONS.map(|deviation| {
-                // The mean of what the logarithm spreads about is higher than its middle.
+                // The mean of a log-spread value is above the exponential of the mean logarithm.
                 let middle = beyond - deviation * deviation / 2.0;
                 let t = (log_ratio - middle) / deviation;
                 let density =
@@ -223,7 +222,7 @@ impl Likelihood {
     }
 }
 
-/// The logarithm of the likelihood of a trial that says only that something was passed, where that is `by` so much.
+/// Log likelihood of a trial that only shows its side of the border; `by` is the log distance.
 fn beyond_log(by: f64) -> f64 {
     ((1.0 - GARBAGE) / (1.0 + (-by / PASSED_BY).exp()) + GARBAGE).ln()
 }
@@ -232,7 +231,7 @@ fn beyond_log(by: f64) -> f64 {
 struct Count {
     over: f64,
     within: f64,
-    /// The number of ways, its logarithm.
+    /// The logarithm of the binomial coefficient.
     ways: f64,
     garbage: f64,
 }
@@ -246,7 +245,7 @@ impl Count {
         Self { over, within, ways, garbage: (GARBAGE * garbage).ln() }
     }
 
-    /// By spread: the logarithm of the likelihood at these odds.
+    /// Log likelihood for each spread at these log odds.
     fn logs(&self, logit: f64) -> [f64; CLUSTERS.len()] {
         let share = 1.0 / (1.0 + (-logit).exp());
         let rest = 1.0 / (1.0 + logit.exp());
@@ -260,8 +259,8 @@ impl Count {
     }
 }
 
-/// The logarithm of the density of a sum whose mean is `mean`: a Poisson number of clusters, each exponential with mean
-/// `cluster`; at zero, of no cluster.
+/// Log density of a sum with mean `mean`: a Poisson number of clusters, each exponential with mean `cluster`. At zero,
+/// the log probability of no cluster.
 fn in_clusters(sum: f64, mean: f64, cluster: f64) -> f64 {
     let clusters = mean / cluster;
     if sum == 0.0 {
@@ -326,7 +325,7 @@ mod tests {
         }
     }
 
-    /// What a trial of 2,000 requests gives exactly at its expectation, where the capacity is 1,000/s.
+    /// The expected result of a trial of 2,000 requests, if the capacity is 1,000/s.
     fn expected(rate_per_s: f64) -> Seen {
         let odds = 0.01 / 0.99 * (rate_per_s / 1_000.0).powf(13.0);
         Seen::Share { over: (2_000.0 * odds / (1.0 + odds)).round() as u64, of: 2_000, allowed: 0.01 }
@@ -387,14 +386,14 @@ mod tests {
     }
 
     #[test]
-    fn a_border_off_the_grid_is_seen_at_its_edge() {
+    fn a_border_outside_the_grid_is_detected_at_its_edge() {
         let fine = |rate: f64| (rate, Seen::Share { over: 0, of: 2_000, allowed: 0.01 });
         assert!(after(&[fine(1_300.0), fine(1_700.0), fine(2_300.0)], 1).is_at_an_edge());
         assert_eq!(after(&[fine(5_000.0)], 1).trials(), 0);
     }
 
     #[test]
-    fn the_bound_that_gives_way_first_is_the_border() {
+    fn the_lowest_border_of_all_bounds_counts() {
         let mut posterior = Posterior::about(1_200.0, 2);
         let never = Seen::Share { over: 0, of: 2_000, allowed: 0.001 };
         for (rate, seen) in about_the_border() {

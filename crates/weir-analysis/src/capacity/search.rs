@@ -1,111 +1,111 @@
-//! The search itself: which rate to try next, and when to stop.
+//! The search: selects the next rate, and decides when to stop.
 //!
 //! ```text
-//! first rate -> bracket: x 4 while met, / 4 while missed, then the middle of both    -> about the border
-//!               (a rate is missed when two of its trials say so)
-//! about the border: the rate where the posterior has its median, its upper, its lower part, and again
-//!               -> the interval is narrow enough, the most trials, or a limit of the rig
+//! first rate -> bracket: x 4 while met, / 4 while missed, then the geometric mean of both    -> near the border
+//!               (a miss needs two trials)
+//! near the border: rates at the median, an upper and a lower quantile of the posterior, in turn
+//!               -> the interval is narrow enough, the maximum number of trials, or a limit of the rig
 //! ```
-//! The bracket only has to find the neighbourhood. A bracket that is wrong, for whatever a trial gave, costs trials
-//! and not the answer: where the posterior piles up at an end of its grid, it is laid out anew about that end.
+//! The bracket only finds the neighbourhood. A wrong bracket costs trials, but does not change the result: if the
+//! posterior is at an edge of its grid, a new grid is centred there.
 
 use weir_results::{Found, Judgement, LoadRecord, Objective, Reason, Requests, Stopped, TrialSays};
 
 use super::bounds::{Bound, Seen, together};
 use super::posterior::Posterior;
 
-/// By how much the rate grows or falls while only one side of the border is known.
+/// Factor between rates while only one side of the border is known.
 const STRIDE: f64 = 4.0;
-/// Rates as near as this hold the border between them.
+/// Maximum factor between a met and a missed rate that bracket the border.
 const BRACKETED: f64 = 2.1;
-/// Nearer than this to a rate that the rig does not keep there is nothing to try.
+/// Minimum factor between a tried rate and a rate that the rig cannot generate.
 const LIMIT_NEAR: f64 = 1.25;
-/// The generator's lateness that a trial bears, as share of the least latency that is allowed.
+/// Maximum lateness of the generator in a valid trial, as share of the lowest latency limit.
 const LATENESS_SHARE: f64 = 0.1;
-/// Trials about the border before the interval is believed.
+/// Minimum trials near the border before the interval is used.
 const TRIALS_MIN: u32 = 6;
-/// How far from the border, as share of its rate, trials are on its sides.
+/// Range of rates near the border, as factors of the border.
 const SIDES: [f64; 2] = [0.5, 2.0];
-/// Parts of the posterior at which trials are placed, in turn: the middle, and both sides for the slope.
+/// Quantiles of the posterior for trials, in turn: the median, and both sides for the slope.
 const PLACES: [f64; 3] = [0.5, 0.8, 0.2];
 /// Both ends of the interval.
 const ENDS: [f64; 2] = [0.025, 0.975];
-/// Void trials that are borne, as share of the most trials, and at least.
+/// Allowed invalid trials: as share of the maximum number of trials, and the minimum allowance.
 const VOID_SHARE: f64 = 1.0 / 3.0;
 const VOID_MIN: u32 = 4;
 
-/// What is asked of a search.
+/// Parameters of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     /// The objective.
     pub objective: Objective,
-    /// The rate to begin with, requests per second.
+    /// The first rate, requests per second.
     pub first_per_s: f64,
-    /// The lowest rate about which a trial can tell anything.
+    /// The lowest rate that a trial can decide, requests per second.
     pub least_per_s: f64,
-    /// Width of the interval at which it ends, as share of the capacity.
+    /// Width of the interval at which the search stops, as share of the capacity.
     pub width: f64,
-    /// The most trials, void ones included.
+    /// Maximum number of trials, including invalid ones.
     pub trials_max: u32,
 }
 
-/// A trial as the search takes it.
+/// A trial as input of the search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialSeen {
-    /// The rate that was asked for, requests per second.
+    /// The offered rate, requests per second.
     pub rate_per_s: f64,
-    /// What it gave for each bound, or why it says nothing.
+    /// The result for each bound, or why the trial is invalid.
     pub seen: Result<Vec<Seen>, Voided>,
 }
 
-/// Why a trial says nothing.
+/// Why a trial is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voided {
     /// The load generator was the limit.
     Generator,
     /// The upstream was the limit.
     Upstream,
-    /// The host was disturbed, figures contradict each other, or nothing was sent.
+    /// Host noise, contradicting values, or nothing was sent.
     Otherwise,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A trial at this rate.
+    /// Run a trial at this rate.
     Try {
         /// Requests per second.
         rate_per_s: f64,
     },
-    /// Nothing more.
+    /// Stop.
     Stop(Box<Found>),
 }
 
-/// A search while it goes on.
+/// A running search.
 #[derive(Clone, Debug)]
 pub struct Search {
     asked: Asked,
     bounds: Vec<Bound>,
     trials: Vec<TrialSeen>,
-    /// What is known about the border, once its neighbourhood is.
+    /// The posterior of the border, once its neighbourhood is known.
     posterior: Option<Posterior>,
 }
 
-/// What the bracket says.
+/// The result of bracketing.
 enum Bracket {
     Try(f64),
     About(f64),
     Stop(Stopped, Border),
 }
 
-/// What is known where no capacity is.
+/// Bounds without a capacity.
 #[derive(Clone, Copy, Default)]
 struct Border {
     at_least_per_s: Option<f64>,
     below_per_s: Option<f64>,
 }
 
-/// Why a latency that the objective limits is not valid.
+/// The reasons of invalid latencies that the objective limits.
 fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
     match &judgement.bounds {
         Some(known) => {
@@ -117,8 +117,8 @@ fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
 }
 
 impl TrialSeen {
-    /// What a measured trial at `rate_per_s` says of `bounds`. Straight at the upstream, the upstream is what is measured,
-    /// and may be the limit.
+    /// The result of a measured trial at `rate_per_s` for `bounds`. In a direct cell the upstream is the measured
+    /// system, so it may be the limit.
     pub fn of(
         bounds: &[Bound],
         rate_per_s: f64,
@@ -139,7 +139,7 @@ impl TrialSeen {
         } else {
             None
         };
-        // What else voids a latency is the system's own doing, and the answer here: a queue, a quota, errors.
+        // Other reasons are effects of the measured system and part of the result: a queue, a quota, errors.
         let seen = match voided {
             Some(voided) => Err(voided),
             None => bounds
@@ -151,7 +151,7 @@ impl TrialSeen {
         Self { rate_per_s, seen }
     }
 
-    /// What it says of the objective.
+    /// The decision on the objective.
     pub fn says(&self) -> TrialSays {
         self.seen.as_deref().map_or(TrialSays::Void, together)
     }
@@ -165,8 +165,8 @@ impl TrialSeen {
     }
 }
 
-/// Whether a trial says the same without the noise of its host, which only delays: it meets every bound even so, or misses
-/// one by the lower bound of its latency.
+/// Whether host noise, which only delays, cannot change the decision: the trial meets every bound despite it, or misses
+/// one even by the lower bound of its latency.
 fn is_certain(bounds: &[Bound], record: &LoadRecord, judgement: &Judgement, timeout_ns: u64) -> bool {
     let says = |bound: &Bound| bound.seen(record, timeout_ns).map(|seen| seen.says());
     let low = |bound: &Bound| judgement.bounds.as_ref()?.get(&bound.name)?.low;
@@ -175,8 +175,8 @@ fn is_certain(bounds: &[Bound], record: &LoadRecord, judgement: &Judgement, time
     bounds.iter().all(|bound| says(bound) == Some(TrialSays::Met)) || bounds.iter().any(misses)
 }
 
-/// Whether what the generator's lateness added is too little to change what a trial says: its p99 is at most a tenth of
-/// the least latency that is allowed, and everything left.
+/// Whether the generator's lateness is too small to change the decision: its p99 is at most a tenth of the lowest
+/// latency limit, and all requests were sent.
 fn is_on_time(bounds: &[Bound], record: &LoadRecord) -> bool {
     let Requests { scheduled, sent, .. } = record.result.requests;
     let least_ns = bounds.iter().filter_map(Bound::latency_limit_ns).min_by(f64::total_cmp);
@@ -186,7 +186,7 @@ fn is_on_time(bounds: &[Bound], record: &LoadRecord) -> bool {
 }
 
 impl Search {
-    /// A search that has tried nothing yet.
+    /// A search without trials.
     pub fn new(asked: Asked) -> Self {
         let bounds = Bound::all(&asked.objective);
         Self { asked, bounds, trials: Vec::new(), posterior: None }
@@ -202,7 +202,7 @@ impl Search {
         &self.trials
     }
 
-    /// Takes what the next trial gave.
+    /// Adds a trial.
     pub fn add(&mut self, trial: TrialSeen) {
         if let (Some(posterior), Ok(seen)) = (&mut self.posterior, &trial.seen) {
             posterior.add(trial.rate_per_s, seen);
@@ -210,7 +210,7 @@ impl Search {
         self.trials.push(trial);
     }
 
-    /// What to do now.
+    /// The next step.
     pub fn step(&mut self) -> Step {
         let posterior = match self.posterior.take() {
             Some(posterior) if !posterior.is_at_an_edge() => posterior,
@@ -238,7 +238,7 @@ impl Search {
         step
     }
 
-    /// Asks for trials about the border until the interval is narrow enough.
+    /// Requests trials near the border until the interval is narrow enough.
     fn about_the_border(&self, posterior: &Posterior) -> Step {
         let [low, high] = ENDS.map(|end| posterior.quantile_per_s(end));
         let is_narrow = (high - low) / posterior.quantile_per_s(0.5) <= self.asked.width;
@@ -252,7 +252,7 @@ impl Search {
         let wanted = posterior.quantile_per_s(place).max(self.asked.least_per_s);
         match self.limit_of_the_rig() {
             Some((limit_per_s, stopped)) if wanted >= limit_per_s / LIMIT_NEAR => {
-                // Where a rate below the rig's limit missed the objective, the border can still be found.
+                // If a rate below the rig's limit missed the objective, the border can still be found.
                 if self.least_missed().is_some() {
                     return Step::Try { rate_per_s: limit_per_s / LIMIT_NEAR };
                 }
@@ -263,12 +263,12 @@ impl Search {
         }
     }
 
-    /// Goes through what is known by rate, from the first one on, to where a trial is missing.
+    /// Replays the known decisions by rate, from the first rate, until a trial is missing.
     fn bracket(&self) -> Bracket {
         let limit = self.limit_of_the_rig();
         let mut rate = self.asked.first_per_s.max(self.asked.least_per_s);
         let (mut met, mut missed): (Option<f64>, Option<f64>) = (None, None);
-        // Every turn settles a rate that trials have settled, or ends.
+        // Each iteration moves past a decided rate, or returns.
         loop {
             if let Some((limit_per_s, stopped)) = limit
                 && rate >= limit_per_s
@@ -310,8 +310,9 @@ impl Search {
         }
     }
 
-    /// What the trials at a rate say together; `None` where another one is needed. One that meets the objective is
-    /// believed, since a wrong one shows at the next rate; a miss may be a pause of the host, and two of three decide.
+    /// The joint decision of the trials at a rate; `None` if another trial is needed. One trial that meets the
+    /// objective is accepted, because an error shows at the next rate. A miss may be a pause of the host, so two of
+    /// three decide.
     fn settled(&self, rate_per_s: f64) -> Option<TrialSays> {
         let says: Vec<TrialSays> = self
             .trials
@@ -338,7 +339,7 @@ impl Search {
         }
     }
 
-    /// A posterior about a rate, with every trial that was made.
+    /// A posterior centred at a rate, with all trials so far.
     fn laid_out(&self, centre_per_s: f64) -> Posterior {
         let mut posterior = Posterior::about(centre_per_s, self.bounds.len());
         for trial in &self.trials {
@@ -349,7 +350,7 @@ impl Search {
         posterior
     }
 
-    /// The least rate that generator or upstream did not keep, twice, where no trial at that rate or above counts.
+    /// The lowest rate at which generator or upstream were the limit, after two such trials above all valid trials.
     fn limit_of_the_rig(&self) -> Option<(f64, Stopped)> {
         let counting = self.trials.iter().filter(|trial| trial.seen.is_ok());
         let greatest = counting.map(|trial| trial.rate_per_s).fold(0.0, f64::max);
@@ -368,7 +369,7 @@ impl Search {
         (limited.len() >= 2).then_some((least, stopped))
     }
 
-    /// Whether there is nothing left to spend.
+    /// Why no further trial is allowed; `None` if one is.
     fn spent(&self) -> Option<Stopped> {
         let void = self.trials.iter().filter(|trial| trial.seen == Err(Voided::Otherwise)).count();
         let borne = ((f64::from(self.asked.trials_max) * VOID_SHARE) as u32).max(VOID_MIN) as usize;
@@ -378,7 +379,7 @@ impl Search {
         (self.trials.len() >= self.asked.trials_max as usize).then_some(Stopped::MostTrials)
     }
 
-    /// Whether enough was tried about the border, with something on both sides of it.
+    /// Whether there are enough trials near the border, on both sides of it.
     fn is_known(&self, posterior: &Posterior) -> bool {
         let middle = posterior.quantile_per_s(0.5);
         let near =
@@ -396,19 +397,19 @@ impl Search {
         self.settled(self.asked.least_per_s) == Some(TrialSays::Missed)
     }
 
-    /// The border as far as trials alone say it.
+    /// Bounds of the border from single trials.
     fn known(&self) -> Border {
         Border { at_least_per_s: self.greatest_met(), below_per_s: self.least_missed() }
     }
 
-    /// The greatest rate that met the objective, below any that missed it.
+    /// The highest rate that met the objective, below all rates that missed it.
     fn greatest_met(&self) -> Option<f64> {
         let missed = self.least_missed().unwrap_or(f64::INFINITY);
         let met = self.trials.iter().filter(|trial| trial.says() == TrialSays::Met);
         met.map(|trial| trial.rate_per_s).filter(|rate| *rate < missed).reduce(f64::max)
     }
 
-    /// The least rate that missed it and at which no trial met it.
+    /// The lowest rate that missed the objective, if no trial at that rate met it.
     fn least_missed(&self) -> Option<f64> {
         let missed = self.trials.iter().filter(|trial| trial.says() == TrialSays::Missed);
         let is_contradicted =
@@ -417,7 +418,7 @@ impl Search {
     }
 
     fn stop(&self, stopped: Stopped, posterior: Option<&Posterior>, border: Border) -> Step {
-        // Few trials, or a border off the grid, are no answer.
+        // Too few trials, or a border outside the grid, give no result.
         let posterior = posterior.filter(|posterior| self.is_known(posterior));
         let border = if posterior.is_some() { Border::default() } else { border };
         let void = self.trials.iter().filter(|trial| trial.seen.is_err()).count();

@@ -1,21 +1,21 @@
-//! What keeps two datasets apart that have no gateway at a load point in common, and what to do about it.
+//! The error for two datasets without a common load point: what differs, and the remedy.
 
 use super::CompareError;
 use super::dataset::Series;
 use super::difference::Difference;
 use crate::points::axes::axes_words;
 
-/// Names that an error lists before it counts the rest.
+/// Maximum names that an error lists; the rest are counted.
 const NAMES_MAX: usize = 5;
 
-/// What tells series apart, with a way out where they differ in it.
+/// A property in which series may differ, with its remedy.
 struct Aspect {
     name: &'static str,
     of: fn(&Series) -> String,
     remedy: &'static str,
 }
 
-/// Those that nothing on the command line can mend come first.
+/// Properties without a remedy on the command line come first.
 const ASPECTS: [Aspect; 3] = [
     Aspect {
         name: "axes",
@@ -30,12 +30,12 @@ const ASPECTS: [Aspect; 3] = [
     Aspect {
         name: "gateways",
         of: |series| series.gateway.clone(),
-        remedy: "gateways are matched by name; to compare two with different names, give one per side: A:old \
+        remedy: "gateways are matched by name; to compare different names, give one per side: A:old \
             B:new",
     },
 ];
 
-/// The error that says so.
+/// Builds the error.
 pub(super) fn error(a: &[&Series], b: &[&Series], ignores_gateway: bool) -> CompareError {
     let aspects = ASPECTS.iter().filter(|aspect| !(ignores_gateway && aspect.name == "gateways"));
     let apart: Vec<(&Aspect, [Vec<String>; 2])> = aspects
@@ -61,7 +61,7 @@ pub(super) fn error(a: &[&Series], b: &[&Series], ignores_gateway: bool) -> Comp
     CompareError::NothingInCommon { differ: differ.collect(), remedy }
 }
 
-/// The first few of `names`, and how many more there are.
+/// The first few of `names`, and the number of the others.
 pub(super) fn few(names: &[impl AsRef<str>], between: &str) -> String {
     let called = |name: &str| if name.is_empty() { "one without a name" } else { name }.to_owned();
     let said: Vec<String> = names.iter().take(NAMES_MAX).map(|name| called(name.as_ref())).collect();

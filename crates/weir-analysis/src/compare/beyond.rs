@@ -1,87 +1,84 @@
-//! Figures some of whose repeats lie beyond what was measured: a gateway that never recovered, a quantile among requests
-//! without a response. Such a repeat is no number, but a lower bound: it ranks behind every number.
+//! Metrics with repeats beyond the measured range: a gateway that never recovered, or a quantile among unanswered
+//! requests. Such a repeat is a lower bound and ranks behind every measured value.
 //!
-//! Two exact tests look at them, and each has a part of the level (Bonferroni with weights):
-//! - how many repeats of each side lie beyond: Boschloo's test of two binomial samples (R. D. Boschloo, Statistica
-//!   Neerlandica 24, 1970), which is Fisher's test with the error that it really has;
-//! - how all repeats rank: the rank-sum test with midranks, over all permutations (F. Wilcoxon, Biometrics Bulletin 1,
-//!   1945), after the margin and one step of the measurement are granted to the side that looks worse.
+//! Two exact tests share the error level (weighted Bonferroni):
+//! - the number of repeats beyond: Boschloo's test of two binomial samples (R. D. Boschloo, Statistica Neerlandica 24,
+//!   1970), which is Fisher's test at its actual error;
+//! - the ranks of all repeats: the rank-sum test with midranks, over all permutations (F. Wilcoxon, Biometrics
+//!   Bulletin 1, 1945), after the worse side is granted the margin and one step of the measurement.
 //!
-//! The parts are such that six repeats of each decide with either test alone: five of six beyond against none, or six
-//! that all rank behind the other six. Both take samples as independent. Of blocks of one run that errs on the safe side:
-//! what a block does to both sides makes counts and ranks more alike, not less.
+//! The weights let each test decide with six repeats per side: five of six beyond against none, or six that all rank
+//! behind the other six. Both tests assume independent samples. For blocks of one run this is conservative, because a
+//! block makes counts and ranks of both sides more alike.
 
 use serde::Serialize;
 use statrs::distribution::{Binomial, Discrete, DiscreteCDF, Hypergeometric};
 
 use crate::figures::figure::{Figure, Sample};
 
-/// The part of the level that the test of counts has; the test of ranks has the rest.
+/// The share of the error level for the test of counts; the test of ranks has the rest.
 const COUNTS_PART: f64 = 0.7;
-/// Values of the common probability over which the test of counts looks for its greatest error.
+/// Number of common probabilities at which the test of counts evaluates its maximum error.
 const PROBABILITIES: u32 = 400;
-/// P-values of tables this close, as share, are the same but for the rounding of floats.
+/// Relative tolerance for equal p-values, because of rounding.
 const SAME: f64 = 1e-9;
 
-/// How many repeats of both sides lie beyond what was measured.
+/// Repeats of both sides beyond the measured range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Beyond {
-    /// What that means: `not recovered`.
+    /// Words for such a repeat: `not recovered`.
     pub words: &'static str,
     /// Repeats of A.
     pub a: Counted,
     /// Repeats of B.
     pub b: Counted,
-    /// The two-sided p-value of B being no different from A by more than the margin.
+    /// The two-sided p-value of the hypothesis that B differs from A by at most the margin.
     pub p_value: f64,
 }
 
 impl Beyond {
-    /// `not recovered in 5 of 6 repeats, and in 0 of 6 of old`.
+    /// `not recovered in 5 of 6 repeats (old: 0 of 6)`.
     pub fn sentence(&self, label_of_a: &str) -> String {
         let Self { words, a, b, .. } = self;
-        format!(
-            "{words} in {} of {} repeats, and in {} of {} of {label_of_a}",
-            b.beyond, b.of, a.beyond, a.of
-        )
+        format!("{words} in {} of {} repeats ({label_of_a}: {} of {})", b.beyond, b.of, a.beyond, a.of)
     }
 
-    /// The same where sides have no names.
+    /// The same without labels of the sides.
     pub(super) fn words(&self) -> String {
         let Self { words, a, b, .. } = self;
         format!("{words} in {} of {} repeats of B and {} of {} of A", b.beyond, b.of, a.beyond, a.of)
     }
 }
 
-/// Repeats beyond what was measured.
+/// Repeats beyond the measured range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Counted {
     /// Repeats beyond.
     pub beyond: usize,
-    /// Repeats that count.
+    /// Valid repeats.
     pub of: usize,
 }
 
-/// How far apart both sides may be without a claim.
+/// Allowed difference between both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
-    /// As a factor, from 1.
+    /// As a factor, at least 1.
     pub(super) factor: f64,
-    /// As a difference: a step of the measurement.
+    /// As a difference: one step of the measurement.
     pub(super) step: f64,
 }
 
-/// A figure with repeats beyond what was measured, as the tests see it.
+/// Test results of a metric with repeats beyond the measured range.
 pub(super) struct Tested {
     pub(super) counts: Beyond,
-    /// Whether B is the greater one.
+    /// Whether B is greater.
     pub(super) is_b_greater: bool,
-    /// The least p-value that any B with as many repeats could have had against this A.
+    /// The lowest possible p-value against this A, for any B with as many repeats.
     pub(super) least: f64,
 }
 
 impl Tested {
-    /// Tests both sides; `None` if no repeat that counts lies beyond. Values below `floor` cannot be told apart.
+    /// Tests both sides; `None` if no valid repeat lies beyond. Values below `floor` count as equal.
     pub(super) fn of(
         words: &'static str,
         [a, b]: [&Figure; 2],
@@ -99,7 +96,7 @@ impl Tested {
     }
 }
 
-/// The repeats of one side that count, infinite where they lie beyond.
+/// The valid repeats of one side; infinite if beyond the measured range.
 struct Ranked(Vec<f64>);
 
 impl Ranked {
@@ -117,19 +114,19 @@ impl Ranked {
         Counted { beyond: self.0.iter().filter(|value| value.is_infinite()).count(), of: self.0.len() }
     }
 
-    /// The two-sided p-value of the greater difference of both ways, and whether `other` is the greater one there.
+    /// The two-sided p-value, and whether `other` is greater.
     fn test(&self, other: &Self, allowed: Allowed) -> (f64, bool) {
         let (greater, less) = (self.is_exceeded_by(other, allowed), other.is_exceeded_by(self, allowed));
         ((2.0 * greater.min(less)).min(1.0), greater <= less)
     }
 
-    /// The least two-sided p-value that a test against as many repeats of another side as this has can give.
+    /// The lowest possible two-sided p-value of a test against `others` repeats of another side.
     fn least(&self, others: usize) -> f64 {
         let worst = Self(vec![f64::INFINITY; others]);
         self.test(&worst, Allowed { factor: 1.0, step: 0.0 }).0
     }
 
-    /// The p-value of `other` being no greater than this by more than is allowed.
+    /// The p-value of the hypothesis that `other` exceeds this by at most the allowed difference.
     fn is_exceeded_by(&self, other: &Self, allowed: Allowed) -> f64 {
         let own: Vec<f64> = self.0.iter().map(|value| value * allowed.factor).collect();
         let others: Vec<f64> = other.0.iter().map(|value| value - allowed.step).collect();
@@ -138,8 +135,8 @@ impl Ranked {
     }
 }
 
-/// Boschloo's p-value of `b` having no greater probability than `a`: the greatest probability, over all that both may have
-/// in common, of counts whose p-value by Fisher's test is as small.
+/// Boschloo's p-value of the hypothesis that `b` has no greater probability than `a`: the maximum, over all common
+/// probabilities, of the probability of counts with a Fisher p-value at most as large.
 fn more_beyond(a: Counted, b: Counted) -> f64 {
     let seen = fisher(a, b) * (1.0 + SAME);
     let tables: Vec<(u64, u64)> = (0..=a.of)
@@ -156,7 +153,7 @@ fn more_beyond(a: Counted, b: Counted) -> f64 {
     (0..=PROBABILITIES).map(error).fold(0.0, f64::max)
 }
 
-/// Fisher's one-sided p-value of `b` having no greater probability than `a`.
+/// Fisher's one-sided p-value of the hypothesis that `b` has no greater probability than `a`.
 fn fisher(a: Counted, b: Counted) -> f64 {
     if b.beyond == 0 {
         return 1.0;
@@ -166,7 +163,7 @@ fn fisher(a: Counted, b: Counted) -> f64 {
     of_b.sf(b.beyond as u64 - 1)
 }
 
-/// The share of all ways to choose as many of both samples as `b` has whose ranks sum up to as much as those of `b`.
+/// The share of all subsets of `b`'s size, of both samples, with a rank sum at least that of `b`.
 fn higher_ranks(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
     all.sort_by(f64::total_cmp);
@@ -177,7 +174,7 @@ fn higher_ranks(a: &[f64], b: &[f64]) -> f64 {
     };
     let seen: usize = b.iter().map(|value| twice(*value)).sum();
     let total: usize = all.iter().map(|value| twice(*value)).sum();
-    // Ways to choose so many that sum up to so much.
+    // Number of subsets by size and rank sum.
     let mut ways = vec![vec![0.0_f64; total + 1]; b.len() + 1];
     ways[0][0] = 1.0;
     for rank in all.iter().map(|value| twice(*value)) {
@@ -205,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_compared_as_the_papers_do() {
+    fn counts_are_compared_by_the_published_tests() {
         near(fisher(of(0, 6), of(5, 6)), 6.0 / 792.0);
         near(fisher(of(0, 6), of(6, 6)), 1.0 / 924.0);
         near(fisher(of(3, 6), of(0, 6)), 1.0);
@@ -220,7 +217,7 @@ mod tests {
         near(higher_ranks(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 1.0 / 20.0);
         near(higher_ranks(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 2.0 / 20.0);
         near(higher_ranks(&[4.0, 5.0, 6.0], &[1.0, 2.0, 3.0]), 1.0);
-        // All ties: no way is more extreme than another.
+        // All tied: no subset is more extreme than another.
         near(higher_ranks(&[f64::INFINITY; 3], &[f64::INFINITY; 3]), 1.0);
         near(higher_ranks(&[1.0; 6], &[f64::INFINITY; 6]), 1.0 / 924.0);
     }
@@ -234,7 +231,7 @@ mod tests {
         let late = Ranked([vec![9.0; 5], vec![f64::INFINITY]].concat());
         let (p, is_greater) = late.test(&quick, allowed);
         assert!(p < 0.01 && !is_greater, "{p}");
-        // A step and the margin are granted.
+        // The difference is within one step and the margin.
         let hardly = Ranked([vec![3.4; 5], vec![f64::INFINITY]].concat());
         assert!(quick.test(&hardly, allowed).0 > 0.1);
         assert!(quick.least(6) < 0.01 && Ranked(vec![2.0; 3]).least(3) > 0.01);

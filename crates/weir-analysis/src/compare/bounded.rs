@@ -1,16 +1,16 @@
-//! Two values of which one is bounded: what is claimed holds wherever they lie within their bounds.
+//! Effects of bounded values: a claim must hold for all values within the bounds.
 
 use super::effect::{Effect, Reading};
 use crate::figures::figure::{Figure, Range};
 
-/// The effect between two values, with the repeats that it rests on.
+/// The effect between two values, with the number of repeats.
 pub(super) struct Bounded {
     pub(super) effect: Reading,
-    /// Valid and bounded repeats of A and of B; paired, the blocks in which both are known.
+    /// Valid and bounded repeats of A and of B; if paired, blocks in which both are known.
     pub(super) counts: [usize; 2],
 }
 
-/// B over A at its lowest and at its highest; `None` if nothing is known of either.
+/// B over A at its lowest and its highest; `None` if both are unknown.
 ///
 /// An unknown side allows no claim in its direction.
 pub(super) fn between(a: &Figure, b: &Figure, is_paired: bool) -> Option<Bounded> {
@@ -30,7 +30,7 @@ pub(super) fn between(a: &Figure, b: &Figure, is_paired: bool) -> Option<Bounded
     Some(Bounded { effect: Reading { first, second, unknown }, counts })
 }
 
-/// What is known of each repeat that is valid or bounded, by its number.
+/// Number and known range of each valid or bounded repeat.
 fn known(figure: &Figure) -> Vec<(u32, Range)> {
     let is_known = |range: &Range| !range.is_empty();
     let repeats = figure.repeats.iter().map(|repeated| (repeated.repeat, repeated.known()));
@@ -66,7 +66,7 @@ mod tests {
     const LEVEL: f64 = 0.01;
     const MARGIN: f64 = 0.05;
 
-    /// Six repeats about `value`, with these sides as factors of it; without any they are valid.
+    /// Six repeats near `value`, with these bounds as factors of it; without bounds they are valid.
     fn figure(value: f64, low: Option<f64>, high: Option<f64>) -> Figure {
         let repeated = |repeat: u32| {
             let value = value * (1.0 + 0.01 * (f64::from(repeat) - 2.5));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_claims_on_its_strong_side_alone() {
+    fn a_bound_supports_claims_only_on_its_known_side() {
         let exact = figure(10.0, None, None);
         let at_most = |value| figure(value, None, Some(1.0));
         let at_least = |value| figure(value, Some(1.0), None);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn opposite_bounds_say_nothing_of_each_other() {
+    fn opposite_bounds_have_no_effect() {
         let at_least = figure(10.0, Some(1.0), None);
         assert!(between(&at_least, &at_least, true).is_none());
         let invalid =

@@ -1,4 +1,4 @@
-//! What is compared: a stored run, or what another program measured.
+//! Datasets of a comparison: a stored run, or the results of another program.
 
 use std::borrow::Cow;
 
@@ -17,38 +17,38 @@ use crate::summary::summarize;
 /// One side of a comparison.
 #[derive(Clone, Debug)]
 pub struct Dataset {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub label: String,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
     /// A series for each gateway at each load point.
     pub series: Vec<Series>,
 }
 
-/// Where a dataset comes from.
+/// Source of a dataset.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A run of weir.
     Run(Box<RunSource>),
-    /// Files of another program, of whose conditions nothing is known.
+    /// Files of another program, with unknown conditions.
     Foreign {
         /// The program: `Locust`.
         program: &'static str,
-        /// The files, as they were named.
+        /// The files, as named on the command line.
         files: Vec<String>,
-        /// What is to be known of how they were read: units, what was left out.
+        /// Notes about reading them: units, skipped data.
         notes: Vec<String>,
-        /// What is to be known before any figure is: that requests failed.
+        /// Warnings about the data, such as failed requests.
         warnings: Vec<String>,
     },
 }
 
-/// A run, and what of it is compared.
+/// A run, and its compared part.
 #[derive(Clone, Debug)]
 pub struct RunSource {
     /// The run.
     pub run: Run,
-    /// The only gateway that is compared, where one was named.
+    /// The only compared gateway, if one was named.
     pub gateway: Option<String>,
     /// Its systems as they were launched.
     pub gateways: Vec<Gateway>,
@@ -61,37 +61,37 @@ pub struct RunSource {
 /// A gateway at a load point, over its repeats.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// The gateway's name, or [`DIRECT`]; empty where no gateway is known.
+    /// The gateway's name, or [`DIRECT`]; empty if unknown.
     pub gateway: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// The load's name; empty where there is only one without.
+    /// The load's name; empty for a single unnamed load.
     pub load: String,
-    /// How the load goes; `None` where that is not known.
+    /// The load's parameters; `None` if unknown.
     pub load_point: Option<LoadPoint>,
-    /// Every figure that there is.
+    /// All measured metrics.
     pub figures: Vec<(Measure, Figure)>,
-    /// CPU time per request of upstream and load generator together, which do the same for every gateway.
+    /// CPU time per request of upstream and load generator. Their work is the same with every gateway.
     pub rig_cpu: Figure,
-    /// Measures that this load is not for, which get no verdict.
+    /// Measures that get no verdict in this load.
     pub not_for: Vec<Measure>,
     /// Latency by quantile.
     pub curve: Vec<CurvePoint>,
 }
 
-/// How a load goes. CPU time per request is compared at equal ones only (`docs/method.md#cpu`).
+/// Parameters of a load. CPU time per request is compared only at equal parameters (`docs/method.md#cpu`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadPoint {
     /// Its arrival model.
     pub model: ArrivalModel,
     /// Connections of the generator.
     pub connections: u32,
-    /// Asked rate (open loop).
+    /// Offered rate (open loop).
     pub rate_per_s: Option<f64>,
 }
 
-/// Names both sides by what tells them apart: of runs their versions, else their gateways, else their ids; of files their
-/// names without the folder.
+/// Labels both sides by the first property that differs: for runs version, gateway or id; for files the name without
+/// the folder.
 pub fn label_apart(a: &mut Dataset, b: &mut Dataset) {
     let (Source::Run(of_a), Source::Run(of_b)) = (&a.source, &b.source) else {
         let short = |label: &str| label.rsplit('/').next().unwrap_or(label).to_owned();
@@ -116,7 +116,7 @@ impl Dataset {
     /// A run, or one gateway of it with its direct baseline. The positive control is compared only if it is named.
     ///
     /// # Errors
-    /// The names that there are, where no gateway has the one that was asked for.
+    /// The existing names, if no gateway has the requested name.
     pub fn of_run(run: &Run, cells: &[Cell], gateway: Option<&str>) -> Result<Self, Vec<String>> {
         let (run, cells) = match gateway {
             Some(CONTROL) => (Cow::Borrowed(run), Cow::Borrowed(cells)),
@@ -136,7 +136,7 @@ impl Dataset {
             point.rows.iter().filter(is_shown).map(|row| Series::of(point, row, has_open)).collect()
         };
         let mut series: Vec<Series> = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
-        // Rows of the rig's own stand among those of gateways.
+        // Tables of findings also contain rows of the rig.
         let is_one = |name: &str| summary.gateways.iter().any(|gateway| gateway.name == name);
         let is_compared = |row: &&findings::Row| is_meant(&row.gateway) && is_one(&row.gateway);
         for table in summary.findings.iter().flat_map(|finding| &finding.tables) {
@@ -156,7 +156,7 @@ impl Dataset {
         Ok(Self { label, source: Source::Run(Box::new(source)), series })
     }
 
-    /// Its run, where it is of one.
+    /// Its run, if it comes from one.
     pub(super) fn run(&self) -> Option<&RunSource> {
         match &self.source {
             Source::Run(run) => Some(run),
@@ -184,13 +184,13 @@ impl RunSource {
         found.map(|known| known.parts.as_slice()).unwrap_or_default()
     }
 
-    /// Whether a cell of the gateway, of that name where none is named, failed at these values of the axes.
+    /// Whether a cell of the selected gateway, else of `gateway`, failed at these values of the axes.
     pub(super) fn has_failed(&self, gateway: &str, axes: &Axes) -> bool {
         let gateway = self.gateway.as_deref().unwrap_or(gateway);
         self.failed.iter().any(|cell| cell.key.gateway == gateway && cell.key.axes == *axes)
     }
 
-    /// `nginx 1.22.1`: the only gateway that is compared, with its version; `None` where there are several.
+    /// `nginx 1.22.1`: the only compared gateway, with its version; `None` if there are several.
     fn version(&self) -> Option<String> {
         let is_meant = |known: &&Gateway| match &self.gateway {
             Some(wanted) => known.name == *wanted,
@@ -204,7 +204,7 @@ impl RunSource {
 }
 
 impl Series {
-    /// The row of a load point; `has_open` is whether the run has open loads, which latency is for.
+    /// The series of a row; `has_open` tells whether the run has open loads, which are for latency.
     pub(crate) fn of(point: &Point, row: &Row, has_open: bool) -> Self {
         let is_open = point.model == ArrivalModel::Open;
         let latency = |measure: Measure| match measure {
@@ -223,10 +223,10 @@ impl Series {
         figures.extend(Measure::all().filter_map(|measure| Some((measure, latency(measure)?))));
         let is_latency = |measure: &Measure| matches!(measure, Measure::Latency(_));
         let not_for = match is_open {
-            // A closed loop's latency is that of a gateway kept as busy as the connections can (`docs/method.md#tails`).
+            // In a closed loop, latency depends on the number of connections (`docs/method.md#tails`).
             false if has_open => Measure::all().filter(is_latency).collect(),
             false => Vec::new(),
-            // The rate was asked for, and says something only where it was not carried.
+            // The throughput of an open load is the offered rate, unless the gateway was overloaded.
             true if row.latency("p50").is_some_and(|p50| p50.repeats.iter().any(is_overloaded)) => Vec::new(),
             true => vec![Measure::Throughput],
         };
@@ -246,18 +246,18 @@ impl Series {
         }
     }
 
-    /// The figure of a measure.
+    /// The metric of a measure.
     pub fn figure(&self, measure: Measure) -> Option<&Figure> {
         self.figures.iter().find(|(known, _)| *known == measure).map(|(_, figure)| figure)
     }
 
-    /// Whether it is of a load, and not of findings alone.
+    /// Whether it belongs to a load, not only to findings.
     pub(super) fn is_load(&self) -> bool {
         self.of_load().next().is_some()
     }
 
-    /// Whether the load has a repeat with no more errors than are allowed. Values of findings do not say that: how soon a
-    /// change takes effect, for example, is valid whatever the load came to.
+    /// Whether a repeat of the load has no more errors than allowed. Values of findings do not decide this: for
+    /// example, the time until a change takes effect is valid even if the load failed.
     pub(super) fn has_answers(&self) -> bool {
         let is_answered =
             |repeated: &Repeated| repeated.value().is_some() && !repeated.reasons.contains(&Reason::Errors);
@@ -277,7 +277,7 @@ impl Series {
     }
 }
 
-/// Adds the values of a finding to the series of the same gateway at the same load point, or to one of their own.
+/// Adds the values of a finding to the series of the same gateway and load point, or to a new one.
 fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
     let values = table.columns.iter().zip(&row.values);
     let figures = values.filter_map(|(column, value)| match value {
@@ -305,7 +305,7 @@ fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
     series.figures.extend(figures);
 }
 
-/// CPU time without the repeats of an open load in which the asked rate was not carried, as its `p50` says.
+/// CPU time with overloaded repeats of an open load marked as invalid; overload is taken from `p50`.
 fn at_the_load_point(cpu: &Figure, p50: &Figure) -> Figure {
     let was_overloaded = |repeated: &Repeated| {
         p50.repeats.iter().any(|other| other.repeat == repeated.repeat && is_overloaded(other))
@@ -315,7 +315,7 @@ fn at_the_load_point(cpu: &Figure, p50: &Figure) -> Figure {
         marked.reasons.extend(was_overloaded(repeated).then_some(Reason::Overloaded));
         marked
     });
-    // Only the difference of two CPU times can be zero or below.
+    // Only a difference of two CPU times can be zero or negative.
     match cpu.repeats.iter().filter_map(Repeated::value).all(|value| value > 0.0) {
         true => Figure::of(marked.collect()),
         false => Figure::of_difference(marked.collect()),

@@ -1,4 +1,4 @@
-//! What two datasets differ in, field by field.
+//! Differences between two datasets, field by field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,13 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{Manifest, Part, Role, Run};
 
-/// Fields of a scenario that say what is asked of whom and how often, not under which conditions: gateways are matched by
-/// name, axes cell by cell.
+/// Scenario fields that are no conditions of measurement: gateways are matched by name, axes cell by cell.
 const NOT_CONDITIONS: [&str; 9] =
     ["name", "question", "gateways", "vary", "cases", "repeats", "retries", "seed", "objective"];
-/// Digits that tell hashes apart.
+/// Printed digits of a hash.
 const HASH_DIGITS: usize = 12;
 
-/// A field in which two datasets differ; `None` where one does not have it.
+/// A field in which two datasets differ; `None` for a missing field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Its path: `loads.tail.rate`.
@@ -25,14 +24,14 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// In words: `loads.tail.rate: 5000/s in A, 3000/s in B`.
+    /// `loads.tail.rate: 5000/s in A, 3000/s in B`.
     pub fn words(&self) -> String {
         let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "missing".into());
         format!("{}: {} in A, {} in B", self.field, said(&self.a), said(&self.b))
     }
 }
 
-/// Conditions of the scenarios that differ: such runs answer different questions.
+/// Differences between the conditions of two scenarios.
 pub(super) fn of_scenarios(a: &Run, b: &Run) -> Vec<Difference> {
     let varied: BTreeSet<String> = &axes(a) & &axes(b);
     let conditions = |run: &Run| {
@@ -49,12 +48,12 @@ pub(super) fn of_scenarios(a: &Run, b: &Run) -> Vec<Difference> {
     between(&conditions(a), &conditions(b))
 }
 
-/// What differs of the environments (`docs/method.md#manifest`).
+/// Differences between the environments (`docs/method.md#manifest`).
 pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
     let environment = |manifest: &Manifest| {
         let mut value = serde_json::to_value(manifest).unwrap_or_default();
         if let Some(object) = value.as_object_mut() {
-            // The first says which run it is; the others belong to the gateways.
+            // The command line differs in every run; configurations belong to the gateways.
             object.remove("command_line");
             object.remove("configurations");
         }
@@ -63,7 +62,7 @@ pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
     between(&environment(a), &environment(b))
 }
 
-/// What differs of the upstream's and the generator's programs.
+/// Differences between the programs of upstream and generator.
 pub(super) fn of_rigs(a: &[Part], b: &[Part]) -> Vec<Difference> {
     let rig = |parts: &[Part]| -> BTreeMap<String, String> {
         let rig = parts.iter().filter(|part| matches!(part.role, Role::Origin | Role::Generator));
@@ -80,7 +79,7 @@ pub(super) struct GatewaySide<'a> {
     pub(super) name: &'a str,
 }
 
-/// What differs of a gateway: how the scenario has it, its programs, its own configuration.
+/// Differences between two gateways: scenario entry, programs, configuration.
 pub(super) fn of_gateways(a: GatewaySide<'_>, b: GatewaySide<'_>) -> Vec<Difference> {
     let of = |GatewaySide { run, parts, name }: GatewaySide<'_>| {
         let mut found = BTreeMap::new();
@@ -103,7 +102,7 @@ pub(super) fn of_gateways(a: GatewaySide<'_>, b: GatewaySide<'_>) -> Vec<Differe
     differences
 }
 
-/// The gateway as the scenario has it.
+/// The gateway's entry in the scenario.
 fn written(run: &Run, name: &str) -> Option<Value> {
     let listed = run.scenario.get("gateways")?.as_array()?;
     let is_meant = |gateway: &&Value| {
@@ -127,12 +126,12 @@ fn short(hash: &str) -> String {
     hash.chars().take(HASH_DIGITS).collect()
 }
 
-/// Paths that a run has as axes.
+/// Paths of a run's axes.
 fn axes(run: &Run) -> BTreeSet<String> {
     run.plan.iter().flat_map(|key| key.axes.keys().cloned()).collect()
 }
 
-/// The leaves of a document by their path. Null is as good as absent: a field that an older weir did not know.
+/// The leaves of a document by path. Null counts as absent, because older versions of weir lack new fields.
 fn fields(value: &Value) -> BTreeMap<String, String> {
     fn collect(path: String, value: &Value, found: &mut BTreeMap<String, String>) {
         match value {
@@ -155,12 +154,12 @@ fn fields(value: &Value) -> BTreeMap<String, String> {
 fn between(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
     let all: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let differ = all.into_iter().filter(|field| a.get(*field) != b.get(*field));
-    let told = |field: &String| Difference {
+    let difference = |field: &String| Difference {
         field: field.clone(),
         a: a.get(field).cloned(),
         b: b.get(field).cloned(),
     };
-    differ.map(told).collect()
+    differ.map(difference).collect()
 }
 
 #[cfg(test)]
@@ -170,14 +169,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaves_have_their_path_and_null_is_nothing() {
+    fn leaves_have_their_path_and_null_is_absent() {
         let fields = fields(&json!({ "a": { "b": 1, "c": null }, "d": ["x", 2], "e": "word" }));
         let expected = [("a.b", "1"), ("d", "[\"x\",2]"), ("e", "word")];
         assert_eq!(fields, expected.map(|(path, value)| (path.to_owned(), value.to_owned())).into());
     }
 
     #[test]
-    fn a_field_that_one_does_not_have_is_a_difference() {
+    fn a_missing_field_is_a_difference() {
         let of = |value: Value| fields(&value);
         let found = between(&of(json!({ "a": 1, "b": 2 })), &of(json!({ "a": 1, "c": 3 })));
         let words: Vec<String> = found.iter().map(Difference::words).collect();

@@ -1,4 +1,4 @@
-//! How far apart two samples of a positive figure are, on logarithms, and how certain that is.
+//! Difference between two samples of positive values, on logarithms, and its uncertainty.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -6,9 +6,9 @@ use super::{BLOCKS_FORECAST, CLAIM_REPEATS};
 use crate::figures::figure::HEADLINE_REPEATS;
 use crate::figures::looks::{self, Looks};
 
-/// Power with which the smallest effect is found: in four comparisons of five.
+/// Statistical power of the smallest detectable effect.
 const POWER: f64 = 0.8;
-/// Logarithms that are no further apart than this are the same but for the rounding of floats.
+/// Maximum distance of logarithms that differ only by rounding.
 const SPREAD_MIN: f64 = 1e-12;
 
 /// The difference of the mean logarithms of B and A: the logarithm of the ratio of their geometric means.
@@ -17,13 +17,13 @@ pub(crate) struct Effect {
     pub(crate) log_ratio: f64,
     pub(crate) standard_error: f64,
     pub(crate) degrees_of_freedom: f64,
-    /// How often the repeats were looked at while they were measured.
+    /// How often the repeats were evaluated while they were measured.
     pub(crate) looks: Looks,
 }
 
 impl Effect {
-    /// Of independent samples with variances of their own (Welch, Biometrika 34, 1947, with Satterthwaite's degrees of
-    /// freedom); `None` where a sample has fewer than two values, or one that is not above zero.
+    /// The effect of independent samples with unequal variances (Welch, Biometrika 34, 1947, with Satterthwaite's
+    /// degrees of freedom). `None` if a sample has fewer than two values, or one that is not above zero.
     pub(crate) fn unpaired(a: &[f64], b: &[f64]) -> Option<Self> {
         let (a, b) = (Logs::of(a)?, Logs::of(b)?);
         let (of_a, of_b) = (a.variance / a.n, b.variance / b.n);
@@ -38,7 +38,7 @@ impl Effect {
         })
     }
 
-    /// Of pairs that were measured in the same block: what the host did to both cancels out.
+    /// The effect of pairs measured in the same block: the influence of the host on both cancels out.
     pub(crate) fn paired(pairs: &[(f64, f64)]) -> Option<Self> {
         if pairs.iter().any(|(a, b)| !is_positive(*a) || !is_positive(*b)) {
             return None;
@@ -50,24 +50,23 @@ impl Effect {
         Some(Self { log_ratio: logs.mean, standard_error, degrees_of_freedom, looks: Looks::Once })
     }
 
-    /// Whether the values spread at all. Where they don't, as where a program rounds, nothing says how certain they are.
+    /// Whether the values vary. If not, for example because of rounding, their uncertainty is unknown.
     pub(crate) fn has_spread(&self) -> bool {
         self.standard_error > SPREAD_MIN
     }
 
-    /// Both ends of the interval for the ratio at the two-sided `level` of error; of few values it may reach as far as
-    /// floats do, and no further.
+    /// Both ends of the interval for the ratio at the two-sided error `level`, clipped to the range of positive floats.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
         self.log_interval(level).map(|end| end.exp().clamp(f64::MIN_POSITIVE, f64::MAX))
     }
 
-    /// Both ends of the interval for the logarithm of the ratio at the two-sided `level` of error.
+    /// Both ends of the interval for the logarithm of the ratio at the two-sided error `level`.
     pub(crate) fn log_interval(&self, level: f64) -> [f64; 2] {
         let reach = self.reach(level);
         [self.log_ratio - reach, self.log_ratio + reach]
     }
 
-    /// Half the width of the interval at the two-sided `level` of error, on logarithms.
+    /// Half the width of the interval at the two-sided error `level`, on logarithms.
     pub(crate) fn reach(&self, level: f64) -> f64 {
         let errors = match self.looks {
             Looks::Once => self.t().inverse_cdf(1.0 - level / 2.0),
@@ -76,8 +75,8 @@ impl Effect {
         errors * self.standard_error
     }
 
-    /// The two-sided p-value of the hypothesis that the logarithm of the ratio is at most `margin` from zero: the least
-    /// level at which the interval lies wholly beyond the margin.
+    /// The two-sided p-value of the hypothesis that the logarithm of the ratio is at most `margin` from zero: the
+    /// lowest level at which the whole interval lies beyond the margin.
     pub(crate) fn p_value_beyond(&self, margin: f64) -> f64 {
         let distance = (self.log_ratio.abs() - margin) / self.standard_error;
         match self.looks {
@@ -86,15 +85,15 @@ impl Effect {
         }
     }
 
-    /// The smallest true effect that a comparison with this noise and this number of repeats calls different in four
-    /// cases of five, as share: the margin, half the interval at `level`, and what chance takes away (Bloom, Evaluation
-    /// Review 19, 1995: minimum detectable effects). Of few values it may be as great as floats are, and no greater.
+    /// Minimum detectable effect with 80 % power, as share, for this noise and number of repeats: the margin, half the
+    /// interval at `level`, and the allowance for chance (Bloom, Evaluation Review 19, 1995). Clipped to the range of
+    /// floats.
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         (margin + self.reach(level) + self.chance()).exp_m1().min(f64::MAX)
     }
 
-    /// Of pairs: how many of them decide in four cases of five whether the ratio lies within the margin or beyond it, if
-    /// it and the noise stay as they are; `None` if so many as a forecast goes to do not.
+    /// For pairs: the number of blocks that decide with 80 % power whether the ratio lies within or beyond the margin,
+    /// if ratio and noise stay the same. `None` above the maximum of a forecast.
     pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
         let distance = self.log_ratio.abs() - margin;
         let fewest = if distance > 0.0 { CLAIM_REPEATS } else { HEADLINE_REPEATS };
@@ -107,7 +106,7 @@ impl Effect {
         (fewest..=BLOCKS_FORECAST).find(decides)
     }
 
-    /// What chance takes away from an effect in one case of five.
+    /// Allowance for chance at this power.
     fn chance(&self) -> f64 {
         self.t().inverse_cdf(POWER) * self.standard_error
     }
@@ -117,25 +116,25 @@ impl Effect {
     }
 }
 
-/// A difference as it is read in one way, or in two of which nobody knows which is right: what is said holds of both.
+/// An effect with one or two possible readings. If two are possible, claims must hold for both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reading {
-    /// The one that is told.
+    /// The reported reading.
     pub(crate) first: Effect,
-    /// The other.
+    /// The other reading.
     pub(crate) second: Option<Effect>,
-    /// Whether nothing is known of the lower and of the upper side: then that side reaches anywhere.
+    /// Whether the lower and the upper side are unknown; an unknown side is unlimited.
     pub(crate) unknown: [bool; 2],
 }
 
 impl Reading {
-    /// The same for repeats that were looked at so often.
+    /// The same for repeats evaluated this often.
     pub(crate) fn with(self, looks: Looks) -> Self {
         let of = |effect: Effect| Effect { looks, ..effect };
         Self { first: of(self.first), second: self.second.map(of), ..self }
     }
 
-    /// Both ends of the interval for the ratio: from the lowest to the highest of both.
+    /// Both ends of the interval for the ratio, over both readings.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
         self.open(self.over(|effect| effect.interval(level)), [f64::MIN_POSITIVE, f64::MAX])
     }
@@ -145,7 +144,7 @@ impl Reading {
         self.open(self.over(|effect| effect.log_interval(level)), [f64::NEG_INFINITY, f64::INFINITY])
     }
 
-    /// The least level at which that interval lies wholly beyond the margin, see [`Effect::p_value_beyond`].
+    /// The lowest level at which the whole interval lies beyond the margin, see [`Effect::p_value_beyond`].
     pub(crate) fn p_value_beyond(&self, margin: f64) -> f64 {
         let agree = self.second.is_none_or(|second| second.log_ratio * self.first.log_ratio > 0.0);
         let [low, high] = self.unknown;
@@ -158,8 +157,8 @@ impl Reading {
         self.greatest(|effect| effect.smallest(margin, level))
     }
 
-    /// See [`Effect::blocks_to_decide`]; `None` if both readings lie on different sides of the margin, or a side is unknown:
-    /// more repeats do not change that.
+    /// See [`Effect::blocks_to_decide`]. `None` if the readings lie on different sides of the margin, or if a side is
+    /// unknown, because more repeats do not change that.
     pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
         let is_beyond = |effect: &Effect| effect.log_ratio.abs() > margin;
         let second = self.second.unwrap_or(self.first);
@@ -172,7 +171,7 @@ impl Reading {
         Some(of(self.first)?.max(of(second)?))
     }
 
-    /// The interval with its unknown sides at the ends of all.
+    /// The interval with unknown sides replaced by the limits.
     fn open(&self, [low, high]: [f64; 2], [lowest, highest]: [f64; 2]) -> [f64; 2] {
         let [no_low, no_high] = self.unknown;
         [if no_low { lowest } else { low }, if no_high { highest } else { high }]
@@ -196,7 +195,7 @@ impl From<Effect> for Reading {
     }
 }
 
-/// Whether a sample is one value again and again.
+/// Whether all values of a sample are equal.
 pub(crate) fn is_alike(values: &[f64]) -> bool {
     Logs::of(values).is_some_and(|logs| logs.variance.sqrt() <= SPREAD_MIN)
 }
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_with_variances_of_their_own_are_compared_as_welch_does() {
+    fn samples_with_unequal_variances_are_compared_by_welchs_test() {
         // By hand: means 2 and 6; variances 1 and 10; squares of the errors 1/3 and 10/4.
         let (a, b) = (exponentials(&[1.0, 2.0, 3.0]), exponentials(&[3.0, 5.0, 6.0, 10.0]));
         let effect = Effect::unpaired(&a, &b).unwrap();
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_cancel_what_both_have() {
+    fn common_factors_of_pairs_cancel_out() {
         let pairs: Vec<(f64, f64)> = [1.0, 50.0, 3.0]
             .into_iter()
             .zip([0.1, 0.2, 0.3])
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_readings_all_is_said_that_both_say() {
+    fn claims_hold_for_both_readings() {
         let first =
             Effect { log_ratio: 0.3, standard_error: 0.02, degrees_of_freedom: 8.0, looks: Looks::Once };
         let second =
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_far_out_are_those_of_the_tables() {
+    fn extreme_quantiles_match_the_tables() {
         let effect = |degrees_of_freedom| Effect {
             log_ratio: 0.0,
             standard_error: 1.0,
@@ -318,19 +317,19 @@ mod tests {
             let effect = noisy(log_ratio, 1.0 / 30.0);
             assert_eq!(effect.blocks_to_decide(margin, 0.01), expected, "{log_ratio}");
         };
-        // By hand: blocks spread by sqrt(6) / 30 = 0.0816. Of 14 and 17 of them t is 3.012 and 2.921 at 99 %, and 0.870
-        // and 0.865 at 80 %, so that 0.0847 and 0.0750 are needed of margins of 0.0858 and 0.0762.
+        // By hand: the standard deviation of blocks is sqrt(6) / 30 = 0.0816. For 14 and 17 blocks t is 3.012 and 2.921
+        // at 99 %, and 0.870 and 0.865 at 80 %. The required 0.0847 and 0.0750 fit into 0.0858 and 0.0762.
         check(0.1 * margin, Some(14));
         check(-0.2 * margin, Some(17));
         check(1.9 * margin, Some(14));
         check(margin, None);
-        // Fewer do not decide, however quiet they are.
+        // Fewer blocks never decide, even without noise.
         assert_eq!(noisy(0.0, 1e-9).blocks_to_decide(margin, 0.01), Some(HEADLINE_REPEATS));
         assert_eq!(noisy(1.0, 1e-9).blocks_to_decide(margin, 0.01), Some(CLAIM_REPEATS));
     }
 
     #[test]
-    fn more_blocks_do_not_decide_what_bounds_leave_open() {
+    fn more_blocks_do_not_decide_an_open_bound() {
         let effect = |log_ratio| Effect {
             log_ratio,
             standard_error: 0.01,
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_or_odd_values_say_nothing() {
+    fn too_few_or_invalid_values_have_no_effect() {
         assert_eq!(Effect::unpaired(&[1.0], &[1.0, 2.0]), None);
         assert_eq!(Effect::unpaired(&[1.0, 0.0], &[1.0, 2.0]), None);
         assert_eq!(Effect::paired(&[(1.0, 2.0)]), None);
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_beyond_floats_ends_with_them() {
+    fn intervals_are_clipped_to_the_range_of_floats() {
         let effect =
             Effect { log_ratio: 0.0, standard_error: 3.0, degrees_of_freedom: 1.0, looks: Looks::Once };
         assert_eq!(effect.interval(0.0005), [f64::MIN_POSITIVE, f64::MAX]);

@@ -1,4 +1,4 @@
-//! One figure of two datasets: its effect, whether it may be claimed, and its verdict.
+//! One metric of two datasets: its effect and its verdict.
 
 use serde::Serialize;
 
@@ -17,61 +17,60 @@ use crate::figures::interval::CONFIDENCE;
 use crate::figures::looks::Looks;
 use crate::figures::quantity::{self, number, percent_short};
 
-/// Ratios are told in digits up to here, and down to one over it.
+/// Ratios are printed as numbers up to this value, and down to its inverse.
 pub const RATIO_MAX: f64 = 1_000.0;
-/// Smallest effects are told in digits up to here, as share.
+/// Minimum detectable effects are printed as numbers up to this share.
 const SMALLEST_EFFECT_MAX: f64 = 10.0;
 
-/// A figure in A and in B.
+/// A metric in A and in B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FigureComparison {
-    /// Which.
+    /// The metric.
     pub measure: Measure,
-    /// It in A.
+    /// Its values in A.
     pub a: Figure,
-    /// It in B.
+    /// Its values in B.
     pub b: Figure,
-    /// B over A: the ratio of the geometric means over valid repeats; `None` where one side has none. Of CPU time per
-    /// request block by block it is that at equal speed of the host, where [`FigureComparison::host_speed`] is there.
+    /// B over A: the ratio of the geometric means over valid repeats; `None` if a side has none. CPU time per request
+    /// is corrected for the speed of the host if [`FigureComparison::host_speed`] is present.
     pub ratio: Option<f64>,
-    /// The interval of the ratio; `None` where a side has fewer than two valid repeats, or no verdict was asked for.
+    /// The interval of the ratio; `None` if a side has fewer than two valid repeats, or without a verdict.
     pub interval: Option<[f64; 2]>,
-    /// Confidence of that interval alone, as Holm's correction has it.
+    /// Confidence of this single interval, after Holm's correction.
     pub confidence: Option<f64>,
-    /// How far they may be apart without being called different, as share.
+    /// Margin within which both count as the same, as share.
     pub margin: f64,
-    /// The verdict; `None` where this load is not for this figure, or no verdict was asked for.
+    /// The verdict; `None` if this load is not for this metric, or no verdict was requested.
     pub verdict: Option<Verdict>,
-    /// Why it is undecided; empty where it is not.
+    /// Why it is undecided; empty otherwise.
     pub why: String,
-    /// Whether its repeats decide it, or are enough of each for B to be called better or worse.
+    /// Whether the repeats decide it, or are enough for better or worse.
     pub is_decidable: bool,
-    /// The smallest difference that a comparison with as many repeats and as much noise calls better or worse in four
-    /// cases of five, as share.
+    /// Minimum detectable difference with the same repeats and noise, as share, with 80 % power.
     pub smallest_effect: Option<f64>,
-    /// The direct baselines of the two runs, which are the same thing measured twice.
+    /// Difference between the direct baselines of the two runs, which should be equal.
     pub bias: Option<Bias>,
-    /// What was done for the speed of the host; CPU time of a load alone has it.
+    /// Correction for the speed of the host; only for CPU time of a load.
     pub host_speed: Option<HostSpeed>,
-    /// How many repeats lie beyond what was measured, where one does: there is no ratio then, and counts and ranks decide.
+    /// Repeats beyond the measured range, if any. Then there is no ratio, and counts and ranks decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond: Option<Beyond>,
-    /// What the interval is of.
+    /// The effect behind the interval.
     #[serde(skip)]
     effect: Option<Reading>,
 }
 
-/// Direct of B over direct of A in the same figure: what the rig, the host and the time of day differ by.
+/// Direct of B over direct of A in the same metric: the difference due to rig, host and time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bias {
     /// The ratio of the geometric means.
     pub ratio: f64,
-    /// Its 95 % interval, of this one figure alone: to overlook a bias is worse than to see one that is none.
+    /// Its 95 % interval, without correction for several metrics: a missed bias is worse than a false one.
     pub interval: [f64; 2],
 }
 
 impl Bias {
-    /// Whether the rig differs by more than chance.
+    /// Whether the difference of the rig is significant.
     pub fn excludes_one(&self) -> bool {
         let [low, high] = self.interval;
         low > 1.0 || high < 1.0
@@ -89,13 +88,13 @@ impl FigureComparison {
         self.ratio.map_or_else(|| "n/a".into(), |ratio| ratio_with_interval(ratio, self.interval))
     }
 
-    /// Blocks after which the verdict is decided in four cases of five, if ratio and noise stay as they are; `None`
-    /// without an interval, and for more than [`super::BLOCKS_FORECAST`].
+    /// Blocks that decide the verdict with 80 % power, if ratio and noise stay the same; `None` without an interval,
+    /// and above [`super::BLOCKS_FORECAST`].
     pub(crate) fn blocks_to_decide(&self) -> Option<usize> {
         self.effect?.blocks_to_decide(self.margin.ln_1p(), 1.0 - self.confidence?)
     }
 
-    /// `worse`, `the same within 5 %`; empty without a verdict.
+    /// `worse`, `same within 5 %`; empty without a verdict.
     pub fn verdict_words(&self) -> String {
         match self.verdict {
             Some(Verdict::Same) => format!("same within {}", percent_short(self.margin)),
@@ -105,7 +104,7 @@ impl FigureComparison {
     }
 }
 
-/// A figure before the levels of all intervals are known.
+/// A metric before the levels of all intervals are known.
 pub(super) struct Draft {
     measure: Measure,
     a: Figure,
@@ -115,17 +114,17 @@ pub(super) struct Draft {
     margin: f64,
     bias: Option<Bias>,
     host_speed: Option<HostSpeed>,
-    /// Why nothing may be said, whatever the interval.
+    /// Why no verdict is possible, for any interval.
     barred: Option<String>,
-    /// Why *better* and *worse* may not be said.
+    /// Why *better* and *worse* are not possible.
     unclaimed: Option<String>,
-    /// Whether all values of both are below what the measurement can tell apart.
+    /// Whether all values of both are below the resolution.
     is_unresolved: bool,
-    /// Whether a side has bounds only.
+    /// Whether a side has only bounds.
     is_bounded: bool,
-    /// What one step of the measurement makes of the ratio, as logarithm; zero where values are exact.
+    /// Influence of one step of the measurement on the ratio, as logarithm; zero for exact values.
     log_step: f64,
-    /// Repeats beyond what was measured, where a side has some.
+    /// Repeats beyond the measured range, if any.
     pub(super) beyond: Option<Tested>,
     pub(super) is_judged: bool,
 }
@@ -136,7 +135,7 @@ pub(super) struct Pair<'a, T> {
     pub(super) b: &'a T,
 }
 
-/// The figures of two series; `direct` are their baselines, where they have two of their own.
+/// The metrics of two series; `direct` are their baselines, if each has its own.
 pub(super) fn drafts(
     Pair { a, b }: Pair<'_, Series>,
     direct: Option<Pair<'_, Series>>,
@@ -146,7 +145,7 @@ pub(super) fn drafts(
 ) -> Vec<Draft> {
     let is_judged = |measure: Measure| {
         let is_for = |series: &Series| !series.not_for.contains(&measure);
-        // What one side did not carry, both are compared in.
+        // Throughput is compared if one side was overloaded.
         let is_for =
             if measure == Measure::Throughput { is_for(a) || is_for(b) } else { is_for(a) && is_for(b) };
         question.measures.contains(&measure) && is_for
@@ -176,7 +175,7 @@ pub(super) fn drafts(
     Measure::all().filter_map(draft).collect()
 }
 
-/// The figures of all drafts, which are one family.
+/// Finishes all drafts as one family.
 pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureComparison>> {
     let levels = levels(&drafts.iter().flatten().collect::<Vec<_>>(), alpha);
     let mut levels = levels.into_iter();
@@ -186,9 +185,9 @@ pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureCom
     drafts.into_iter().map(&mut finish).collect()
 }
 
-/// The two-sided level of error for each draft; `None` for those that get no verdict. Intervals are one family, with
-/// `alpha` for all together, and exact tests of repeats beyond what was measured are another: few repeats can never give
-/// these a p-value as small as a large family of intervals needs.
+/// The two-sided error level of each draft; `None` without a verdict. Intervals are one family with joint `alpha`,
+/// exact tests of repeats beyond the measured range another: with few repeats, their p-values cannot be as small as a
+/// large family needs.
 fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
     let mut levels = vec![None; drafts.len()];
     for is_beyond in [false, true] {
@@ -258,18 +257,18 @@ impl Draft {
         let barred = if beyond.is_some() || is_bounded {
             None
         } else if values_a.len() < 2 || values_b.len() < 2 {
-            Some(format!("no interval, it needs two valid repeats of each: {counts}{}", voided(a, b)))
+            Some(format!("no interval, two valid repeats of each are required: {counts}{}", invalid(a, b)))
         } else if is_unresolved {
             None
         } else if effect.is_none() {
-            Some("a repeat is zero or below, so there is no ratio".into())
+            Some("a repeat is zero or negative, so there is no ratio".into())
         } else {
             alike(&values_a, &values_b, effect.map(|reading| reading.first))
         };
         let fewest = valid_a.min(valid_b);
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
             let kind = if is_bounded { "valid or bounded" } else { "valid" };
-            format!("better and worse need {CLAIM_REPEATS} {kind} repeats of each: {counts}{}", voided(a, b))
+            format!("better and worse need {CLAIM_REPEATS} {kind} repeats of each: {counts}{}", invalid(a, b))
         });
         let means = geometric_mean(&values_a).zip(geometric_mean(&values_b)).filter(|_| beyond.is_none());
         let ratio = means.map(|(a, b)| b / a);
@@ -293,7 +292,8 @@ impl Draft {
         }
     }
 
-    /// Reads the ratio at equal speed of the host, and where the rig's own work differs, as it was measured, too.
+    /// Corrects the ratio for the speed of the host. If the rig's own work differs, keeps the measured ratio as second
+    /// reading.
     fn correct_host_speed(&mut self, rig_a: &Figure, rig_b: &Figure) {
         if self.is_bounded {
             return;
@@ -308,7 +308,7 @@ impl Draft {
         self.host_speed = Some(found.speed);
     }
 
-    /// The p-value by which Holm orders; one where nothing may be claimed, so that it takes nothing from the others.
+    /// The p-value for Holm's order; 1 if no claim is possible, so that the others lose nothing.
     fn p_value(&self) -> f64 {
         let may_claim = self.barred.is_none()
             && !self.is_unresolved
@@ -325,14 +325,14 @@ impl Draft {
         self.margin.ln_1p()
     }
 
-    /// The logarithm of the rig's own difference, as far as it is more than chance.
+    /// The logarithm of the rig's own difference, if significant, else zero.
     fn log_bias(&self) -> f64 {
         self.bias.filter(Bias::excludes_one).map_or(0.0, |bias| bias.ratio.ln().abs())
     }
 
     fn is_within_bias(&self) -> bool {
         match &self.beyond {
-            // Without a ratio nothing says that the difference is the greater one.
+            // Without a ratio, the difference cannot be compared with the bias.
             Some(_) => self.log_bias() > 0.0,
             None => self.effect.is_some_and(|effect| effect.first.log_ratio.abs() <= self.log_bias()),
         }
@@ -349,7 +349,7 @@ impl Draft {
         let (verdict, why) = level.map(judged).unzip();
         let why = why.unwrap_or_default();
         let is_decided = verdict.is_some_and(|verdict| verdict != Verdict::Undecided);
-        // Even repeats of B that all lie beyond what was measured are no claim where A has too many of them.
+        // If A has too many repeats beyond the measured range, B cannot be worse even with all of them beyond.
         let is_within_reach =
             |beyond: &Tested| self.barred.is_none() && level.is_some_and(|level| beyond.least <= level);
         let could_be = effect.is_some() || self.beyond.as_ref().is_some_and(is_within_reach);
@@ -376,7 +376,7 @@ impl Draft {
         }
     }
 
-    /// The verdict of counts and ranks.
+    /// The verdict by counts and ranks.
     fn judged_beyond(&self, beyond: &Tested, level: f64) -> (Verdict, String) {
         let counts = beyond.counts.words();
         let why = match (&self.barred, &self.unclaimed, self.bias) {
@@ -389,7 +389,7 @@ impl Draft {
                 let is_better = beyond.is_b_greater == self.measure.more_is_better();
                 return (if is_better { Verdict::Better } else { Verdict::Worse }, String::new());
             }
-            _ => format!("{counts}, which can be chance"),
+            _ => format!("{counts}, which may be chance"),
         };
         (Verdict::Undecided, why)
     }
@@ -408,7 +408,7 @@ impl Draft {
             Place::Above if self.measure.more_is_better() => (Verdict::Better, String::new()),
             Place::Below if !self.measure.more_is_better() => (Verdict::Better, String::new()),
             Place::Above | Place::Below => (Verdict::Worse, String::new()),
-            // The rig may have hidden as much as it differs by.
+            // The rig's own difference may hide an equal difference of the gateways.
             Place::Within
                 if place(widened(interval, self.log_bias()), self.log_margin()) != Place::Within =>
             {
@@ -423,15 +423,15 @@ impl Draft {
     }
 }
 
-/// That repeats are one value again and again: of both sides, or the ratios block by block. What other programs round is
-/// often alike on one side; the other's repeats then say how far it wanders.
+/// Reports that all repeats of both sides, or all ratios of the blocks, are equal. Rounded values of other programs are
+/// often equal on one side; then the other side shows the spread.
 fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
-    let whose = match is_alike(a) && is_alike(b) {
+    let what = match is_alike(a) && is_alike(b) {
         true => "the repeats",
         false if !effect.is_some_and(|effect| effect.has_spread()) => "the ratios of the blocks",
         false => return None,
     };
-    Some(format!("{whose} are all equal, so their uncertainty is unknown"))
+    Some(format!("{what} are all equal, so their uncertainty is unknown"))
 }
 
 /// CPU time depends on the load point (`docs/method.md#cpu`).
@@ -439,7 +439,7 @@ fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String
     (a != b).then(|| "CPU time is compared only at equal connections or an equal rate".into())
 }
 
-/// Direct against direct. What was not measured at least twice on both sides says nothing.
+/// Direct of B over direct of A; `None` with fewer than two valid repeats on a side.
 fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
     let values = |figure: &Figure| valid(figure).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
     if a.beyond_timeout || b.beyond_timeout {
@@ -449,7 +449,7 @@ fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
     Some(Bias { ratio: effect.log_ratio.exp(), interval: effect.interval(1.0 - CONFIDENCE) })
 }
 
-/// The values of the repeats that count, with their numbers.
+/// The values of the valid repeats, with their numbers.
 fn valid(figure: &Figure) -> Vec<(u32, f64)> {
     counted(&figure.repeats)
 }
@@ -459,8 +459,8 @@ fn counted(repeats: &[Repeated]) -> Vec<(u32, f64)> {
     counted.filter_map(|repeated| Some((repeated.repeat, repeated.value()?))).collect()
 }
 
-/// Why repeats do not count, in both.
-fn voided(a: &Figure, b: &Figure) -> String {
+/// The reasons of invalid repeats on both sides.
+fn invalid(a: &Figure, b: &Figure) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (reason, _) in a.reasons().into_iter().chain(b.reasons()) {
         let name = crate::verdicts::reasons::reason_name(reason);
@@ -478,8 +478,8 @@ fn geometric_mean(values: &[f64]) -> Option<f64> {
     has_logs.then(|| (logs / values.len() as f64).exp())
 }
 
-/// What a `step` of the measurement takes off the greater of two values, as logarithm: a value counts in whole steps, so
-/// the truth may be one step lower. Both orders of A and B get the same.
+/// Influence of one `step` of the measurement on the greater of two values, as logarithm: the true value may be one
+/// step lower. It is the same for A over B and B over A.
 fn log_step(greater: f64, step: f64) -> f64 {
     if greater > step { -(1.0 - step / greater).ln() } else { 0.0 }
 }
@@ -488,8 +488,8 @@ fn widened([low, high]: [f64; 2], by: f64) -> [f64; 2] {
     [low - by, high + by]
 }
 
-/// A ratio: near one with a digit more than other numbers have, and beyond a thousand to either side no number. Of two or
-/// three repeats an interval may reach anywhere, and how far says nothing.
+/// A ratio in words: near one with an extra digit, beyond a thousand only as `> 1,000` or `< 0.001`, because intervals
+/// of two or three repeats can be very wide.
 pub fn ratio_words(ratio: f64) -> String {
     match ratio {
         _ if ratio > RATIO_MAX => format!("> {}", number(RATIO_MAX)),
@@ -499,7 +499,7 @@ pub fn ratio_words(ratio: f64) -> String {
     }
 }
 
-/// An interval of a ratio: `1.07 .. 1.13`, and no numbers where it tells nothing.
+/// An interval of a ratio: `1.07 .. 1.13`, or `any` if it is too wide.
 pub fn interval_words([low, high]: [f64; 2]) -> String {
     if low < 1.0 / RATIO_MAX && high > RATIO_MAX {
         return "any".into();
@@ -507,7 +507,7 @@ pub fn interval_words([low, high]: [f64; 2]) -> String {
     format!("{} .. {}", ratio_words(low), ratio_words(high))
 }
 
-/// The smallest effect that is found: `12.5 %`, and no number where nothing would be.
+/// The minimum detectable effect: `12.5 %`, or `> 1,000 %`.
 pub fn smallest_effect_words(share: f64) -> String {
     if share > SMALLEST_EFFECT_MAX {
         return format!("> {}", percent_short(SMALLEST_EFFECT_MAX));

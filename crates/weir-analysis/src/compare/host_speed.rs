@@ -1,10 +1,10 @@
-//! What the speed of the host makes of CPU time per request, and a ratio without it.
+//! Corrects ratios of CPU time per request for the speed of the host.
 //!
-//! A processor takes longer for the same work where its other thread is busy, where a neighbour uses its caches, where its
-//! clock is low. In a cell the rig's own programs feel that as the gateway does, and their work per request is the same
-//! whatever gateway stands between them: what they took tells how fast the host was. So the ratio of two gateways is taken
-//! where that of the rig is one: the intercept of a straight line through the blocks, on logarithms. That is the analysis of
-//! covariance (R. A. Fisher, *Statistical Methods for Research Workers*, 4th edition, 1932, section 49.1) for pairs.
+//! A core is slower if its sibling thread is busy, if a neighbour uses its caches, or if its clock is low. This affects
+//! the rig's own programs too, and their work per request is the same with every gateway, so their CPU time shows the
+//! speed of the host. The corrected ratio of two gateways is the intercept of a straight line through the blocks, on
+//! logarithms: the ratio where that of the rig is 1. This is the analysis of covariance (R. A. Fisher, *Statistical
+//! Methods for Research Workers*, 4th edition, 1932, section 49.1) for pairs.
 
 use serde::Serialize;
 
@@ -12,39 +12,39 @@ use super::effect::Effect;
 use crate::figures::figure::Figure;
 use crate::figures::interval::CONFIDENCE;
 
-/// Blocks that the line needs: as many as *better* and *worse* do.
+/// Minimum blocks for the line: the same as for *better* and *worse*.
 const BLOCKS_MIN: usize = super::CLAIM_REPEATS;
 
-/// What was done for the speed of the host.
+/// The correction for the speed of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HostSpeed {
-    /// The ratio as it was measured.
+    /// The ratio as measured.
     pub measured: f64,
-    /// CPU time per request of upstream and load generator together, B over A: the ratio of the geometric means.
+    /// CPU time per request of upstream and load generator, B over A: the ratio of the geometric means.
     pub rig: f64,
     /// Its 95 % interval.
     pub rig_interval: [f64; 2],
-    /// The power of the rig's ratio that the gateways' goes with: 1 where both slow down alike, 0 where nothing is gained.
+    /// The exponent that links the rig's ratio to the gateways': 1 if both slow down alike, 0 without a link.
     pub power: f64,
 }
 
 impl HostSpeed {
-    /// Whether the rig had other work with B than with A, as far as that is more than chance. Then nothing tells it from the
-    /// speed of the host, and what is said has to hold with the correction and without.
+    /// Whether the rig's CPU time differs significantly between A and B. Then its own work may differ, so claims must
+    /// hold with and without the correction.
     pub fn rig_differs(&self) -> bool {
         let [low, high] = self.rig_interval;
         low > 1.0 || high < 1.0
     }
 }
 
-/// A ratio without the speed of the host.
+/// A ratio corrected for the speed of the host.
 pub(super) struct Corrected {
     pub(super) effect: Effect,
     pub(super) speed: HostSpeed,
 }
 
-/// Corrects the ratios B / A of the blocks with these numbers, by what the rig took in A and in B; `None` where too few
-/// blocks tell that, or the rig took the same in all.
+/// Corrects the ratios B / A of the numbered blocks by the CPU time of the rig in A and in B; `None` with too few
+/// blocks, or if the rig's ratio is the same in all.
 pub(super) fn corrected(blocks: &[(u32, f64)], rig_a: &Figure, rig_b: &Figure) -> Option<Corrected> {
     let of_rig = rig_b.paired(rig_a, |b, a| b / a);
     let rig = |(repeat, _): &(u32, f64)| of_rig.iter().find(|of| of.repeat == *repeat)?.value().map(f64::ln);
@@ -65,15 +65,15 @@ pub(super) fn corrected(blocks: &[(u32, f64)], rig_a: &Figure, rig_b: &Figure) -
     Some(Corrected { effect: line.at_zero, speed })
 }
 
-/// The straight line of least squares.
+/// A straight line fitted by least squares.
 struct Line {
     slope: f64,
     at_zero: Effect,
 }
 
 impl Line {
-    /// `None` where all `x` are the same. The variance of the value at zero is the residuals' times 1/n + mean(x)² / Sxx
-    /// (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition, 1998, section 1.4).
+    /// `None` if all `x` are equal. The variance of the value at zero is that of the residuals times 1/n + mean(x)² /
+    /// Sxx (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition, 1998, section 1.4).
     fn through(x: &[f64], y: &[f64]) -> Option<Self> {
         let n = x.len() as f64;
         let (mean_x, mean_y) = (mean(x), mean(y));
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_that_of_the_textbooks() {
+    fn a_line_matches_the_textbook() {
         // By hand: means 2 and 3, Sxx 10, Sxy 6, residuals -0.8, 0.6, 1.0, -0.6, -0.2.
         let (x, y) = ([0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 3.0, 4.0, 3.0, 4.0]);
         let line = Line::through(&x, &y).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_does_to_both_is_taken_out_and_what_the_gateway_does_stays() {
+    fn the_influence_of_the_host_is_removed_and_that_of_the_gateway_stays() {
         let speeds = [1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.05];
         let blocks: Vec<(u32, f64)> =
             speeds.iter().enumerate().map(|(at, speed)| (at as u32, 1.1 * f64::powf(*speed, 1.2))).collect();
@@ -131,7 +131,7 @@ mod tests {
         assert!((found.speed.measured / found.speed.rig.powf(1.2) - 1.1).abs() < 1e-9);
         let more = rig(&speeds.map(|speed| 20.0 * (1.5 + 0.01 * speed)));
         assert!(corrected(&blocks, &rig(&[20.0; 7]), &more).unwrap().speed.rig_differs());
-        // Nothing to go by: too few blocks, a block without, the same in all.
+        // No correction: too few blocks, a block without a value, or equal values in all.
         assert!(corrected(&blocks[..5], &rig(&[20.0; 7]), &rig(&speeds)).is_none());
         assert!(corrected(&blocks, &rig(&[20.0; 6]), &rig(&speeds)).is_none());
         assert!(corrected(&blocks, &rig(&speeds), &rig(&speeds)).is_none());

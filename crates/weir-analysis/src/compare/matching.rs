@@ -1,4 +1,4 @@
-//! Which of A belongs with which of B, under which conditions both were measured, and what is to be known of them.
+//! Matches the series of A and B, checks their conditions, and collects notes.
 
 use weir_results::Reason;
 
@@ -10,12 +10,12 @@ use super::{CompareError, Side};
 use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::figures::quantity::counted;
 
-/// What both sides have.
+/// Matched series of both sides.
 pub(super) struct Matched<'a> {
     pub(super) pairs: Vec<(&'a Series, &'a Series)>,
-    /// What only A has.
+    /// Series only in A.
     pub(super) only_a: Vec<&'a Series>,
-    /// What only B has.
+    /// Series only in B.
     pub(super) only_b: Vec<&'a Series>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, Co
     }
     match (&a.source, &b.source) {
         (Source::Run(of_a), Source::Run(of_b)) if of_a.run.id == of_b.run.id => {
-            // Where a side names no gateway, gateways are matched by name, each with itself.
+            // If a side names no gateway, each gateway would be compared with itself.
             match of_a.gateway.as_ref().zip(of_b.gateway.as_ref()) {
                 Some((of_a, of_b)) if of_a != of_b => Ok(Vec::new()),
                 _ => Err(CompareError::Same(same_run(of_a, of_b))),
@@ -45,7 +45,7 @@ pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, Co
     }
 }
 
-/// What of a run both sides are.
+/// The part of a run that both sides are.
 fn same_run(a: &RunSource, b: &RunSource) -> String {
     match a.gateway.as_ref().or(b.gateway.as_ref()) {
         Some(gateway) => format!("gateway {gateway} of run {}", a.run.id),
@@ -58,9 +58,9 @@ pub(super) fn is_one_run(a: &Dataset, b: &Dataset) -> bool {
     a.run().zip(b.run()).is_some_and(|(a, b)| a.run.id == b.run.id)
 }
 
-/// Pairs of series: by gateway, axes and load; by axes and load where both sides name their gateway; and the only one
-/// there is where foreign data does not say what it is of. Values of findings that belong to no load point (starts, a
-/// fault, a search) are paired by the same names, and never with a load.
+/// Pairs series by gateway, axes and load; only by axes and load if both sides name their gateway. Foreign data without
+/// names matches a single series. Values of findings without a load point (starts, a fault, a search) are paired by the
+/// same names, but never with a load.
 pub(super) fn matched<'a>(
     a: &'a Dataset,
     b: &'a Dataset,
@@ -90,7 +90,7 @@ pub(super) fn matched<'a>(
             _ => Err(CompareError::Several { label: label.clone(), names: names(several) }),
         };
     }
-    // What has no loads to tell apart is compared with the one that was asked for.
+    // A dataset without load names is compared with the requested load.
     let is_same_load = |one: &Series, other: &Series| {
         one.load == other.load || load.is_some() && (one.load.is_empty() || other.load.is_empty())
     };
@@ -119,7 +119,7 @@ pub(super) fn matched<'a>(
     Ok(Matched { pairs, only_a, only_b })
 }
 
-/// Sees that a side has this load, if loads have names at all.
+/// Checks that a side has this load, if loads have names.
 fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
     let named = a.own().chain(b.own()).filter(|series| !series.load.is_empty());
     let mut names: Vec<&str> = named.map(|series| series.load.as_str()).collect();
@@ -132,33 +132,33 @@ fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
 }
 
 impl Matched<'_> {
-    /// What only one side has, in words. Values of findings are listed if nothing else of their gateway and load is
-    /// compared or listed.
+    /// Series of only one side, in words. Values of findings are listed only if nothing else of their gateway and load
+    /// is compared or listed.
     pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let pairs_of_a: Vec<&Series> = self.pairs.iter().map(|(one, _)| *one).collect();
         let pairs_of_b: Vec<&Series> = self.pairs.iter().map(|(_, other)| *other).collect();
         let only = |of: &Dataset, all: &[&Series], compared: &[&Series]| -> Vec<String> {
-            let is_told = |series: &Series| {
+            let is_listed = |series: &Series| {
                 let is_same = |other: &&Series| other.gateway == series.gateway && other.load == series.load;
                 compared.iter().any(is_same) || all.iter().filter(|other| other.is_load()).any(is_same)
             };
-            let meant = all.iter().filter(|series| series.is_load() || !is_told(series));
+            let meant = all.iter().filter(|series| series.is_load() || !is_listed(series));
             meant.map(|series| format!("only in {}: {}", of.label, words(series))).collect()
         };
         [only(a, &self.only_a, &pairs_of_a), only(b, &self.only_b, &pairs_of_b)].concat()
     }
 
-    /// Where B failed and A did not, in words: no repeat of B without errors, or none whose cell could be measured.
+    /// Load points where B failed and A did not, in words: every repeat of B has errors, or its cells failed.
     pub(super) fn failed(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let (of_a, of_b) = (&a.label, &b.label);
         let mut failed = Vec::new();
         for (one, other) in &self.pairs {
             if one.has_answers() && !other.has_answers() {
                 let words = other.words();
-                failed.push(format!("{words}: {of_b} fails in every repeat, and {of_a} does not"));
+                failed.push(format!("{words}: {of_b} fails in every repeat, but {of_a} does not"));
             }
         }
-        // A search is no load point, but a load.
+        // A search has a load, but no load point.
         let has_capacity = |one: &Series| {
             let is_measured = |(_, figure): &(Measure, Figure)| figure.valid > 0;
             !one.is_load() && !one.load.is_empty() && one.figures.iter().any(is_measured)
@@ -171,25 +171,25 @@ impl Matched<'_> {
         failed
     }
 
-    /// Values of findings that A has and no repeat of B reaches, in words: a gateway that never recovers, a search that
-    /// finds no capacity. `is_told` says which are compared and have no verdict that says as much.
+    /// Values of findings that A has and B never reaches, in words: a gateway that never recovers, a search without a
+    /// capacity. `is_open` selects compared metrics whose verdict is not already worse.
     pub(super) fn not_reached(
         &self,
         a: &Dataset,
         b: &Dataset,
-        is_told: impl Fn(usize, Measure) -> bool,
+        is_open: impl Fn(usize, Measure) -> bool,
     ) -> Vec<String> {
         let mut words = Vec::new();
         for (place, (one, other)) in self.pairs.iter().enumerate() {
             let measures = one.figures.iter().filter(|(measure, _)| measure.is_of_finding());
-            for (measure, of_a) in measures.filter(|(measure, _)| is_told(place, *measure)) {
+            for (measure, of_a) in measures.filter(|(measure, _)| is_open(place, *measure)) {
                 let has_value =
                     |repeated: &&Repeated| repeated.reasons.is_empty() && repeated.value().is_some();
                 let values = of_a.repeats.iter().filter(has_value).count();
                 let missed = other.figure(*measure).and_then(|of_b| missed(*measure, of_b));
                 if let Some(missed) = missed.filter(|_| values > 0) {
                     words.push(format!(
-                        "{}: {}: {missed} of {}, and {} has {}",
+                        "{}: {}: {missed} of {}, but {} has {}",
                         other.words(),
                         measure.name(),
                         b.label,
@@ -203,7 +203,8 @@ impl Matched<'_> {
     }
 }
 
-/// That no repeat has a value, and what those say which neither rig nor host voids: `no capacity found in 5 of 6 repeats`.
+/// Words if no repeat has a value, counting only repeats not invalidated by rig or host: `no capacity found in 5 of 6
+/// repeats`.
 fn missed(measure: Measure, figure: &Figure) -> Option<String> {
     let words = |repeated: &Repeated| match repeated.sample {
         Sample::BeyondTimeout => Some(measure.beyond_words()),
@@ -219,12 +220,12 @@ fn missed(measure: Measure, figure: &Figure) -> Option<String> {
     Some(format!("{first} in {} of {}", said.len(), counted(figure.repeats.len() as u64, "repeat")))
 }
 
-/// Whether a reason is what the gateway did, and not the rig or the host.
+/// Whether the gateway causes this reason, not the rig or the host.
 fn is_of_gateway(reason: &Reason) -> bool {
     matches!(reason, Reason::Errors | Reason::Overloaded | Reason::Throttled | Reason::NotStationary)
 }
 
-/// Gateway, load and axes in words, and of a finding alone which metrics it is of.
+/// Gateway, load and axes in words; for findings also the metrics.
 fn words(series: &Series) -> String {
     if series.is_load() {
         return series.words();
@@ -233,7 +234,7 @@ fn words(series: &Series) -> String {
     format!("{} ({})", series.words(), metrics.join(", "))
 }
 
-/// The margins: those that were asked for, else those of A's scenario, else the method's.
+/// The margins: from the question, else from A's scenario, else the defaults.
 pub(super) fn margins(a: &Dataset, asked: &Margins) -> Margins {
     let of_scenario = a.run().map(|run| Margins::with(&run.run.thresholds.margins)).unwrap_or_default();
     of_scenario.overridden_by(asked)
@@ -263,7 +264,7 @@ pub(super) fn side(dataset: &Dataset) -> Side {
     Side { label: dataset.label.clone(), source, run }
 }
 
-/// What differs of the gateways that are compared.
+/// Differences between the compared gateways.
 pub(super) fn gateways(a: &Dataset, b: &Dataset, pairs: &[(&Series, &Series)]) -> Vec<Difference> {
     let (Some(of_a), Some(of_b)) = (a.run(), b.run()) else { return Vec::new() };
     let mut names: Vec<[&str; 2]> = Vec::new();
@@ -283,7 +284,7 @@ pub(super) fn gateways(a: &Dataset, b: &Dataset, pairs: &[(&Series, &Series)]) -
     names.iter().flat_map(differ).collect()
 }
 
-/// What differs of hosts and rigs.
+/// Differences between hosts and rigs.
 pub(super) fn environment(a: &Dataset, b: &Dataset) -> Vec<Difference> {
     let (Some(of_a), Some(of_b)) = (a.run(), b.run()) else { return Vec::new() };
     let mut differences = difference::of_environments(&of_a.run.manifest, &of_b.run.manifest);
@@ -293,7 +294,7 @@ pub(super) fn environment(a: &Dataset, b: &Dataset) -> Vec<Difference> {
     differences
 }
 
-/// What has to be known before any figure is read.
+/// Warnings about the data.
 pub(super) fn warnings(a: &Dataset, b: &Dataset) -> Vec<String> {
     let of_side = |dataset: &Dataset| -> Vec<String> {
         let Source::Foreign { warnings, .. } = &dataset.source else { return Vec::new() };
@@ -302,7 +303,7 @@ pub(super) fn warnings(a: &Dataset, b: &Dataset) -> Vec<String> {
     [of_side(a), of_side(b)].concat()
 }
 
-/// What has to be known to read the comparison.
+/// Notes about the comparison.
 pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if is_forced {
@@ -327,7 +328,7 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
     }
     if is_one_run(a, b) {
         notes.push(
-            "Both are from one run: repeats are compared block by block, and share the direct baseline."
+            "Both are from one run: repeats are compared block by block and share the direct baseline."
                 .into(),
         );
     } else if a.run().is_some() && b.run().is_some() {

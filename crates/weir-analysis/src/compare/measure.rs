@@ -1,4 +1,4 @@
-//! The figures that datasets are compared in, and how much of a difference in each does not matter.
+//! The metrics of a comparison, and their margins.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use serde::{Serialize, Serializer};
 use crate::figures::latencies::LATENCIES;
 use crate::findings::{Better, Column, Compared, Unit, compared};
 
-/// Differences in CPU time per request up to this share do not matter (`docs/method.md#comparison`).
+/// Margin of CPU time per request, as share (`docs/method.md#comparison`).
 const CPU_MARGIN: f64 = 0.05;
-/// The same for throughput, and for the median and the mean of the latency.
+/// Margin of throughput, and of median and mean latency, as share.
 const MIDDLE_MARGIN: f64 = 0.10;
-/// The same for every other quantile.
+/// Margin of every other quantile, as share.
 const TAIL_MARGIN: f64 = 0.25;
 
-/// A figure that datasets are compared in.
+/// A metric of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Whole responses per second; more is better.
+    /// Complete responses per second; higher is better.
     Throughput,
-    /// CPU time of the data plane per completed request, microseconds; less is better.
+    /// CPU time of the data plane per completed request, microseconds; lower is better.
     CpuPerRequest,
-    /// A latency by its field in results (`mean`, `p50`, `p999`), nanoseconds; less is better.
+    /// A latency by its field in results (`mean`, `p50`, `p999`), nanoseconds; lower is better.
     Latency(&'static str),
     /// A column of a finding.
     Finding(OfFinding),
 }
 
-/// A column of a finding that is compared.
+/// A compared column of a finding.
 #[derive(Clone, Copy, Debug)]
 pub struct OfFinding {
     column: &'static Column,
@@ -43,11 +43,11 @@ impl PartialEq for OfFinding {
 impl Eq for OfFinding {}
 
 impl Measure {
-    /// Those that get a verdict where no others are asked for.
+    /// Load metrics that get a verdict by default.
     pub const JUDGED: [Self; 4] =
         [Self::Throughput, Self::CpuPerRequest, Self::Latency("p50"), Self::Latency("p99")];
 
-    /// All of them. The least and the greatest latency are left out: they grow with the number of requests.
+    /// All metrics. Minimum and maximum latency are left out, because they depend on the number of requests.
     pub fn all() -> impl Iterator<Item = Self> {
         let latencies = LATENCIES.into_iter().filter(|name| !matches!(*name, "min" | "max"));
         let of_loads =
@@ -55,7 +55,7 @@ impl Measure {
         of_loads.chain(compared().filter_map(Self::of_column))
     }
 
-    /// Those that get a verdict unless others are asked for: [`Measure::JUDGED`], and the main columns of findings.
+    /// All metrics that get a verdict by default: [`Measure::JUDGED`] and the main columns of findings.
     pub fn judged() -> impl Iterator<Item = Self> {
         let of_findings = Self::all().filter(|measure| match measure {
             Self::Finding(of) => of.compared.by_default,
@@ -64,12 +64,12 @@ impl Measure {
         Self::JUDGED.into_iter().chain(of_findings)
     }
 
-    /// That of a column of a finding; `None` if it is not compared.
+    /// The metric of a column of a finding; `None` if it is not compared.
     pub(super) fn of_column(column: &'static Column) -> Option<Self> {
         column.compared.map(|compared| Self::Finding(OfFinding { column, compared }))
     }
 
-    /// The measure of that name (see [`Measure::name`]), or of that field in results: `p99.9`, `p999`.
+    /// The metric with this name (see [`Measure::name`]) or field in results: `p99.9`, `p999`.
     pub fn named(name: &str) -> Option<Self> {
         let is_field = |measure: &Self| matches!(measure, Self::Latency(field) if *field == name);
         Self::all().find(|measure| measure.name() == name || is_field(measure))
@@ -87,8 +87,8 @@ impl Measure {
         }
     }
 
-    /// The name in tables and sentences: `CPU per request`, `p99 latency`. Of findings it is the name on command lines,
-    /// as headings of their columns mean nothing beside each other.
+    /// The name in tables and sentences: `CPU per request`, `p99 latency`. Findings use the name of the command line,
+    /// because their column heads are ambiguous outside their tables.
     pub fn title(self) -> String {
         match self {
             Self::Throughput => "throughput".into(),
@@ -118,7 +118,7 @@ impl Measure {
         matches!(self, Self::Finding(_))
     }
 
-    /// Whether it is CPU time of a load, which depends on the load point and on the speed of the host.
+    /// Whether it is CPU time of a load, which depends on load point and host speed.
     pub(super) fn is_cpu_time(self) -> bool {
         match self {
             Self::CpuPerRequest => true,
@@ -127,7 +127,7 @@ impl Measure {
         }
     }
 
-    /// What a repeat beyond what was measured says.
+    /// Words for a repeat beyond the measured range.
     pub fn beyond_words(self) -> &'static str {
         match self {
             Self::Finding(of) => of.column.beyond,
@@ -135,7 +135,7 @@ impl Measure {
         }
     }
 
-    /// What a repeat without a value says of the gateway; `None` if it says nothing.
+    /// Words for a repeat without a value; `None` if that has no meaning for the gateway.
     pub(super) fn absent_words(self) -> Option<&'static str> {
         match self {
             Self::Finding(of) => Some(of.column.absent).filter(|words| !words.is_empty()),
@@ -143,7 +143,7 @@ impl Measure {
         }
     }
 
-    /// Values below this cannot be told apart; `None` where they are measured exactly.
+    /// Resolution: values below it count as equal; `None` for exact values.
     pub(super) fn resolution(self) -> Option<f64> {
         match self {
             Self::Finding(of) => of.compared.resolution,
@@ -151,7 +151,7 @@ impl Measure {
         }
     }
 
-    /// Whether more of it is better.
+    /// Whether higher is better.
     pub fn more_is_better(self) -> bool {
         match self {
             Self::Throughput => true,
@@ -167,15 +167,15 @@ impl Serialize for Measure {
     }
 }
 
-/// How far two datasets may be apart in a measure without being called different, as share.
+/// Margins of metrics, as share: differences within the margin count as the same.
 ///
-/// A margin of 10 % reaches from 1/1.1 to 1.1: on logarithms both sides are alike, so that A against B and B against A
-/// get opposite verdicts.
+/// A margin of 10 % covers 1/1.1 to 1.1. It is symmetric on logarithms, so A against B and B against A get opposite
+/// verdicts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Margins(BTreeMap<String, f64>);
 
 impl Margins {
-    /// The method's margins, but for those that are given by the name of their measure.
+    /// The default margins, overridden by those in `given`, by metric name.
     pub fn with(given: &BTreeMap<String, f64>) -> Self {
         let mut margins = Self::default();
         for (measure, share) in given.iter().filter_map(|(name, share)| Some((Measure::named(name)?, *share)))
@@ -185,7 +185,7 @@ impl Margins {
         margins
     }
 
-    /// These, but for those that `other` has, too.
+    /// These margins, overridden by those of `other`.
     pub(super) fn overridden_by(mut self, other: &Self) -> Self {
         self.0.extend(other.0.iter().map(|(name, share)| (name.clone(), *share)));
         self
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measures_are_known_by_the_names_that_people_use() {
+    fn measures_are_found_by_their_names() {
         for measure in Measure::all() {
             assert_eq!(Measure::named(measure.name()), Some(measure));
         }
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn margins_are_the_methods_unless_others_are_given() {
+    fn margins_are_the_defaults_unless_overridden() {
         let mut margins =
             Margins::with(&BTreeMap::from([("p99.9".to_owned(), 0.5), ("p9999".to_owned(), 0.6)]));
         let shares = ["cpu", "throughput", "p50", "p99", "p99.9"]
             .map(|name| margins.of(Measure::named(name).unwrap()));
         assert_eq!(shares, [0.05, 0.1, 0.1, 0.25, 0.5]);
-        assert_eq!(margins.of(Measure::Latency("p9999")), 0.6, "by the name of the field, too");
+        assert_eq!(margins.of(Measure::Latency("p9999")), 0.6, "also by the name of the field");
         margins.set(Measure::CpuPerRequest, 0.02);
         assert_eq!(margins.of(Measure::CpuPerRequest), 0.02);
     }

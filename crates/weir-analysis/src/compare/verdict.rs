@@ -1,18 +1,18 @@
-//! The verdict of one figure: what its interval says of its margin.
+//! The verdict on one metric: its interval relative to its margin.
 
 use serde::Serialize;
 
-/// What can be said of B against A in one figure.
+/// The verdict on B against A in one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The interval lies wholly beyond the margin, on the good side.
+    /// The whole interval lies beyond the margin, on the better side.
     Better,
-    /// The same on the bad side.
+    /// The whole interval lies beyond the margin, on the worse side.
     Worse,
-    /// The interval lies wholly within the margin.
+    /// The whole interval lies within the margin.
     Same,
-    /// Neither.
+    /// The interval crosses the margin, or no verdict is possible.
     Undecided,
 }
 
@@ -28,7 +28,7 @@ impl Verdict {
     }
 }
 
-/// Where an interval lies to a margin. Both are logarithms, the interval is that of the ratio of B to A.
+/// Position of an interval relative to a margin. Both are logarithms; the interval is that of the ratio of B to A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Above,
@@ -37,7 +37,7 @@ pub(super) enum Place {
     Across,
 }
 
-/// Where the interval from `low` to `high` lies to the margin, which reaches as far to both sides of zero.
+/// Position of the interval from `low` to `high` relative to the margin, which is symmetric about zero.
 pub(super) fn place([low, high]: [f64; 2], margin: f64) -> Place {
     if low > margin {
         Place::Above

@@ -3,7 +3,7 @@
 use crate::figures::quantity::percent;
 use crate::points::{Point, Row};
 
-/// The least and the greatest share of each gateway, among those that count.
+/// The lowest and the highest valid share of each gateway.
 pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
     let mut limited = false;
     let said: Vec<String> = gateways

@@ -1,4 +1,4 @@
-//! What a core carries at full load, over the limits of the data plane.
+//! Throughput per core at full load, over the limits of the data plane.
 
 use serde::Serialize;
 
@@ -14,22 +14,22 @@ use super::{DataLimit, cores};
 pub struct PerCore {
     /// The gateway's name.
     pub gateway: String,
-    /// At each limit of the experiment; `None` where it was not full.
+    /// Throughput per core at each limit of the experiment; `None` if the limit was not saturated.
     pub per_core_per_s: Vec<Option<Figure>>,
-    /// At the greatest full limit over the least, in the same repeat: 1 where cores add up. `None` where fewer than two
-    /// limits were full.
+    /// Throughput per core at the highest saturated limit over that at the lowest, in the same repeat; 1 is linear
+    /// growth. `None` if fewer than two limits were saturated.
     pub efficiency: Option<Figure>,
-    /// What the figures say.
+    /// The conclusion in words.
     pub conclusion: String,
 }
 
-/// A limit that was full.
+/// A saturated limit.
 struct Full<'a> {
     cpus: f64,
     maximum: &'a Maximum,
 }
 
-/// Compares the limits that `gateway` filled.
+/// Compares the limits that `gateway` saturated.
 pub(super) fn per_core(gateway: &str, limits: &[DataLimit], saturations: &[Saturation]) -> PerCore {
     let maximum = |place: usize| {
         let own = |found: &&Saturation| found.gateway == gateway && found.limit == place;
@@ -57,7 +57,7 @@ pub(super) fn per_core(gateway: &str, limits: &[DataLimit], saturations: &[Satur
         }
         (Some(_), _) => {
             format!(
-                "{gateway}: throughput per core is not compared: it needs three valid repeats at both ends."
+                "{gateway}: throughput per core is not compared: three valid repeats are required at both limits."
             )
         }
         (None, _) => not_compared(gateway, &full, &uncounted),
@@ -87,11 +87,11 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
                 each(least, greatest, efficiency)
             )
         }
-        Some([low, _]) if low > 1.0 => "each core carries more".to_owned(),
+        Some([low, _]) if low > 1.0 => "throughput per core is higher".to_owned(),
         _ => "the intervals show no loss".to_owned(),
     };
     format!(
-        "{gateway} carries {} per core with {} and {} with {}, {} of that: {said}.",
+        "{gateway} handles {} per core with {} and {} with {}, {} of that: {said}.",
         per_core(least),
         cores(least.cpus),
         per_core(greatest),
@@ -100,13 +100,13 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
     )
 }
 
-/// What each further core costs; nothing where less than one was added, since that would be more than was measured.
+/// The loss per added core; empty if less than one core was added, because that would extrapolate.
 fn each(least: &Full<'_>, greatest: &Full<'_>, efficiency: &Figure) -> String {
     let added = greatest.cpus - least.cpus;
     if added > 1.0 { format!(", {} per core added", lost(efficiency, added)) } else { String::new() }
 }
 
-/// The share that is lost over `parts`, with its interval.
+/// The lost share divided by `parts`, with its interval.
 fn lost(efficiency: &Figure, parts: f64) -> String {
     let share = |efficiency: f64| (1.0 - efficiency) / parts;
     let mean = efficiency.mean.map_or_else(|| "n/a".to_owned(), |mean| percent(share(mean)));

@@ -1,4 +1,4 @@
-//! Whether more connections fill a limit, and what they carry there.
+//! Whether more connections saturate a CPU limit, and the throughput there.
 
 use serde::Serialize;
 
@@ -10,20 +10,20 @@ use crate::points::{Point, Row};
 use super::trend::{self, Level};
 use super::{DataLimit, connections};
 
-/// What a gateway does with more connections at one limit of its data plane.
+/// Throughput of a gateway over connections, at one limit of its data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {
     /// The gateway's name.
     pub gateway: String,
-    /// Place of the limit among those of the experiment.
+    /// Index of the limit in the experiment.
     pub limit: usize,
-    /// Connections that count, from the fewest.
+    /// Connections with a valid load, ascending.
     pub counted_at: Vec<u32>,
-    /// Those of them at which the limit is full: the share of [`weir_results::Thresholds::full_load_share`] or more.
+    /// Those at which the limit is saturated: CPU use of at least [`weir_results::Thresholds::full_load_share`].
     pub full_at: Vec<u32>,
-    /// The highest throughput at full load; `None` where the limit is never full.
+    /// The highest throughput at full load; `None` if the limit is never saturated.
     pub maximum: Option<Maximum>,
-    /// What the figures say.
+    /// The analysis in words.
     pub analysis: String,
 }
 
@@ -32,13 +32,13 @@ pub struct Saturation {
 pub struct Maximum {
     /// Connections there.
     pub connections: u32,
-    /// Whole responses per second.
+    /// Complete responses per second.
     pub throughput_per_s: Figure,
-    /// The same over the cores of the limit.
+    /// Throughput over the cores of the limit.
     pub per_core_per_s: Figure,
 }
 
-/// A number of connections that counts.
+/// A number of connections with a valid load.
 struct Step<'a> {
     connections: u32,
     throughput: &'a Figure,
@@ -46,7 +46,7 @@ struct Step<'a> {
     share: Option<f64>,
 }
 
-/// Looks at `gateway` at the limit in `place`.
+/// Analyses `gateway` at the limit with index `place`.
 pub(super) fn saturation(
     gateway: &str,
     place: usize,
@@ -76,7 +76,7 @@ pub(super) fn saturation(
     }
 }
 
-/// `8 connections`, `from 8 connections on`, `4 and 12 connections`: where a limit is full.
+/// Where a limit is saturated: `at 8 connections`, `from 8 connections on`, `at 4 and 12 connections`.
 pub(super) fn full_where(full_at: &[u32], counted_at: &[u32]) -> String {
     match full_at {
         [] => "nowhere".to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn full_where(full_at: &[u32], counted_at: &[u32]) -> String {
     }
 }
 
-/// A step that counts, or why it does not.
+/// A valid step, or why it is excluded.
 fn step<'a>(connections: u32, row: Option<&'a Row>, limit: &DataLimit) -> Result<Step<'a>, String> {
     let row = row.ok_or("not measured")?;
     let throughput = &row.throughput_per_s;
@@ -109,7 +109,7 @@ fn maximum(full: &[&Step<'_>], cpus: f64) -> Option<Maximum> {
     Some(Maximum { connections, throughput_per_s: throughput.clone(), per_core_per_s: throughput.over(cpus) })
 }
 
-/// How many connections each has.
+/// The connections of each step.
 fn numbers<'a: 'b, 'b>(steps: impl Iterator<Item = &'b Step<'a>>) -> Vec<u32> {
     steps.map(|step| step.connections).collect()
 }
@@ -118,7 +118,7 @@ fn levels<'a: 'b, 'b>(steps: impl Iterator<Item = &'b Step<'a>>) -> Vec<Level<'a
     steps.map(|step| (step.connections, step.throughput)).collect()
 }
 
-/// Whom the sentences are about.
+/// The subject of the sentences.
 struct Subject<'a> {
     gateway: &'a str,
     limit: &'a DataLimit,

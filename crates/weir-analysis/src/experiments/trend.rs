@@ -1,17 +1,17 @@
-//! What throughput does with more connections, as far as intervals tell.
+//! Trend of throughput over connections, as far as the intervals decide it.
 
 use crate::figures::figure::Figure;
 
 use super::connections;
 
-/// Throughput over connections, as far as the intervals of its ends and its best tell.
+/// The trend, from the intervals of the first, the best and the last level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Trend {
-    /// First and best, and best and last, have values in common.
+    /// The best overlaps with both the first and the last.
     Flat,
-    /// The best is above the first, and not above the last.
+    /// The best is above the first, but overlaps with the last.
     Rising,
-    /// The best is above the last, and not above the first.
+    /// The best is above the last, but overlaps with the first.
     Falling,
     /// The best is above both.
     Peaked,
@@ -26,7 +26,7 @@ pub(super) fn best<'a>(levels: &[Level<'a>]) -> Option<Level<'a>> {
     levels.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).copied()
 }
 
-/// The trend of `levels`, which are in the order of their connections; `None` for fewer than two.
+/// The trend of `levels`, sorted by connections; `None` for fewer than two.
 pub(super) fn trend(levels: &[Level<'_>]) -> Option<Trend> {
     let [first, .., last] = levels else { return None };
     let best = best(levels)?;
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_and_best_say_what_more_connections_get() {
+    fn the_trend_follows_from_first_best_and_last() {
         check(&[], None);
         check(&[100.0], None);
         let flat =
@@ -84,7 +84,7 @@ mod tests {
         check(&[100.0, 99.0], Some((Trend::Flat, flat)));
         let rising = "more connections give more throughput (+50.0 % from 4 to 12 connections)";
         check(&[100.0, 120.0, 150.0], Some((Trend::Rising, rising)));
-        // The best is in the middle, and the last not told apart from it.
+        // The best is in the middle, and the last overlaps with it.
         let rising = "more connections give more throughput (+50.0 % from 4 to 8 connections)";
         check(&[100.0, 150.0, 148.0], Some((Trend::Rising, rising)));
         let falling = "more connections give less throughput (-20.0 % from 4 to 12 connections)";
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn without_intervals_nothing_is_told_apart() {
+    fn without_intervals_the_trend_is_flat() {
         let figures = [100.0, 200.0].map(|mean| Figure { interval: None, ..figure(mean) });
         assert_eq!(trend(&[(4, &figures[0]), (8, &figures[1])]), Some(Trend::Flat));
     }

@@ -1,20 +1,20 @@
-//! Requests and fails over the repeats of a row, in the terms of Locust's request table.
+//! Requests and failures over the repeats of a row, in the terms of Locust's request table.
 
 use serde::Serialize;
 use weir_results::{LoadResult, Requests};
 
 /// Requests of the sustained phases of all measured repeats together.
 ///
-/// Counts are facts whatever a repeat is worth: one that does not count for its errors must not hide them.
+/// Counts include invalid repeats: a repeat that is invalid because of errors must not hide them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RequestCounts {
     /// Measured repeats.
     pub repeats: usize,
-    /// Requests that came to an end: answered, failed, timed out or dropped.
+    /// Finished requests: completed, failed, timed out or dropped.
     pub requests: u64,
-    /// Of these, the ones without a good answer: a status of 400 or more, a failed check, or no whole response.
+    /// Of these, failures: a status of 400 or more, a failed check, or no complete response.
     pub fails: u64,
-    /// Fails over the length of the phases; `None` where there were none.
+    /// Failures per second of the phases; `None` without a phase.
     pub fails_per_s: Option<f64>,
 }
 

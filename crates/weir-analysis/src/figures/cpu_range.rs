@@ -1,4 +1,4 @@
-//! Between which shares of its limit a data plane's CPU use went up and down.
+//! Range of a data plane's CPU use, as share of its limit.
 
 use serde::Serialize;
 use weir_results::{Measurement, Part, Role};
@@ -6,23 +6,23 @@ use weir_results::{Measurement, Part, Role};
 use crate::points::measured::{Repeat, data_usage};
 use crate::verdicts::reasons::Metric;
 
-/// Sampled seconds begin at whole seconds of the load; this much is rounding.
+/// Rounding tolerance for the start of sampled seconds, seconds.
 const ROUNDING_S: f64 = 1e-6;
 
-/// The least and the greatest share of the data plane's CPU limit, 0.., over the seconds of the sustained phases.
+/// Minimum and maximum share of the data plane's CPU limit, at least 0, over the seconds of the sustained phases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CpuRange {
-    /// In the second that used least.
+    /// Share in the second with the lowest use.
     pub least: f64,
-    /// In the second that used most.
+    /// Share in the second with the highest use.
     pub greatest: f64,
-    /// Whether it is over repeats whose CPU use counts; without any it is over all of them, and does not count.
+    /// Whether the range covers valid repeats; if none is valid, it covers all repeats and is invalid.
     pub counts: bool,
 }
 
-/// The range over the valid repeats, over all of them where none is; `None` without a limit or samples.
+/// The range over the valid repeats, or over all if none is valid; `None` without a limit or samples.
 ///
-/// A phase without a whole sampled second counts with its mean.
+/// A phase without a complete sampled second contributes its mean.
 pub(crate) fn cpu_range(repeats: &[Repeat<'_>]) -> Option<CpuRange> {
     let is_valid = |repeat: &Repeat<'_>| repeat.reasons(Metric::Cpu).is_empty();
     let counts = repeats.iter().any(is_valid);
@@ -52,14 +52,14 @@ fn shares(repeat: &Repeat<'_>) -> Vec<f64> {
     whole.into_iter().collect()
 }
 
-/// The CPU limits of the data plane's parts together; `None` where one has none.
+/// Sum of the CPU limits of the data plane's parts; `None` if one has no limit.
 pub(crate) fn data_limit_cpus(parts: &[Part]) -> Option<f64> {
     let mut data = parts.iter().filter(|part| part.role == Role::Data).peekable();
     data.peek()?;
     data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cpus| *cpus > 0.0)
 }
 
-/// Begin and end of the sustained phase, seconds from the start of the warm-up.
+/// Start and end of the sustained phase, seconds from the start of the warm-up.
 fn phase_s(measurement: &Measurement) -> (f64, f64) {
     let seconds = &measurement.record.seconds;
     let from_s = seconds.iter().find(|second| second.sustained).map_or(0.0, |second| second.t_s);

@@ -6,7 +6,7 @@ use weir_results::{LoadRecord, quantile_ns};
 /// A point of the curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
-    /// The quantile, 0..1.
+    /// The quantile, 0 to 1.
     pub quantile: f64,
     /// The latency there, nanoseconds.
     pub latency_ns: u64,
@@ -15,11 +15,11 @@ pub struct CurvePoint {
 /// Points per factor of ten of the share above the quantile.
 const POINTS_PER_DECADE: u32 = 12;
 
-/// The curve over all `records` together, up to the rank of the last request that was answered.
+/// The curve over all `records` together, up to the rank of the last answered request.
 ///
-/// Quantiles are spaced evenly in the logarithm of the share above them, so that tails are drawn as finely
-/// as the middle. The curve ends where fewer than one request is above it; records that cannot be read
-/// are left out, and without any there is no curve.
+/// Quantiles are spaced evenly in the logarithm of the share above them, so tails have the same resolution as the
+/// middle. The curve ends where fewer than one request is above it. Unreadable records are skipped; without records the
+/// curve is empty.
 pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -> Vec<CurvePoint> {
     let mut merged = weir_results::new_histogram();
     let mut unanswered = 0_u64;

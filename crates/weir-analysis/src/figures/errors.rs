@@ -1,8 +1,8 @@
-//! The share of errors in each repeat, between bounds that hold whatever else is wrong with the repeat.
+//! The error share of each repeat, with bounds that hold even if the repeat is invalid.
 //!
-//! Errors are counts. A status of 400 or more, a failed check and a connection that broke come from the gateway, also on
-//! a noisy host. Only requests that were given up may be the fault of a host, a generator or an upstream that was short
-//! of CPU: in such a repeat they count for the upper bound alone. `docs/ci.md` has the rule.
+//! Errors are counts. A status of 400 or more, a failed check and a broken connection are the gateway's, also on a
+//! noisy host. Timed-out and dropped requests may be caused by a host, a generator or an upstream that is short of CPU.
+//! In such a repeat they count only toward the upper bound. `docs/ci.md` has the rule.
 
 use serde::Serialize;
 use weir_results::{Reason, Requests};
@@ -15,15 +15,15 @@ use crate::verdicts::reasons::Metric;
 pub struct ErrorShare {
     /// Repeat, from 0.
     pub repeat: u32,
-    /// The share of the scheduled requests that the gateway failed, at least and at most. Both ends are the same where
-    /// nothing but the gateway can be the cause; `None` where nothing was scheduled, or the books do not balance.
+    /// Lower and upper bound of the gateway's errors over scheduled requests. They are equal if only the gateway can be
+    /// the cause. `None` if no request was scheduled, or the counts do not add up.
     pub bounds: Option<[f64; 2]>,
-    /// Why requests that were given up may not be the gateway's fault.
+    /// Why timed-out and dropped requests may not be the gateway's fault.
     pub reasons: Vec<Reason>,
 }
 
-/// Why a request may be given up through no fault of the gateway's: somebody else was short of CPU, or the measurement
-/// contradicts itself.
+/// Reasons why a timed-out or dropped request may not be the gateway's fault: another part was short of CPU, or the
+/// measurement contradicts itself.
 const OTHERS: [Reason; 5] = [
     Reason::GeneratorLimited,
     Reason::UpstreamLimited,
@@ -34,14 +34,14 @@ const OTHERS: [Reason; 5] = [
 
 impl ErrorShare {
     pub(crate) fn of(repeat: &Repeat<'_>) -> Self {
-        // Every reason voids latency, so these are all of them.
+        // Every reason makes latency invalid, so these are all reasons.
         let reasons = repeat.reasons(Metric::Latency).iter().copied();
         let reasons: Vec<Reason> = reasons.filter(|reason| OTHERS.contains(reason)).collect();
         let requests = &repeat.measurement.record.result.requests;
         Self { repeat: repeat.cell.key.repeat, bounds: bounds(requests, reasons.is_empty()), reasons }
     }
 
-    /// Whether the share is at most `limit`; `None` where the bounds lie on both sides of it.
+    /// Whether the share is at most `limit`; `None` if the limit lies between the bounds.
     pub(crate) fn is_within(&self, limit: f64) -> Option<bool> {
         let [at_least, at_most] = self.bounds?;
         if at_least > limit { Some(false) } else { (at_most <= limit).then_some(true) }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_that_were_given_up_are_the_gateways_fault_only_where_nobody_else_can_be_the_cause() {
+    fn lost_requests_are_the_gateways_fault_only_without_another_possible_cause() {
         let requests = Requests {
             scheduled: 1_000,
             completed: 900,
@@ -73,7 +73,7 @@ mod tests {
         };
         assert_eq!(bounds(&requests, true), Some([0.1, 0.1]));
         assert_eq!(bounds(&requests, false), Some([0.05, 0.1]));
-        assert_eq!(bounds(&Requests { completed: 899, ..requests }, true), None, "the books do not balance");
+        assert_eq!(bounds(&Requests { completed: 899, ..requests }, true), None, "the counts do not add up");
         assert_eq!(bounds(&Requests::default(), true), None, "nothing was scheduled");
     }
 

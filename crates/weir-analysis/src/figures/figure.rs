@@ -1,4 +1,4 @@
-//! A figure over the repeats of a gateway at one load point: its values, which of them count, and the mean.
+//! A metric over the repeats of a gateway at one load point: its values, their validity, and the mean.
 
 use serde::Serialize;
 use weir_results::Reason;
@@ -6,40 +6,40 @@ use weir_results::Reason;
 use crate::figures::interval::{CONFIDENCE, Method, Scale};
 use crate::figures::looks::Looks;
 
-/// Confidence of both sides of a bounded value together; each side alone has 95 %.
+/// Joint confidence of both sides of a bounded value; each single side has 95 %.
 const BOUNDS_CONFIDENCE: f64 = 0.9;
 
 /// Valid repeats that a headline needs (`docs/method.md#repeats`).
 pub const HEADLINE_REPEATS: usize = 3;
 
-/// What one repeat says about a figure.
+/// The value of a metric in one repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "value")]
 pub enum Sample {
-    /// The figure.
+    /// The value.
     Value(f64),
-    /// A quantile that fell among the unanswered: greater than the time-out.
+    /// A quantile that ranks among the unanswered requests: above the timeout.
     BeyondTimeout,
-    /// It was not measured.
+    /// Not measured.
     #[default]
     Missing,
 }
 
-/// A figure in one repeat.
+/// A metric in one repeat.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Repeated {
     /// Repeat, from 0.
     pub repeat: u32,
-    /// What it says.
+    /// The value.
     pub sample: Sample,
-    /// Why it is not valid; empty means *valid*.
+    /// Why it is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,
-    /// What is known of a value that a disturbance can have moved. A value that is not valid is invalid without a side;
-    /// a valid one without sides is known exactly.
+    /// Bounds of a value that a disturbance can have moved. Without bounds, a valid value is exact and an invalid one
+    /// is unknown.
     pub range: Range,
 }
 
-/// The sides between which a value lies without the disturbance; `None` if nothing is known of a side.
+/// Bounds of the undisturbed value; `None` for an unknown side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Range {
     /// Lower bound.
@@ -49,25 +49,25 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether nothing is known of either side.
+    /// Whether both sides are unknown.
     pub fn is_empty(&self) -> bool {
         self.low.is_none() && self.high.is_none()
     }
 
-    /// Both sides of what `of` makes of this and `other`; it grows with this and falls with the other.
+    /// The bounds of `of(self, other)`, which grows with `self` and falls with `other`.
     pub(crate) fn crossed(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
         let side =
             |own: Option<f64>, other: Option<f64>| Some(of(own?, other?)).filter(|end| end.is_finite());
         Self { low: side(self.low, other.high), high: side(self.high, other.low) }
     }
 
-    /// Both sides changed by `of`, which grows with the value.
+    /// Both bounds mapped by `of`, which grows with the value.
     pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self { low: self.low.map(&of), high: self.high.map(&of) }
     }
 }
 
-/// How far an interval reaches from its mean, where that is further than the scenario allows.
+/// An interval that is wider than the scenario allows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Noise {
     /// Distance from the mean to the farther end, as share.
@@ -76,39 +76,39 @@ pub struct Noise {
     pub allowed: f64,
 }
 
-/// A figure over repeats.
+/// A metric over repeats.
 ///
-/// The mean is over the valid repeats. Without any, it is over all that were measured, and [`Figure::is_valid`] is false:
-/// such a value stays in tables, marked, and enters nothing but what its bounds decide.
+/// The mean is over the valid repeats. If none is valid, it is over all measured repeats, and [`Figure::is_valid`] is
+/// false. Tables show such a value with a mark, and only its bounds are used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// Mean over repeats; `None` where nothing was measured or a repeat is beyond the time-out.
+    /// Mean over repeats; `None` if nothing was measured or a repeat is beyond the timeout.
     pub mean: Option<f64>,
     /// The 95 % t interval; `None` for fewer than two valid repeats.
     pub interval: Option<[f64; 2]>,
-    /// Repeats that count.
+    /// Number of valid repeats.
     pub valid: usize,
-    /// Whether a repeat that the mean would be over lies beyond the time-out.
+    /// Whether a repeat of the mean is beyond the timeout.
     pub beyond_timeout: bool,
-    /// Whether it may be quoted: a headline metric of its load with enough valid repeats, and not noisy.
+    /// Whether it may be quoted: a headline metric of its load, with enough valid repeats, and not noisy.
     pub headline: bool,
-    /// Why it is no headline although enough repeats count; `None` where it is one, or for another reason is none.
+    /// The noise, if that is why it is no headline although enough repeats are valid.
     pub noise: Option<Noise>,
-    /// What is known if fewer repeats are valid than a headline needs and others are bounded: the bounds of all of these
-    /// repeats, each with its sampling error (95 %). Empty for a valid value, and for one of which nothing is known.
+    /// Bounds over all valid and bounded repeats, with sampling error (95 %), if fewer repeats are valid than a
+    /// headline needs. Empty for a valid value, and for an unknown one.
     pub bounds: Range,
     /// Every repeat, in order.
     pub repeats: Vec<Repeated>,
     /// How its interval was computed.
     #[serde(skip)]
     pub method: Method,
-    /// The least value that there can be, where its interval can reach below.
+    /// Minimum possible value, if the interval would otherwise reach below it.
     #[serde(skip)]
     pub floor: Option<f64>,
 }
 
 impl Figure {
-    /// A figure of positive values; intervals on logarithms.
+    /// A metric with positive values; intervals on logarithms.
     pub fn of(repeats: Vec<Repeated>) -> Self {
         Self::with(repeats, Method::default())
     }
@@ -118,12 +118,12 @@ impl Figure {
         Self::with(repeats, Method { scale: Scale::Linear, looks: Looks::Once })
     }
 
-    /// A figure of positive values that all count, one for each repeat; `None` was not measured.
+    /// A metric with positive valid values, one per repeat; `None` means not measured.
     pub fn of_valid(values: impl IntoIterator<Item = Option<f64>>) -> Self {
         Self::of_judged(values.into_iter().map(|value| (value, Vec::new())))
     }
 
-    /// A figure of positive values, each with why it does not count; `None` was not measured.
+    /// A metric with positive values, each with its reasons if invalid; `None` means not measured.
     pub fn of_judged(values: impl IntoIterator<Item = (Option<f64>, Vec<Reason>)>) -> Self {
         let repeated = |(repeat, (value, reasons)): (usize, (Option<f64>, Vec<Reason>))| Repeated {
             repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
@@ -160,12 +160,12 @@ impl Figure {
         }
     }
 
-    /// How often it was looked at.
+    /// How often it was evaluated while repeats were added.
     pub(crate) fn looks(&self) -> Looks {
         self.method.looks
     }
 
-    /// The same with an interval that holds however often it was looked at.
+    /// The same with an interval that holds for any number of looks.
     pub(crate) fn at_any_look(&self) -> Self {
         let method = Method { looks: Looks::Any, ..self.method };
         let figure = Self::with(self.repeats.clone(), method);
@@ -173,28 +173,28 @@ impl Figure {
         Self { headline: self.headline, noise: self.noise, ..figure }
     }
 
-    /// Marks it as a headline where the metric is one and enough repeats count.
+    /// Marks it as a headline if the metric is one and enough repeats are valid.
     pub(crate) fn headline_if(mut self, is_headline_metric: bool) -> Self {
         self.headline = is_headline_metric && self.valid >= HEADLINE_REPEATS && self.mean.is_some();
         self
     }
 
-    /// The same with an interval that does not reach below `least`, which no value can.
+    /// The same with an interval clipped at `least`, the minimum possible value.
     pub(crate) fn not_below(mut self, least: f64) -> Self {
         self.interval = self.interval.map(|ends| ends.map(|end| end.max(least)));
         self.floor = Some(least);
         self
     }
 
-    /// The same with an upper bound of at most `most`, or of what was measured if that is more.
+    /// The same with an upper bound of at most `most`, or of the largest measured value if that is more.
     pub(crate) fn bounded_by(mut self, most: f64) -> Self {
         let measured = self.repeats.iter().filter_map(Repeated::value).fold(most, f64::max);
         self.bounds.high = self.bounds.high.map(|high| high.min(measured));
         self
     }
 
-    /// Takes the headline where the interval reaches further from the mean than `allowed`, as share of `base`; tells
-    /// how far.
+    /// Removes the headline mark if the interval reaches further from the mean than `allowed`, as share of `base`.
+    /// Returns the distance as share.
     pub(crate) fn judge_noise(&mut self, base: f64, allowed: f64) -> Option<f64> {
         let (mean, [low, high]) = (self.mean?, self.interval?);
         let distance = (high - mean).max(mean - low);
@@ -207,7 +207,7 @@ impl Figure {
         Some(reach)
     }
 
-    /// The same over `divisor`, which is positive.
+    /// The same divided by `divisor`, which is positive.
     pub(crate) fn over(&self, divisor: f64) -> Self {
         let mut over = self.clone();
         over.mean = over.mean.map(|mean| mean / divisor);
@@ -222,7 +222,7 @@ impl Figure {
         over
     }
 
-    /// The same where the true value is at most this, for these reasons: each repeat is an upper bound.
+    /// The same as an upper bound of the true value, for the reasons `because`.
     pub(crate) fn as_upper_bound(&self, because: &[Reason]) -> Self {
         let bound = |repeated: &Repeated| {
             let range = Range { low: None, high: repeated.known().high };
@@ -234,8 +234,8 @@ impl Figure {
         Self::with(self.repeats.iter().map(bound).collect(), self.method)
     }
 
-    /// What `of`, which grows with this value and falls with the other, makes of both in the same repeat. What does not
-    /// count of either does not count.
+    /// Combines both values of the same repeat by `of`, which grows with this value and falls with the other. The
+    /// result is invalid if either value is.
     pub(crate) fn paired(&self, other: &Self, of: impl Fn(f64, f64) -> f64) -> Vec<Repeated> {
         let pair = |repeated: &Repeated| {
             let same = other.repeats.iter().find(|other| other.repeat == repeated.repeat)?;
@@ -254,12 +254,12 @@ impl Figure {
         self.repeats.iter().filter_map(pair).collect()
     }
 
-    /// The least value of the repeats that the mean is over.
+    /// The minimum over the repeats of the mean.
     pub fn least(&self) -> Sample {
         self.extreme(f64::min)
     }
 
-    /// The greatest value of the repeats that the mean is over; beyond the time-out where one of them is.
+    /// The maximum over the repeats of the mean; beyond the timeout if one of them is.
     pub fn greatest(&self) -> Sample {
         if self.beyond_timeout { Sample::BeyondTimeout } else { self.extreme(f64::max) }
     }
@@ -273,12 +273,12 @@ impl Figure {
         }
     }
 
-    /// Whether it is not valid, but at least one side is known.
+    /// Whether at least one bound is known.
     pub fn is_bounded(&self) -> bool {
         !self.bounds.is_empty()
     }
 
-    /// The ends that a chart draws: those of the interval, or the bounds, with the mean for an unknown side.
+    /// The ends for a chart: the interval, or the bounds with the mean in place of an unknown side.
     pub fn ends(&self) -> Option<[f64; 2]> {
         match (self.is_bounded(), self.mean) {
             (true, mean) => Some([self.bounds.low.or(mean)?, self.bounds.high.or(mean)?]),
@@ -286,12 +286,12 @@ impl Figure {
         }
     }
 
-    /// Whether it counts: the mean is over valid repeats, and the interval is no wider than the scenario allows.
+    /// Whether it is valid: at least one repeat is valid, and the interval is no wider than the scenario allows.
     pub fn is_valid(&self) -> bool {
         self.valid > 0 && self.noise.is_none()
     }
 
-    /// The distinct reasons that void repeats, with the number of repeats each; noise is one of all of them.
+    /// The distinct reasons of invalid repeats, with the number of repeats each; noise applies to all repeats.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
         let mut counted = counted_reasons(self.repeats.iter().flat_map(|repeated| &repeated.reasons));
         counted.extend(self.noise.map(|_| (Reason::Noisy, self.repeats.len())));
@@ -299,15 +299,15 @@ impl Figure {
         counted
     }
 
-    /// Whether the intervals of two figures have a value in common; `None` where one has no interval.
+    /// Whether the intervals of two metrics overlap; `None` if one has no interval.
     pub fn overlaps(&self, other: &Self) -> Option<bool> {
         let ([low, high], [other_low, other_high]) = (self.interval?, other.interval?);
         Some(low <= other_high && other_low <= high)
     }
 }
 
-/// The interval of valid repeats of which some can have moved within their tolerance: from the lower end of the lower
-/// sides to the upper end of the upper ones.
+/// The interval of valid repeats if some can have moved within their tolerance: from the lower end of the interval of
+/// the lower bounds to the upper end of the interval of the upper bounds.
 fn moved_ends(valid: &[&Repeated], method: Method) -> Option<[f64; 2]> {
     if valid.iter().all(|repeated| repeated.range.is_empty()) {
         return None;
@@ -327,7 +327,7 @@ fn bounds(repeats: &[Repeated], method: Method) -> Range {
     let side = |of: fn(Range) -> Option<f64>, end: fn([f64; 2]) -> f64| {
         let values: Vec<f64> = repeats.iter().filter_map(|repeated| of(repeated.known())).collect();
         let ends = [f64::min, f64::max].map(|extreme| values.iter().copied().reduce(extreme));
-        // One or two repeats do not show their sampling error: their range is what is known.
+        // One or two repeats do not show their sampling error, so their range is used.
         match values.len() {
             0..HEADLINE_REPEATS => Some(end([ends[0]?, ends[1]?])),
             _ => method.estimate(&values, BOUNDS_CONFIDENCE)?.interval.map(end),
@@ -336,7 +336,7 @@ fn bounds(repeats: &[Repeated], method: Method) -> Range {
     Range { low: side(|range| range.low, |[low, _]| low), high: side(|range| range.high, |[_, high]| high) }
 }
 
-/// The distinct reasons with how often each is given, in their order.
+/// The distinct reasons with their counts, sorted.
 pub(crate) fn counted_reasons<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(Reason, usize)> {
     let mut counted: Vec<(Reason, usize)> = Vec::new();
     for reason in reasons {
@@ -350,7 +350,7 @@ pub(crate) fn counted_reasons<'a>(reasons: impl Iterator<Item = &'a Reason>) -> 
 }
 
 impl Repeated {
-    /// Whether it is not valid, but at least one side is known.
+    /// Whether it is invalid, but at least one bound is known.
     pub fn is_bounded(&self) -> bool {
         !self.reasons.is_empty() && !self.range.is_empty()
     }
@@ -360,7 +360,7 @@ impl Repeated {
         self.reasons.is_empty() && self.range.is_empty()
     }
 
-    /// What is known of it.
+    /// The known range of the value.
     pub fn known(&self) -> Range {
         match self.is_exact() {
             true => Range { low: self.value(), high: self.value() },
@@ -368,7 +368,7 @@ impl Repeated {
         }
     }
 
-    /// The value where there is one.
+    /// The value, if measured and not beyond the timeout.
     pub fn value(&self) -> Option<f64> {
         match self.sample {
             Sample::Value(value) => Some(value),

@@ -1,28 +1,28 @@
-//! Where the latencies of a load lie, step by step: the columns of a heat map.
+//! Distribution of a load's latencies in each step: the columns of a heat map.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Buckets that a column may have.
+/// Maximum buckets of a column.
 pub const HEAT_ROWS_MAX: usize = 40;
 
-/// Buckets per factor of ten that are tried, the finest first. Each divides the one before.
+/// Candidate buckets per factor of ten, finest first. Each divides the one before.
 const PER_DECADE: [i32; 3] = [12, 6, 3];
 
-/// Shares of the responses of each step in buckets that are even in the logarithm of the latency.
+/// Shares of responses per step and bucket; buckets are even in the logarithm of the latency.
 ///
 /// Bucket `i`, counted from 0, reaches from `10^((first + i) / per_decade)` nanoseconds to
 /// `10^((first + i + 1) / per_decade)`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Heat {
-    /// Buckets per factor of ten: 12, or fewer where more than [`HEAT_ROWS_MAX`] would be needed.
+    /// Buckets per factor of ten: 12, or fewer if that needs more than [`HEAT_ROWS_MAX`] buckets.
     pub per_decade: i32,
-    /// Where the lowest bucket begins, as exponent of ten times `per_decade`.
+    /// Lower end of the lowest bucket, as exponent of ten times `per_decade`.
     pub first: i32,
-    /// Buckets.
+    /// Number of buckets.
     pub rows: usize,
-    /// For each step the shares of its responses, 0..=1, from the lowest bucket; empty for a step without responses.
+    /// For each step the shares of its responses, 0 to 1, from the lowest bucket; empty without responses.
     pub shares: Vec<Vec<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! Intervals over repeats: t intervals on logarithms for figures, on the values for differences (`docs/method.md#repeats`).
+//! Intervals over repeats: t intervals on logarithms, or on the values for differences (`docs/method.md#repeats`).
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -11,7 +11,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// A mean over repeats with its t interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mean: geometric for figures, arithmetic for differences.
+    /// Mean: geometric on logarithms, arithmetic for differences.
     pub mean: f64,
     /// Both ends of the interval; `None` for fewer than two repeats.
     pub interval: Option<[f64; 2]>,
@@ -19,10 +19,10 @@ pub struct Estimate {
     pub n: usize,
 }
 
-/// The geometric mean of positive `values`, with the t interval of their logarithms, which ends where floats do.
+/// The geometric mean of positive `values`, with the t interval of their logarithms, clipped to the range of floats.
 ///
-/// Values of zero have no logarithm: with one among them it is the arithmetic mean, without an interval.
-/// `None` without values, or where one is negative or not finite.
+/// Zero has no logarithm: if a value is zero, the result is the arithmetic mean without an interval. `None` without
+/// values, or if a value is negative or not finite.
 pub fn of_figures(values: &[f64]) -> Option<Estimate> {
     Method::default().estimate(values, CONFIDENCE)
 }
@@ -30,13 +30,13 @@ pub fn of_figures(values: &[f64]) -> Option<Estimate> {
 /// How an interval is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Method {
-    /// On which scale values are spread evenly about their mean.
+    /// Scale on which values are symmetric about their mean.
     pub scale: Scale,
-    /// How often they were looked at while they were measured.
+    /// How often the values were evaluated while repeats were added.
     pub looks: Looks,
 }
 
-/// On which scale values are spread evenly about their mean.
+/// Scale on which values are symmetric about their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Logarithms, of positive values.
@@ -88,7 +88,7 @@ impl Method {
     }
 }
 
-/// The arithmetic mean of `values` with its t interval; `None` without values or where one is not finite.
+/// The arithmetic mean of `values` with its t interval; `None` without values, or if one is not finite.
 pub fn of_differences(values: &[f64]) -> Option<Estimate> {
     Method { scale: Scale::Linear, looks: Looks::Once }.estimate(values, CONFIDENCE)
 }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_end_where_floats_do() {
+    fn intervals_are_clipped_to_the_range_of_floats() {
         let interval = of_figures(&[1e-100, 1e100]).unwrap().interval;
         assert_eq!(interval, Some([0.0, f64::MAX]));
     }

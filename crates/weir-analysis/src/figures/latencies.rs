@@ -6,7 +6,7 @@ use weir_results::TimesNs;
 pub const LATENCIES: [&str; 13] =
     ["min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "p999", "p9999", "max"];
 
-/// The latency of that name, nanoseconds; `None` for a quantile among the unanswered.
+/// The latency with this name, nanoseconds; `None` for a quantile that ranks among unanswered requests.
 pub(crate) fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
     match name {
         "mean" => times.mean,
@@ -17,7 +17,7 @@ pub(crate) fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
     }
 }
 
-/// The quantile of that name, 0 to 1; `None` for the mean.
+/// The quantile with this name, 0 to 1; `None` for the mean.
 pub(crate) fn quantile(name: &str) -> Option<f64> {
     match name {
         "min" => Some(0.0),
@@ -28,7 +28,7 @@ pub(crate) fn quantile(name: &str) -> Option<f64> {
     }
 }
 
-/// A quantile's name for people: `p999` is p99.9.
+/// A quantile's display name: `p99.9` for `p999`.
 pub(crate) fn title(name: &str) -> &str {
     match name {
         "p999" => "p99.9",

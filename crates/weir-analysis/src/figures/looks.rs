@@ -1,32 +1,33 @@
-//! Intervals of values that were looked at more than once (`docs/method.md#looks`).
+//! Intervals of values that were evaluated more than once (`docs/method.md#looks`).
 //!
-//! A t interval holds for a number of repeats that was fixed beforehand. Where repeats are added until the result is sharp
-//! enough, some look is lucky. The intervals here hold at all looks together, whenever one stops: a sequential t confidence
-//! sequence. With n values, t the statistic of their mean and c² = [`PRECISION`], the Bayes factor
+//! A t interval holds for a number of repeats that was fixed beforehand. If repeats are added until the result is
+//! precise enough, one of the looks may succeed by chance. The intervals here hold at all looks together, for any
+//! stopping rule: they are a sequential t confidence sequence. With n values, their t statistic t and c² =
+//! [`PRECISION`], the Bayes factor
 //!
 //! ```text
 //! B = sqrt(c² / (n + c²)) ((1 + x) / (1 + x c² / (n + c²)))^(n/2),   x = t² / (n - 1)
 //! ```
 //!
-//! for a normal effect of variance 1 / c² in units of the standard deviation, whose scale has the right Haar prior, is a
-//! test martingale: it ever exceeds 1 / a with a probability of at most a (Ville). The interval has the means at which B is
+//! is a test martingale for a normal effect of variance 1 / c², in units of the standard deviation, with the right Haar
+//! prior on the scale. It ever exceeds 1 / a with probability at most a (Ville). The interval contains the means with B
 //! below 1 / a (Lai, *Annals of Statistics* 4, 1976; Wang and Ramdas, arXiv:2310.03722).
 
-/// c²: with a tenth the interval is narrowest from about ten repeats on.
+/// c²: with 0.1 the interval is narrowest from about ten repeats on.
 const PRECISION: f64 = 0.1;
 
-/// How often a value was looked at while its repeats were measured.
+/// How often a value was evaluated while its repeats were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Looks {
-    /// Once, after as many repeats as were planned.
+    /// Once, after the planned repeats.
     #[default]
     Once,
-    /// After any number of them.
+    /// After any number of repeats.
     Any,
 }
 
-/// Half the width of the interval at the two-sided `level` of error, in standard errors of a mean of `n` values; infinite
-/// for so few values that nothing can be said.
+/// Half the width of the interval at the two-sided error `level`, in standard errors of a mean of `n` values; infinite
+/// for too few values.
 pub(crate) fn reach(n: f64, level: f64) -> f64 {
     let shrink = PRECISION / (n + PRECISION);
     let bound = (shrink.sqrt() * level).powf(-2.0 / n);
@@ -37,7 +38,7 @@ pub(crate) fn reach(n: f64, level: f64) -> f64 {
     (x * (n - 1.0)).sqrt()
 }
 
-/// The least level of error at which the interval ends before `distance`, in standard errors of a mean of `n` values.
+/// The lowest error level at which the interval excludes `distance`, in standard errors of a mean of `n` values.
 pub(crate) fn p_value(n: f64, distance: f64) -> f64 {
     if distance <= 0.0 {
         return 1.0;
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thousand_sequences_looked_at_after_every_repeat_one_percent_is_called_different() {
+    fn at_most_one_percent_of_sequences_differ_when_evaluated_after_every_repeat() {
         let (sequences, repeats, level) = (1_000, 60, 0.01);
         let mut normal = Normal(7);
         let [mut at_once, mut at_any] = [0, 0];
@@ -106,6 +107,6 @@ mod tests {
             at_any += u32::from(any);
         }
         assert!(at_any <= 10, "{at_any} of {sequences}");
-        assert!(at_once > 50, "t intervals, looked at again and again: {at_once} of {sequences}");
+        assert!(at_once > 50, "t intervals, evaluated after every repeat: {at_once} of {sequences}");
     }
 }

@@ -1,25 +1,24 @@
 //! Headlines whose intervals are wider than the scenario allows (`docs/method.md#verdicts`, `noisy`).
 //!
-//! Noise is a property of the repeats together, so no cell has it: each repeat stays valid, and the figure over them
-//! is no headline.
+//! Noise is a property of all repeats together, not of a cell: each repeat stays valid, but the metric is no headline.
 
 use crate::figures::figure::Figure;
 use crate::figures::quantity::{bytes, percent, rate, time_ns};
 use crate::points::Row;
 use crate::points::conclusions::with_interval;
 
-/// Quantiles that conclusions are drawn from.
+/// Quantiles that conclusions use.
 const QUOTED: [&str; 2] = ["p50", "p99"];
 
-/// Takes the headlines from those figures of a row whose intervals reach further from their mean than `allowed`, as
-/// share of it; of added latency, which may be next to nothing, as share of the gateway's own.
-pub(crate) fn void(row: &mut Row, allowed: f64) {
+/// Removes the headline mark from metrics whose intervals reach further from the mean than `allowed`, as share of the
+/// mean. For added latency, which may be near zero, it is a share of the gateway's total latency.
+pub(crate) fn mark(row: &mut Row, allowed: f64) {
     let own: Vec<(String, Option<f64>)> =
         row.latency_ns.iter().map(|(name, figure)| (name.clone(), figure.mean)).collect();
     let mut noisy = Vec::new();
     let mut judge = |name: &str, figure: &mut Figure, format: fn(f64) -> String| {
         let reach = figure.mean.and_then(|mean| figure.judge_noise(mean, allowed));
-        noisy.extend(reach.map(|reach| told(name, figure, format, reach, "of the mean", allowed)));
+        noisy.extend(reach.map(|reach| words(name, figure, format, reach, "of the mean", allowed)));
     };
     judge("throughput", &mut row.throughput_per_s, rate);
     judge("CPU per request", &mut row.cpu_us_per_request, |us| time_ns(us * 1e3));
@@ -30,7 +29,7 @@ pub(crate) fn void(row: &mut Row, allowed: f64) {
     let (quoted, others): (Vec<_>, Vec<_>) =
         row.latency_ns.iter_mut().partition(|(name, _)| QUOTED.contains(&name.as_str()));
     quoted.into_iter().for_each(|(name, figure)| judge(name, figure, time_ns));
-    // Nothing is said about the others, so that they are no problem; they are marked in the tables all the same.
+    // The other quantiles are marked in the tables, but are not reported as a problem.
     for (_, figure) in others {
         figure.mean.and_then(|mean| figure.judge_noise(mean, allowed));
     }
@@ -39,13 +38,13 @@ pub(crate) fn void(row: &mut Row, allowed: f64) {
         let reach = own.and_then(|own| figure.judge_noise(own, allowed));
         let is_quoted = QUOTED.contains(&name.as_str());
         noisy.extend(reach.filter(|_| is_quoted).map(|reach| {
-            told(&format!("added {name}"), figure, time_ns, reach, "of the total latency", allowed)
+            words(&format!("added {name}"), figure, time_ns, reach, "of the total latency", allowed)
         }));
     }
     row.noisy = noisy;
 }
 
-fn told(
+fn words(
     name: &str,
     figure: &Figure,
     format: fn(f64) -> String,

@@ -1,25 +1,25 @@
-//! What each part of the rig used: generator and origin included.
+//! Resource use of each part of the rig, including generator and origin.
 
 use serde::Serialize;
 use weir_results::{NetworkUsage, Part, Role, Usage};
 
 use crate::points::measured::Repeat;
 
-/// What a part of the rig used: means over the repeats of a row whose CPU use counts, but for what is named a greatest;
-/// where none counts, over all. What was not measured is `None`.
+/// Resource use of a part of the rig: means over the repeats with valid CPU use, or over all repeats if none is valid.
+/// Peak and `_max` values are maxima. `None` means not measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartUse {
     /// Its name, unique in the cell.
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// Whether a repeat counts.
+    /// Whether at least one repeat is valid.
     pub counts: bool,
     /// CPU limit, cores; `None` without one.
     pub limit_cpus: Option<f64>,
     /// Memory limit, bytes; `None` without one.
     pub limit_memory_bytes: Option<u64>,
-    /// Whether a limit that is not here is none: of a part that weir does not run nobody may have told it.
+    /// Whether a missing limit means no limit; for a part that weir does not run, it may be unknown.
     pub limits_known: bool,
     /// Cores used.
     pub cpu_cores: Option<f64>,
@@ -33,9 +33,9 @@ pub struct PartUse {
     pub throttled_share: Option<f64>,
     /// Memory without page cache, bytes.
     pub memory_bytes_mean: Option<f64>,
-    /// That over the limit; `None` without one.
+    /// Mean memory over the limit; `None` without a limit.
     pub memory_share_of_limit: Option<f64>,
-    /// The greatest of any repeat, bytes.
+    /// Maximum over the repeats, bytes.
     pub memory_bytes_peak: Option<f64>,
     /// Bytes received over its own network interface, per second.
     pub network_received_bytes_per_s: Option<f64>,
@@ -45,27 +45,27 @@ pub struct PartUse {
     pub network_received_packets_per_s: Option<f64>,
     /// Packets sent over it, per second.
     pub network_sent_packets_per_s: Option<f64>,
-    /// TCP segments sent again, per second.
+    /// Retransmitted TCP segments per second.
     pub retransmitted_segments_per_s: Option<f64>,
     /// Bytes read from block devices, per second.
     pub block_read_bytes_per_s: Option<f64>,
     /// Bytes written to them, per second.
     pub block_written_bytes_per_s: Option<f64>,
-    /// How often its threads gave the processor up by themselves, per second.
+    /// Voluntary context switches per second.
     pub switches_voluntary_per_s: Option<f64>,
-    /// How often the kernel took it from them, per second.
+    /// Involuntary context switches per second.
     pub switches_involuntary_per_s: Option<f64>,
-    /// Greatest number of threads.
+    /// Maximum number of threads.
     pub threads_max: Option<u64>,
-    /// Greatest number of processes.
+    /// Maximum number of processes.
     pub pids_max: Option<u64>,
-    /// Greatest number of open files.
+    /// Maximum number of open files.
     pub open_files_max: Option<u64>,
-    /// Greatest number of open sockets.
+    /// Maximum number of open sockets.
     pub sockets_max: Option<u64>,
 }
 
-/// What `part` used over the repeats, which are those that count, or none does.
+/// Resource use of `part` over `repeats`; `counts` tells whether these are valid repeats.
 pub(crate) fn part_use(part: &Part, repeats: &[&Repeat<'_>], counts: bool) -> PartUse {
     let used = Used::of(part, repeats);
     let limit_memory = part.limit_memory_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);
@@ -104,7 +104,7 @@ pub(crate) fn part_use(part: &Part, repeats: &[&Repeat<'_>], counts: bool) -> Pa
     }
 }
 
-/// The usage of a part in each of the repeats, with the length of its phase in seconds.
+/// The usage of a part in each repeat, with the duration of its phase in seconds.
 struct Used<'a>(Vec<(&'a Usage, f64)>);
 
 impl<'a> Used<'a> {
@@ -138,7 +138,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The cores in user mode: cores used, divided as the CPU time is, where that is known.
+/// Cores used in user mode, from the split of the CPU time; `None` if the split is unknown.
 fn user_cores(usage: &Usage) -> Option<f64> {
     let total = usage.cpu_s.total();
     let share = if total > 0.0 { usage.cpu_s.user / total } else { 1.0 };

@@ -1,12 +1,12 @@
-//! Quantities as people read them: three significant digits, a unit, thousands separated.
+//! Formats quantities for reports: three significant digits, a unit, thousands separated.
 
 pub use weir_results::words::{count, counted, plural};
 
-/// From here on a number's integer part is no longer all digits that it has.
+/// From this size on, numbers are printed with an exponent, because a float has no more digits.
 const ALL_DIGITS_MAX: f64 = 1e15;
 
-/// A number to three significant digits, and never fewer than its integer part: `1,234`, `123`, `12.3`, `0.123`; from
-/// where a float has no more digits than that on with an exponent: `2.51e54`.
+/// A number with three significant digits, but always its whole integer part: `1,234`, `123`, `12.3`, `0.123`. From
+/// 1e15 on with an exponent: `2.51e54`.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return "n/a".into();
@@ -32,7 +32,7 @@ pub fn rate(per_s: f64) -> String {
     format!("{}/s", number(per_s))
 }
 
-/// A time given in nanoseconds, in the unit that fits: `850 ns`, `74.5 µs`, `1.23 ms`, `2.00 s`.
+/// A time in nanoseconds, printed in a fitting unit: `850 ns`, `74.5 µs`, `1.23 ms`, `2.00 s`.
 pub fn time_ns(ns: f64) -> String {
     let (scaled, unit) = match ns.abs() {
         size if size < 0.5 => return "0 ns".into(),
@@ -55,7 +55,7 @@ pub fn bytes(value: f64) -> String {
     format!("{} {unit}", number(scaled))
 }
 
-/// A share of one as percent: `99.2 %`, and small shares to as many places as they need.
+/// A share as percent: `99.2 %`; small shares have more decimals.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent == 0.0 {
@@ -70,12 +70,12 @@ pub fn percent(share: f64) -> String {
     format!("{} %", number(percent))
 }
 
-/// A share of a limit as percent, as [`percent`] has it, but with nothing made of 99.96: `99.2 %`, `100 %`, `101 %`.
+/// A share of a limit as percent: `99.2 %`, `100 %`, `101 %`. Unlike [`percent`], it rounds 99.96 to 100.
 pub fn percent_of_limit(share: f64) -> String {
     percent(if (0.9995..1.0).contains(&share) { 1.0 } else { share })
 }
 
-/// A share as percent, without zeros at its end: `5 %`, `12.5 %`.
+/// A share as percent, without trailing zeros: `5 %`, `12.5 %`.
 pub fn percent_short(share: f64) -> String {
     let words = percent(share);
     match words.strip_suffix(" %").map(|number| number.trim_end_matches('0').trim_end_matches('.')) {
@@ -84,7 +84,7 @@ pub fn percent_short(share: f64) -> String {
     }
 }
 
-/// Both ends of an interval; their unit is left out where it is that of the mean.
+/// Both ends of an interval, without the unit if it is the same as that of the mean.
 pub fn range(mean: &str, low: &str, high: &str) -> String {
     let ((_, unit), (low_number, low_unit), (high_number, high_unit)) =
         (split_unit(mean), split_unit(low), split_unit(high));
@@ -95,18 +95,18 @@ pub fn range(mean: &str, low: &str, high: &str) -> String {
     }
 }
 
-/// Both ends with their unit, once if they share it: `43.3 .. 43.9 %`.
+/// Both ends with the unit, printed once if they share it: `43.3 .. 43.9 %`.
 pub fn between(low: &str, high: &str) -> String {
     let ((low_number, low_unit), (_, high_unit)) = (split_unit(low), split_unit(high));
     if low_unit == high_unit { format!("{low_number} .. {high}") } else { format!("{low} .. {high}") }
 }
 
-/// A number and the unit behind it.
+/// Splits a number from its unit.
 fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1))
 }
 
-/// An amount of money to the hundredth, and below one to three digits: `1,241.00`, `0.0472`.
+/// An amount of money with two decimals, or with three digits if below one: `1,241.00`, `0.0472`.
 pub fn money(amount: f64) -> String {
     const PLACES_MAX: i32 = 12;
     if !amount.is_finite() {
@@ -115,7 +115,7 @@ pub fn money(amount: f64) -> String {
     let is_small = amount > 0.0 && amount < 1.0;
     let places = if is_small { (2 - amount.log10().floor() as i32).min(PLACES_MAX) } else { 2 };
     let scale = 10_u64.pow(places as u32);
-    // Rounded once, as a whole number: half goes up here and in the page alike.
+    // Rounded once, as an integer, so that the HTML page rounds halves the same way.
     let units = (amount * scale as f64).round() as u64;
     format!("{}.{:0width$}", count(units / scale), units % scale, width = places as usize)
 }

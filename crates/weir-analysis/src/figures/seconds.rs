@@ -1,4 +1,4 @@
-//! Some of the seconds of a load, taken together: counts and histograms are added, quantiles never averaged.
+//! Aggregates several seconds of a load: counts and histograms are added, quantiles are never averaged.
 
 use weir_results::{LoadSecond, Measurement, new_histogram, quantile_ns};
 
@@ -8,8 +8,8 @@ use crate::figures::figure::Sample;
 #[derive(Default)]
 pub(crate) struct Seconds<'a>(pub(crate) Vec<&'a LoadSecond>);
 
-/// Those of the sustained phase, and of the drain behind it, in which its last requests end: nothing new is sent there, but
-/// what was given up then is known to be lost.
+/// The seconds of the sustained phase and of the drain after it. During the drain nothing new is sent, but the last
+/// requests complete or are lost.
 pub(crate) fn of_phase(measurement: &Measurement) -> Seconds<'_> {
     Seconds(measurement.record.seconds.iter().skip_while(|second| !second.sustained).collect())
 }
@@ -17,19 +17,19 @@ pub(crate) fn of_phase(measurement: &Measurement) -> Seconds<'_> {
 /// How long something lasts within seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lasts<'a> {
-    /// No second has it.
+    /// In no second.
     Never,
-    /// To the end of this second, and no later one has it.
+    /// Until the end of this second.
     Until(&'a LoadSecond),
     /// Until the last second.
     ToTheEnd,
 }
 
-/// How long after its end something is still near, seconds: a gateway may still work on it.
+/// Seconds after the end of a moment that are still near it, because a gateway may still be busy with it.
 const NEAR_AFTER_S: f64 = 1.0;
 
 impl<'a> Seconds<'a> {
-    /// The seconds near one of these moments, each a start with a length, seconds; and the rest.
+    /// Splits the seconds into those near one of the moments (start and length, seconds) and the rest.
     pub(crate) fn split_near(self, moments: &[(f64, f64)]) -> (Self, Self) {
         let is_near = |second: &&LoadSecond| {
             moments.iter().any(|(t_s, took_s)| {
@@ -42,10 +42,10 @@ impl<'a> Seconds<'a> {
 }
 
 impl Seconds<'_> {
-    /// How long errors last, or what else `is_disturbed` finds in a sustained second.
+    /// How long errors last, or another disturbance that `is_disturbed` detects in a sustained second.
     ///
-    /// The drain is no second of its own: its requests were sent before the end of the phase, so an error in it lasts to
-    /// the end. Its latencies say nothing, since slow responses are more likely to fall into it.
+    /// Requests of the drain were sent before the end of the phase, so an error in the drain lasts until the end.
+    /// Latencies in the drain are ignored, because slow responses are more likely to arrive there.
     pub(crate) fn disturbed(&self, is_disturbed: impl Fn(&LoadSecond) -> bool) -> Lasts<'_> {
         let has_errors = |second: &LoadSecond| second.unexpected + second.lost > 0;
         let (phase, drain): (Vec<&LoadSecond>, Vec<&LoadSecond>) =
@@ -67,35 +67,35 @@ impl Seconds<'_> {
         self.0.iter().map(|second| second.sent).sum()
     }
 
-    /// Requests that ended, with or without a whole response. While nothing responds, many of those that are due are never
-    /// sent, so that more can fail than are sent.
+    /// Finished requests, with or without a complete response. While a gateway does not respond, many due requests are
+    /// never sent, so more can fail than are sent.
     pub(crate) fn ended(&self) -> u64 {
         self.0.iter().map(|second| second.completed).sum::<u64>() + self.lost()
     }
 
-    /// Whole responses with a status of 400 or more, or that failed a check.
+    /// Complete responses with a status of 400 or more, or with a failed check.
     pub(crate) fn unexpected(&self) -> u64 {
         self.0.iter().map(|second| second.unexpected).sum()
     }
 
-    /// Requests without a whole response: failed, timed out, dropped.
+    /// Requests without a complete response: failed, timed out, dropped.
     pub(crate) fn lost(&self) -> u64 {
         self.0.iter().map(|second| second.lost).sum()
     }
 
-    /// Requests that went wrong, in either way.
+    /// Unexpected and lost requests.
     pub(crate) fn wrong(&self) -> u64 {
         self.unexpected() + self.lost()
     }
 
-    /// Whole responses per second; `None` without a second.
+    /// Complete responses per second; `None` without seconds.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
         let length_s = self.length_s();
         let completed: u64 = self.0.iter().map(|second| second.completed).sum();
         (length_s > 0.0).then(|| completed as f64 / length_s)
     }
 
-    /// A quantile of the latency; what was never answered ranks last.
+    /// A quantile of the latency; lost requests rank last.
     pub(crate) fn latency_ns(&self, share: f64) -> Sample {
         let mut merged = new_histogram();
         for second in &self.0 {

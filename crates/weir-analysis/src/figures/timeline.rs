@@ -1,14 +1,14 @@
-//! One load of one cell over time, in a bounded number of steps.
+//! One load of one cell over time, in a limited number of steps.
 
 use serde::Serialize;
 use weir_results::{Cell, LoadSecond, Measurement, Role, UsageSecond, new_histogram, quantile_ns};
 
 use crate::figures::heat::{Heat, Shares};
 
-/// Throughput, latency and the use of resources, step by step; missing samples are `None`.
+/// Throughput, latency and resource use per step; missing samples are `None`.
 ///
-/// A step is a second, or several together where the load has more seconds than steps are wanted: counts and
-/// histograms are added, never quantiles averaged. A step never spans the border between warm-up and phase.
+/// A step is one second, or several if the load has more seconds than the maximum number of steps. Counts and
+/// histograms are added, quantiles are never averaged. A step never spans both warm-up and phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Timeline {
     /// Start of the sustained phase, seconds from the start of the warm-up.
@@ -17,29 +17,29 @@ pub struct Timeline {
     pub t_s: Vec<f64>,
     /// End of the last step.
     pub end_s: f64,
-    /// Whole responses per second.
+    /// Complete responses per second.
     pub rate_per_s: Vec<Option<f64>>,
-    /// p50 of the responses of the step, nanoseconds.
+    /// p50 of the step's responses, nanoseconds.
     pub p50_ns: Vec<Option<u64>>,
-    /// p90 of the same.
+    /// p90, nanoseconds.
     pub p90_ns: Vec<Option<u64>>,
-    /// p99 of the same.
+    /// p99, nanoseconds.
     pub p99_ns: Vec<Option<u64>>,
-    /// The greatest of the same.
+    /// Maximum, nanoseconds.
     pub max_ns: Vec<Option<u64>>,
-    /// Where the latencies of each step lie.
+    /// Distribution of the latencies in each step.
     pub heat: Heat,
-    /// Start of each step of samples.
+    /// Start of each step of resource samples.
     pub sampled_t_s: Vec<f64>,
     /// Cores used by the data plane.
     pub data_cores: Vec<Option<f64>>,
     /// Memory of the data plane without page cache, bytes.
     pub data_memory_bytes: Vec<Option<u64>>,
-    /// Every part of the cell, in the order of its start.
+    /// Every part of the cell, in start order.
     pub parts: Vec<PartTimeline>,
 }
 
-/// What one part used, at the steps of samples.
+/// Resource use of one part, per step of samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartTimeline {
     /// The part's name.
@@ -52,9 +52,9 @@ pub struct PartTimeline {
     pub memory_bytes: Vec<Option<u64>>,
 }
 
-/// Draws up the timeline of a measurement of `cell`, in `steps_max` steps or one or two more.
+/// Builds the timeline of a measurement of `cell`, in at most about `steps_max` steps.
 pub fn timeline(cell: &Cell, measurement: &Measurement, steps_max: usize) -> Timeline {
-    // What came after the phase is the drain, in which nothing is sent.
+    // The drain after the phase is left out: nothing is sent in it.
     let seconds = &measurement.record.seconds;
     let end = seconds.iter().rposition(|second| second.sustained).map_or(seconds.len(), |last| last + 1);
     let seconds = &seconds[..end];
@@ -106,7 +106,7 @@ impl Timeline {
         let completed: f64 = step.iter().map(|second| second.completed as f64).sum();
         let mut merged = new_histogram();
         for second in step {
-            // A histogram that cannot be read leaves its second out, as everywhere.
+            // An unreadable histogram excludes its second, as everywhere.
             let Ok(histogram) = second.latency.decode() else { continue };
             if step.len() == 1 {
                 merged = histogram;
@@ -124,18 +124,18 @@ impl Timeline {
     }
 }
 
-/// Seconds in a step, so that there are `steps_max` of them.
+/// Seconds per step, for at most `steps_max` steps.
 fn length(seconds: usize, steps_max: usize) -> usize {
     seconds.div_ceil(steps_max.max(1)).max(1)
 }
 
-/// Seconds of warm-up and phase, each in steps of one length.
+/// Splits warm-up and phase into steps of equal length.
 fn steps(seconds: &[LoadSecond], steps_max: usize) -> impl Iterator<Item = &[LoadSecond]> {
     let length = length(seconds.len(), steps_max);
     seconds.chunk_by(|one, next| one.sustained == next.sustained).flat_map(move |phase| phase.chunks(length))
 }
 
-/// The mean of what was sampled; `None` where nothing was.
+/// The mean of the samples; `None` without samples.
 fn mean(step: &[&UsageSecond], of: impl Fn(&UsageSecond) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = step.iter().filter_map(|sample| of(sample)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

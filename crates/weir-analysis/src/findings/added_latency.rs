@@ -1,5 +1,5 @@
-//! What gateways add to the latency of direct cells, as a finding. It has a section where direct cells have a twin;
-//! elsewhere the tables of load points have the same values.
+//! Added latency compared with direct cells, as a finding. It has its own section only if direct cells have a twin.
+//! Otherwise the tables of load points show the same values.
 
 use weir_results::{ArrivalModel, Reason};
 
@@ -15,10 +15,10 @@ use crate::verdicts::reasons::{reason_name, reason_times};
 pub(super) const FINDER: Finder =
     Finder { key: "added-latency", columns: &[&DIFFERENCES, &COSTS, &REPEATS], find };
 
-/// The row between the two direct cells, in the place of a gateway.
+/// The row for the two direct cells, instead of a gateway.
 pub const RIG: &str = "the rig (A/A)";
 
-/// The quantiles that a table of differences has, from its third column.
+/// The quantiles in a table of differences.
 const SHOWN: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
 static DIFFERENCES: [Column; 8] = [
@@ -35,13 +35,13 @@ static DIFFERENCES: [Column; 8] = [
 static COSTS: [Column; 6] = [
     Column::of("at", "Load", Unit::Text, KEEP).leading(),
     Column::of("authentication", "Authentication", Unit::Text, KEEP).leading(),
-    Column::of("more_p50", "p50 more", Unit::Nanoseconds, KEEP),
-    Column::of("more_p90", "p90 more", Unit::Nanoseconds, 5),
-    Column::of("more_p99", "p99 more", Unit::Nanoseconds, KEEP),
-    Column::of("more_p999", "p99.9 more", Unit::Nanoseconds, 6),
+    Column::of("more_p50", "p50 increase", Unit::Nanoseconds, KEEP),
+    Column::of("more_p90", "p90 increase", Unit::Nanoseconds, 5),
+    Column::of("more_p99", "p99 increase", Unit::Nanoseconds, KEEP),
+    Column::of("more_p999", "p99.9 increase", Unit::Nanoseconds, 6),
 ];
 
-/// The columns of the report that this one is after.
+/// Columns of the table of all repeats.
 static REPEATS: [Column; 14] = [
     Column::of("case", "Case", Unit::Text, KEEP),
     Column::of("repeat", "Repeat", Unit::Count, 4),
@@ -63,9 +63,9 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let intro = format!(
         "Latency through the gateway minus latency of the direct cell of the same repeat, per quantile. This is a \
         difference of quantiles, not a quantile of differences. The row \"{RIG}\" compares two identical direct cells \
-        and shows the bias of the rig. A quantile is significant if its whole interval lies beyond zero and beyond that \
+        and shows the bias of the rig. A quantile is significant if its whole interval excludes zero and exceeds that \
         bias. In the table of all repeats, the throughput of gateway and upstream is their own request count per \
-        request sent, times the response rate of the phase."
+        sent request, times the response rate of the phase."
     );
     let mut finding = Finding::new(FINDER.key, "Added latency", intro);
     match measured.added {
@@ -85,7 +85,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// A table for each kind of load, in which each rate has its gateways and the rig.
+/// A table for each kind of load, with gateways and rig at each rate.
 fn by_rate(measured: &Measured<'_>, added: &AddedLatency) -> Vec<Table> {
     let table = |curve: &AddedCurve| {
         let of_curve = curve.points.iter().map(|place| &measured.points[*place]);
@@ -110,7 +110,7 @@ fn differences(caption: String, points: &[&Point]) -> Table {
 
 fn of_gateway(point: &Point, row: &points::Row) -> Row {
     let claimed = |bias: &RigBias| {
-        let is_claimed = |(name, of): &(String, Figure)| bias.claim(name, of) == Claim::Told;
+        let is_claimed = |(name, of): &(String, Figure)| bias.claim(name, of) == Claim::Significant;
         titles(row.added_latency_ns.iter().filter(|of| is_claimed(of)).map(|(name, _)| name.as_str()))
     };
     let significant = point.bias.as_ref().map_or(Value::Missing, |bias| Value::text(claimed(bias)));
@@ -128,7 +128,7 @@ fn of_rig(point: &Point, bias: &RigBias) -> Row {
     let planned = point.direct().map_or(0, |direct| direct.planned);
     let of_twin = |of: &Figure| valid(of, planned.max(of.repeats.len()), &point.bias_reasons(), "twin: ");
     let valid = bias.difference("p50").map_or(Value::Missing, of_twin);
-    // What the rig makes of nothing is no headline.
+    // The rig's bias is no headline.
     let not_quoted = |(name, of): &(String, Figure)| (name.clone(), Figure { headline: false, ..of.clone() });
     let differences: Vec<(String, Figure)> = bias.difference_ns.iter().map(not_quoted).collect();
     values_of(point, RIG, &differences, [apart, valid])
@@ -145,14 +145,15 @@ fn named(of: &[(String, Figure)], name: &str) -> Value {
     Value::optional(of.iter().find(|(known, _)| known == name).map(|(_, figure)| figure))
 }
 
-/// Quantiles as people name them.
+/// Display names of quantiles.
 fn titles<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let title = |name| if name == "p999" { "p99.9" } else { name };
     let titles: Vec<&str> = names.map(title).collect();
     if titles.is_empty() { "–".into() } else { titles.join(", ") }
 }
 
-/// How many repeats of a difference are valid, and whose cells are not: the direct one's say so, others begin with `own`.
+/// Valid repeats of a difference, with the reasons of invalid cells. Reasons of direct cells begin with `direct: `,
+/// others with `own`.
 fn valid(of: &Figure, planned: usize, reasons: &[(Side, Reason, usize)], own: &str) -> Value {
     let words = |(side, reason, n): &(Side, Reason, usize)| {
         let whose = if *side == Side::Direct { "direct: " } else { own };
@@ -161,7 +162,7 @@ fn valid(of: &Figure, planned: usize, reasons: &[(Side, Reason, usize)], own: &s
     Value::valid_because(of, planned, reasons.iter().map(words).collect())
 }
 
-/// What each way of authentication costs, with the direct baseline beside it.
+/// Cost of each authentication method, including the direct baseline.
 fn costs(costs: &[AuthenticationCost]) -> Table {
     let of_cost = |cost: &AuthenticationCost| {
         let rate = cost.rate_per_s.map(|per_s| format!(" at {}", rate(per_s))).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! How many requests an upstream gets for each request of a client, where it counts them by kind: a gateway that asks the
-//! upstream about clients makes requests of its own.
+//! Upstream requests per client request, if the upstream counts them by kind. A gateway that authenticates clients at
+//! the upstream sends additional requests.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::points::measured::Repeats;
 
 pub(super) const FINDER: Finder = Finder { key: "amplification", columns: &[&COLUMNS], find };
 
-/// The column that takes the place of the axes which say how clients are authenticated.
+/// The column that replaces the axes of client authentication.
 const AUTHENTICATION: &str = "authentication";
 
-/// Ratios closer to 1 than this are called none: a single request of the upstream's own doing.
+/// Minimum ratio that is reported. Below it, single requests may be the upstream's own.
 const AMPLIFIED: f64 = 1.0005;
 
 const INTRO: &str = "\
-Requests that the upstream counted for each request that the load generator sent, over whole loads with their warm-up. The \
-upstream counts by kind; its health checks and its own requests are no kind here. A gateway that asks the upstream who a \
-client is makes more than one.";
+Requests counted by the upstream per request sent by the load generator, over whole loads including warm-up. The \
+upstream counts by kind; its health checks and its own requests are excluded. A gateway that authenticates clients at \
+the upstream sends more than one.";
 
 static COLUMNS: [Column; 6] = [
     Column::of("load", "Load", Unit::Load, 8),
@@ -49,7 +49,7 @@ struct Requests {
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let mut finding = Finding::new(FINDER.key, "Amplification", INTRO);
     let mut rows = Vec::new();
-    // By gateway and place, in the order in which they were found.
+    // By gateway and place, in the order of appearance.
     let mut totals: Vec<(String, String, Requests)> = Vec::new();
     for group in measured.groups {
         let (authentication, mut axes) = authentication_apart(measured.run, group.axes);
@@ -68,7 +68,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let amplified = totals.iter().filter(|(gateway, ..)| !is_baseline(gateway));
     finding.sentences =
         amplified.filter_map(|(gateway, place, total)| total.sentence(gateway, place)).collect();
-    let caption = "Upstream requests for each client request".to_owned();
+    let caption = "Upstream requests per client request".to_owned();
     finding.tables = vec![Table { caption, columns: &COLUMNS, rows }];
     (!finding.tables[0].rows.is_empty()).then_some(finding)
 }
@@ -124,13 +124,13 @@ impl Requests {
         self.upstream.iter().map(|(kind, requests)| format!("{kind} {}", count(*requests))).collect()
     }
 
-    /// What a gateway adds; `None` if it adds nothing.
+    /// A sentence about the amplification; `None` without one.
     fn sentence(&self, gateway: &str, place: &str) -> Option<String> {
         let ratio = self.ratio();
         let words = if ratio < 1.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") };
         (ratio > AMPLIFIED).then(|| {
             let kinds = join(&self.kinds());
-            format!("{gateway}, {place}: the upstream got {words} requests for each of a client: {kinds}.")
+            format!("{gateway}, {place}: the upstream received {words} requests per client request: {kinds}.")
         })
     }
 }

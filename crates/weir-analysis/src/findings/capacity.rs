@@ -9,8 +9,8 @@ use crate::figures::figure::Sample;
 
 pub(super) const FINDER: Finder = Finder { key: "capacity", columns: &[&OVER_REPEATS, &SEARCHES], find };
 
-const INTRO: &str = "The highest rate that meets the objective. weir searches for it with many short open loads and weighs \
-    them together, so that no single trial decides. Each repeat has fresh processes and its own search.";
+const INTRO: &str = "The highest rate that meets the objective. weir searches for it with many short open loads and \
+    evaluates them together, so no single trial decides. Each repeat has new processes and its own search.";
 
 static OVER_REPEATS: [Column; 6] = [
     Column::of("rate", "Capacity", Unit::PerSecond, KEEP)
@@ -50,7 +50,7 @@ fn over_repeats(capacity: &Capacity) -> Table {
             limited_by(row),
             Value::count(row.trials()),
             Value::text(stopped(row)),
-            // A direct baseline that the rig limits is no news.
+            // It is expected that the rig limits the direct baseline.
             Value::valid_of(&row.per_s, row.planned, row.gateway == DIRECT),
         ];
         of_gateway(capacity, row, values)
@@ -67,7 +67,7 @@ fn of_gateway(capacity: &Capacity, row: &CapacityRow, values: Vec<Value>) -> Row
     Row { gateway, load, axes: capacity.axes.clone(), values }
 }
 
-/// The bounds of the objective that broke first, each once.
+/// The bounds of the objective that were missed first, without duplicates.
 fn limited_by(row: &CapacityRow) -> Value {
     let mut names: Vec<&str> = Vec::new();
     for name in row.searches.iter().filter_map(|searched| searched.found.limited_by.as_deref()) {
@@ -87,7 +87,7 @@ fn stopped(row: &CapacityRow) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The search of each repeat, with the interval that its own trials leave.
+/// The search of each repeat, with the interval from its own trials.
 fn searches(capacity: &Capacity) -> Table {
     let one = |row: &CapacityRow, searched: &Searched| {
         let (found, repeat) = (&searched.found, searched.repeat.saturating_add(1));
@@ -97,7 +97,7 @@ fn searches(capacity: &Capacity) -> Table {
             }
             None => Value::Missing,
         };
-        // Only where it is all that is known.
+        // Shown only without a capacity.
         let known = |border: Option<f64>| estimate(border.filter(|_| found.capacity_per_s.is_none()), None);
         let values = vec![
             Value::count(repeat.into()),
@@ -114,7 +114,7 @@ fn searches(capacity: &Capacity) -> Table {
     };
     let rows = capacity.rows.iter().flat_map(|row| row.searches.iter().map(move |search| one(row, search)));
     Table {
-        caption: format!("All searches, with the intervals of their own trials: {}", capacity.words()),
+        caption: format!("All searches, with intervals from their own trials: {}", capacity.words()),
         columns: &SEARCHES,
         rows: rows.collect(),
     }

@@ -1,4 +1,4 @@
-//! Changes of a gateway under load: how soon each takes effect, and what they cost.
+//! Changes of a gateway under load: the time until each takes effect, and the cost.
 
 use weir_results::Changed;
 
@@ -9,11 +9,10 @@ use crate::headroom::{ChangeCost, InForce, Quiet, change_sentence};
 pub(super) const FINDER: Finder = Finder { key: "changes", columns: &[&COST, &AGAINST_QUIET, &KINDS], find };
 
 const INTRO: &str = "\
-weir checks with its own requests and handshakes when each change takes effect. An added route returns 200, and a \
-removed one 404. An added endpoint gets a request, and a removed one gets its last. The new certificate is served. \
-\"Near\" is the time from applying a change until one second after it takes effect. If changes follow each other \
-closely, that is the whole phase. Then compare with the load without changes, at the same rate and against the same \
-processes.";
+weir checks with its own requests and handshakes when each change takes effect. An added route returns 200, a removed \
+one 404. An added endpoint receives a request, a removed one receives its last. The new certificate is served. \
+\"Near\" is the time from applying a change until one second after it takes effect. With closely spaced changes, that \
+is the whole phase. In that case, compare with the load without changes, at the same rate and with the same processes.";
 
 const AT_ONCE: &str = "at the first check";
 
@@ -92,7 +91,7 @@ fn of_costs(costs: &[ChangeCost]) -> Table {
     Table { caption: format!("Cost of changes{what}"), columns: &COST, rows: costs.iter().map(of).collect() }
 }
 
-/// The load with changes beside the one that is the same without.
+/// The load with changes compared with the same load without.
 fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     let of = |cost: &ChangeCost, quiet: &Quiet| {
         let [errors, sent] = [cost.errors_near + cost.errors_rest, cost.sent_near + cost.sent_rest];
@@ -112,7 +111,7 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { caption, columns: &AGAINST_QUIET, rows })
 }
 
-/// Kinds of changes in rows; nothing if only routes change.
+/// A row for each kind of change; `None` if only routes change.
 fn of_kinds(costs: &[ChangeCost]) -> Option<Table> {
     let of = |cost: &ChangeCost, kind: &InForce| {
         let values = vec![

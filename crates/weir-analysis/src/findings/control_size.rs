@@ -1,4 +1,4 @@
-//! Whether the size of a gateway's control plane matters: each size against the largest, at the same load, as a finding.
+//! Whether the size of a gateway's control plane matters: compares each size with the largest at the same load.
 
 mod answers;
 mod places;
@@ -23,15 +23,15 @@ pub(super) const FINDER: Finder =
     Finder { key: "control-size", columns: &[&THROUGHPUT, &LATENCY, &CPU], find };
 
 const INTRO: &str = "\
-Each size of the control plane against the largest one, at the same load and the same values of the other axes, block by \
-block. Ratios are those of throughput in closed loads, of p50 in open loads, and of CPU time per request of the data plane. \
-Their intervals have 99 % confidence together, as in `weir compare`. A size is the same within the margin if the whole \
-interval lies within it, with three valid repeats or more. It matters if the whole interval lies beyond the margin, with six \
-or more. Otherwise it is undecided. Detectable is the smallest difference that as many repeats detect with 80 % power; \
-repeats to decide assumes the same noise.";
+weir compares each size of the control plane with the largest one, block by block, at the same load and the same other \
+axes. Ratios are of throughput in closed loads, of p50 in open loads, and of CPU time per request of the data plane. \
+Their 99 % intervals are joint, as in `weir compare`. *Same*: the whole interval lies within the margin, with at least \
+three valid repeats. *Matters*: the whole interval lies beyond the margin, with at least six. *Undecided*: neither. \
+*Detectable* is the smallest difference that the same repeats detect with 80 % power. *Repeats to decide* assumes the \
+same noise.";
 
 const LOAD: Column = Column::of("load", "Load", Unit::Load, KEEP);
-/// Stands for all axes below `limits.control`.
+/// Covers all axes below `limits.control`.
 const SIZE: Column = Column::of("limits.control", "Control plane", Unit::Text, KEEP);
 const CORES: Column = Column::of("control_cores", "CPU of control plane", Unit::Cores, 6);
 const SHARE: Column = Column::of("control_share_of_limit", "Of its limit", Unit::Share, 7).bare();
@@ -110,8 +110,8 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     Some(finding)
 }
 
-/// Compares each size with the largest, and not all pairs: the question is how much smaller a control plane may be than
-/// the largest at hand. That also leaves the fewest comparisons, so that the intervals, which hold together, are narrowest.
+/// Compares each size with the largest, not all pairs: the question is how small a control plane may be. Fewer
+/// comparisons also give narrower joint intervals.
 fn compare_all(measured: &Measured<'_>, places: &mut [Place<'_>]) {
     let has_open = measured.points.iter().any(|point| point.model == ArrivalModel::Open);
     let mut pairs: Vec<SeriesPair> = Vec::new();
@@ -136,7 +136,7 @@ fn compare_all(measured: &Measured<'_>, places: &mut [Place<'_>]) {
     }
 }
 
-/// The values of a row behind load and size.
+/// The values of a row after load and size.
 type Values = fn(&Place<'_>, &Sized<'_>) -> Vec<Value>;
 
 /// A row for each size.
@@ -171,7 +171,7 @@ fn cpu_values(place: &Place<'_>, sized: &Sized<'_>) -> Vec<Value> {
     values
 }
 
-/// The ratio and what follows from it; nothing for the largest size.
+/// The ratio and its verdict; missing for the largest size.
 fn verdict_values(figure: Option<&FigureComparison>) -> [Value; 4] {
     let Some(figure) = figure else { return [const { Value::Missing }; 4] };
     let answer = Answer::of(figure);
@@ -188,17 +188,17 @@ fn verdict_values(figure: Option<&FigureComparison>) -> [Value; 4] {
     ]
 }
 
-/// The ratio with its interval; words if a side is unknown.
+/// The ratio with its interval, or words if a side is unknown.
 fn ratio(figure: &FigureComparison) -> Value {
-    let is_told = |end: &f64| (1.0 / RATIO_MAX..RATIO_MAX).contains(end);
+    let is_printed = |end: &f64| (1.0 / RATIO_MAX..RATIO_MAX).contains(end);
     match (figure.ratio, figure.interval) {
         (Some(ratio), None) => Value::estimate(ratio, None),
-        (Some(ratio), Some([low, high])) if is_told(&low) && is_told(&high) => {
+        (Some(ratio), Some([low, high])) if is_printed(&low) && is_printed(&high) => {
             Value::estimate(ratio, Some([low, high]))
         }
         (Some(_), Some(_)) => Value::text(figure.ratio_words()),
         (None, Some([low, high])) => {
-            let [low, high] = [low, high].map(|end| Some(end).filter(is_told));
+            let [low, high] = [low, high].map(|end| Some(end).filter(is_printed));
             let words = bounds_words(&Range { low, high }, number);
             Value::text(if words.is_empty() { "n/a".to_owned() } else { words })
         }
@@ -206,7 +206,7 @@ fn ratio(figure: &FigureComparison) -> Value {
     }
 }
 
-/// What is concluded for a gateway at one point of the other axes.
+/// The conclusion for a gateway at one point of the other axes.
 fn sentence(places: &[Place<'_>]) -> String {
     let subject = with_axes(places[0].gateway, &places[0].others);
     let mut compared: Vec<Compared<'_>> = Vec::new();
@@ -224,7 +224,7 @@ fn sentence(places: &[Place<'_>]) -> String {
             });
         }
     }
-    // What loads are for before what they cost.
+    // Main metrics come before CPU time.
     compared.sort_by_key(|of| of.figure.measure == Measure::CpuPerRequest);
     let is_one = places.iter().all(|place| place.sizes.len() < 2);
     match (compared.as_slice(), is_one) {
@@ -239,7 +239,7 @@ fn sentence(places: &[Place<'_>]) -> String {
     }
 }
 
-/// Sizes at which no cell of a gateway could be measured.
+/// Sentences about sizes at which all cells of a gateway failed.
 fn failed(measured: &Measured<'_>, places: &[Place<'_>]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     let is_measured = |cell: &Cell| {
@@ -261,7 +261,7 @@ fn failed(measured: &Measured<'_>, places: &[Place<'_>]) -> Vec<String> {
     sentences
 }
 
-/// The gateways of the run that have no control plane.
+/// A sentence about gateways without a control plane.
 fn without_control(measured: &Measured<'_>) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
     let rows = || measured.points.iter().flat_map(points::Point::gateways);

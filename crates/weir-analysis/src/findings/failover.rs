@@ -1,5 +1,4 @@
-//! What clients noticed of faults of the upstream and of services: requests that went wrong and latency, from each fault to
-//! the next.
+//! Impact on clients of faults of the upstream and of services: errors and latency, from each fault to the next.
 
 use serde::Serialize;
 use weir_results::{FaultAction, FaultEvent, FaultTarget, Measurement, Reason};
@@ -14,7 +13,7 @@ use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
 use crate::verdicts::reasons::{Metric, value};
 
-/// Everything that a run says of faults of the upstream and of services.
+/// Results of faults of the upstream and of services.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Faults {
     /// One for each gateway at each load with faults, in the order of load points.
@@ -32,48 +31,48 @@ pub struct FaultCourse {
     pub axes: Axes,
     /// The load.
     pub load: String,
-    /// From each fault to the next; first the time before all of them, where there is some.
+    /// Stages from each fault to the next. The first is the time before all faults, if any.
     pub stages: Vec<FaultStage>,
 }
 
-/// The time from one fault to the next, in whole seconds of the sustained phase; the second in which a fault was done is
-/// the first of its own. A request goes wrong in the second in which that is known: one that is given up does so a
-/// time-out after its start.
+/// The time from one fault to the next, in whole seconds of the sustained phase. The second of a fault is the first of
+/// its stage. An error counts in the second in which the generator detects it: a timed-out request one timeout after
+/// its start.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultStage {
-    /// What it began with; `None` before the first fault.
+    /// The fault that starts the stage; `None` before the first fault.
     pub fault: Option<StageFault>,
     /// Requests sent, over all repeats.
     pub sent: u64,
-    /// Requests that ended, with or without a whole response, over all repeats. It can be more than were sent: those that
-    /// were due and found no connection are dropped.
+    /// Finished requests, with or without a complete response, over all repeats. They can exceed the sent requests,
+    /// because due requests without a free connection are dropped.
     pub ended: u64,
-    /// Of those answered, responses with a status of 400 or more, over all repeats.
+    /// Responses with a status of 400 or more, over all repeats.
     pub unexpected: u64,
-    /// Requests without a whole response (failed, timed out, dropped), over all repeats.
+    /// Requests without a complete response (failed, timed out, dropped), over all repeats.
     pub lost: u64,
-    /// Share of the requests that ended which went wrong.
+    /// Errors over finished requests.
     pub error_share: Figure,
-    /// From the fault to the end of the last second in which a request went wrong, the longest of all repeats; `None`
-    /// where requests went wrong in the last second of the stage.
+    /// Time from the fault to the end of the last second with an error, the maximum over repeats; `None` if the last
+    /// second of the stage has errors.
     pub wrong_for_s: Option<f64>,
-    /// Whole responses per second.
+    /// Complete responses per second.
     pub throughput_per_s: Figure,
     /// p50 of the latency, nanoseconds.
     pub p50_ns: Figure,
-    /// p99 of the same; what was never answered ranks last.
+    /// p99 of the latency, nanoseconds; lost requests rank last.
     pub p99_ns: Figure,
 }
 
-/// What a stage began with.
+/// The fault that starts a stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFault {
-    /// The server of the upstream, or the service.
+    /// The replica of the upstream, or the service.
     #[serde(flatten)]
     pub target: FaultTarget,
-    /// What was done to it.
+    /// The action.
     pub action: FaultAction,
-    /// When, seconds from the start of the sustained phase, the mean of the repeats.
+    /// Time of the fault, seconds from the start of the sustained phase, mean over the repeats.
     pub at_s: f64,
 }
 
@@ -86,14 +85,14 @@ pub(super) struct Stage<'a> {
 /// See [`Faults`].
 pub(super) const FINDER: Finder = Finder { key: "failover", columns: &[&STAGE], find };
 
-/// Shares of errors up to this are the same.
+/// Error shares up to this count as equal.
 const ERRORS_RESOLUTION: f64 = 0.001;
 
 const INTRO: &str = "\
-Each row runs from one fault to the next, in whole seconds, beginning with the second of the fault. Counts cover all \
-repeats. An error counts in the second in which the generator notices it. A timed-out request therefore counts one \
-time-out after its start, which can be after the server has returned. Times of faults are from the start of the \
-sustained phase. Direct cells have no faults, because the baseline cannot use another server and needs no service.";
+Each row covers the time from one fault to the next, in whole seconds, starting with the second of the fault. Counts \
+cover all repeats. An error counts in the second in which the generator detects it. A timed-out request therefore \
+counts one timeout after its start, which can be after the server has returned. Times of faults are from the start of \
+the sustained phase. Direct cells have no faults, because the baseline cannot use another server and needs no service.";
 
 static STAGE: [Column; 10] = [
     Column::of("from", "From", Unit::Text, KEEP),
@@ -105,7 +104,7 @@ static STAGE: [Column; 10] = [
         .lower()
         .compared("failover.errors", 0.25)
         .above(ERRORS_RESOLUTION),
-    Column::of("last_error", "Last error within", Unit::Seconds, KEEP).lower(),
+    Column::of("last_error", "Last error after", Unit::Seconds, KEEP).lower(),
     Column::of("throughput", "Throughput", Unit::PerSecond, 3).higher().compared("failover.throughput", 0.10),
     Column::of("p50", "p50", Unit::Nanoseconds, 4).lower().compared("failover.p50", 0.10),
     Column::of("p99", "p99", Unit::Nanoseconds, 8).lower().compared("failover.p99", 0.25),
@@ -201,12 +200,12 @@ impl FaultCourse {
 }
 
 impl FaultStage {
-    /// Requests that went wrong, in either way.
+    /// Unexpected and lost requests.
     pub fn wrong(&self) -> u64 {
         self.unexpected + self.lost
     }
 
-    /// What it began with, in words: `replica 1 killed`.
+    /// The fault that starts the stage, in words: `replica 1 killed`.
     pub fn words(&self) -> String {
         match &self.fault {
             Some(fault) => fault_words(&fault.target, fault.action),
@@ -215,7 +214,7 @@ impl FaultStage {
     }
 }
 
-/// What was done to a server or service: `replica 1 killed`.
+/// A fault in words: `replica 1 killed`.
 pub(super) fn fault_words(target: &FaultTarget, action: FaultAction) -> String {
     format!("{target} {}", action.done())
 }
@@ -232,7 +231,7 @@ fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCours
         gateway: gateway.to_owned(),
         axes: group.axes.clone(),
         load: group.load.to_owned(),
-        // Where the first fault comes at once there is nothing before it.
+        // A fault at the start leaves no time before it.
         stages: stages.filter(|stage| stage.fault.is_some() || stage.sent > 0).collect(),
     }
 }
@@ -249,7 +248,7 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
         let Seconds(seconds) = &stage.seconds;
         let share = stage.seconds.wrong() as f64 / stage.seconds.ended() as f64;
         let share = Some(share).filter(|share| !seconds.is_empty() && share.is_finite());
-        // Noise changes no counts.
+        // Noise does not change counts.
         let implausible = repeat.reasons(Metric::Latency).contains(&Reason::Implausible);
         let reasons = implausible.then_some(Reason::Implausible).into_iter().collect();
         let repeat = repeat.cell.key.repeat;
@@ -286,27 +285,27 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
 pub(super) const P50: (&str, f64) = ("p50", 0.5);
 pub(super) const P99: (&str, f64) = ("p99", 0.99);
 
-/// A quantile of a part of a disturbed load, without the reasons that disturbances are there to cause.
+/// A quantile of a part of a load with faults, without the reasons that faults cause on purpose.
 pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &Seconds<'_>) -> Repeated {
     repeat.judged_part(name, share, part, &CAUSED)
 }
 
-/// Reasons that faults are there to cause.
+/// Reasons that faults cause on purpose.
 const CAUSED: [Reason; 3] = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
 
-/// Whole responses per second in a part of each repeat; the drain is no time of the load.
+/// Complete responses per second in a part of each repeat, without the drain.
 pub(super) fn throughput<'a>(parts: impl Iterator<Item = (&'a Repeat<'a>, &'a Seconds<'a>)>) -> Figure {
     let repeated = parts.map(|(repeat, Seconds(seconds))| {
         let sustained = seconds.iter().copied().filter(|second| second.sustained).collect();
         let mut judged = repeat.judged(value::THROUGHPUT, Seconds(sustained).rate_per_s().into());
         judged.reasons.retain(|reason| !CAUSED.contains(reason));
-        // The bounds of the whole phase say nothing of a part.
+        // The bounds of the whole phase do not apply to a part.
         Repeated { range: Range::default(), ..judged }
     });
     Figure::of_difference(repeated.collect()).not_below(0.0)
 }
 
-/// The seconds from each fault to the next; the drain belongs to the last.
+/// The seconds from each fault to the next; the drain belongs to the last stage.
 pub(super) fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
     let faults = &measurement.faults;
     let mut stages: Vec<Stage<'_>> = std::iter::once(None)
@@ -322,7 +321,7 @@ pub(super) fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
 }
 
 impl Stage<'_> {
-    /// From its beginning to the end of the last second in which a request went wrong; `None` where that is its last.
+    /// Time from the start of the stage to the end of the last second with an error; `None` if that is the last second.
     fn wrong_for_s(&self) -> Option<f64> {
         let first_s = self.seconds.0.first().map_or(0.0, |second| second.t_s);
         let from_s = self.fault.map_or(first_s, |fault| fault.t_s);
@@ -334,14 +333,14 @@ impl Stage<'_> {
     }
 }
 
-/// How many requests went wrong, and for how long.
+/// The number of errors in each stage, and the time of the last one.
 fn conclude(course: &FaultCourse) -> String {
     let who = with_axes(&course.gateway, &course.axes);
     let total = |of: fn(&FaultStage) -> u64| count(course.stages.iter().map(of).sum());
     let stage = |stage: &FaultStage| {
         let (name, ended) = (stage.words(), count(stage.ended));
         match (stage.wrong(), stage.wrong_for_s) {
-            (0, _) => format!("{name}: none of {ended}"),
+            (0, _) => format!("{name}: 0 of {ended}"),
             (wrong, Some(s)) => {
                 format!("{name}: {} of {ended}, the last after {s:.1} s", count(wrong))
             }
@@ -349,7 +348,7 @@ fn conclude(course: &FaultCourse) -> String {
         }
     };
     let stages = course.stages.iter().map(stage).collect::<Vec<_>>().join("; ");
-    // The name of a service is written as it is.
+    // The name of a service is not capitalized.
     let begins_with_service = course.stages.first().and_then(|stage| stage.fault.as_ref()?.target.service());
     format!(
         "{who}: {} of {} requests of {} failed. {}.",

@@ -1,5 +1,4 @@
-//! Headroom as a finding: latency over throughput, what fits it, throughput over connections and cores, and the cost of
-//! routes.
+//! Headroom as a finding: latency over throughput, fits, throughput over connections and cores, and the cost of routes.
 
 use weir_results::ArrivalModel;
 
@@ -12,9 +11,9 @@ use crate::headroom::{Curve, CurveSpot, Fit, Fitted, Parameter, RouteCost, Scala
 pub(super) const FINDER: Finder =
     Finder { key: "headroom", columns: &[&RATES, &STEPS, &FITS, &LAWS, &ROUTES], find };
 
-const INTRO: &str = "The same processes at rising rates, from far below their capacity to beyond it. A curve is base + \
-    work / (limit - rate), fitted by least squares of logarithms to valid points only. The knee comes from the Kneedle \
-    algorithm. Neither the limit nor the knee is a capacity, and weir does not use them for sizing.";
+const INTRO: &str = "weir measures the same processes at rising rates, from far below their capacity to beyond it. A \
+    curve is base + work / (limit - rate), fitted to valid points by least squares of logarithms. The knee comes from \
+    the Kneedle algorithm. Neither the limit nor the knee is a capacity, and weir does not use them for sizing.";
 
 static RATES: [Column; 8] = over(Column::of("offered", "Offered", Unit::PerSecond, KEEP));
 static STEPS: [Column; 8] = over(Column::of("connections", "Connections", Unit::Count, KEEP));
@@ -97,7 +96,7 @@ fn spot(curve: &Curve, spot: &CurveSpot) -> Row {
     };
     let asked = spot.asked_per_s.map_or_else(|| Value::count(spot.connections.into()), Value::number);
     let latency = |name: &str| Value::optional(spot.latency(name));
-    // Beyond the limit, invalid repeats are what a curve is measured for.
+    // Curves go beyond the limit on purpose, so invalid repeats are expected there.
     let valid = Value::valid(spot.latency("p50").unwrap_or(&spot.throughput_per_s), true);
     let values = vec![
         asked,

@@ -1,5 +1,5 @@
-//! What gateways carry at each limit with what they are configured for, and what their start and their configuration take
-//! Runs that measure starts have it.
+//! Throughput of gateways at each CPU limit, and the cost of their start and configuration. Only runs that measure
+//! starts have this finding.
 
 mod carried;
 mod starts;
@@ -25,9 +25,9 @@ const LIMIT: &str = "limits.data.cpus";
 pub struct ManyDomains {
     /// Each load at each value of the other axes.
     pub loads: Vec<CarriedLoad>,
-    /// How gateways start, at each value of the other axes.
+    /// Starts of gateways, at each value of the other axes.
     pub starts: Vec<Starts>,
-    /// Sentences that the figures imply.
+    /// Conclusions, one sentence each.
     pub conclusions: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ static START: [Column; 7] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// Whether starts were asked for, without which there is no such finding. In a cluster they are not measured.
+/// Whether the scenario measures starts; without them there is no such finding. In a cluster they are not measured.
 pub(super) fn has_starts(run: &Run, cells: &[Cell]) -> bool {
     run.scenario["cold_start"] == true || cells.iter().any(|cell| cell.cold_start.is_some())
 }
@@ -102,23 +102,23 @@ fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
 
 fn intro(domains: &ManyDomains) -> String {
     let bytes = match domains.loads.iter().any(|load| load.of_interfaces) {
-        true => "all bytes at its network interface, those to and from the upstream included",
+        true => "all bytes at its network interface, including those to and from the upstream",
         false => {
-            "bytes that clients sent and received, inside TLS (with `network: namespaces`, bytes at its \
-            network interface)"
+            "bytes sent and received by clients, inside TLS (with `network: namespaces`, bytes at its network \
+            interface)"
         }
     };
     let starts = match domains.starts.is_empty() {
         true => "",
         false => {
             " First 200 is the time from the launch of the first process to the first 200 response for the last path \
-            of the last domain. weir polls for it, and pauses for one fiftieth of the time since the launch. Memory \
+            of the last domain. weir polls for it at intervals of one fiftieth of the time since the launch. Memory \
             is measured right after it. Memory of configuration is that memory minus the memory of the same gateway \
             with one domain, in the same repeat."
         }
     };
     format!(
-        "All loads at all CPU limits of the data plane. Receive and transmit are those of the gateway: {bytes}. \
+        "All loads at all CPU limits of the data plane. Receive and transmit are from the gateway's view: {bytes}. \
         Requests per day is this throughput for 86,400 s. Handshakes per CPU second come from loads that close \
         each connection after a number of requests, and include the work for these requests. Quote latency only \
         from open loads.{starts}"
@@ -190,7 +190,7 @@ fn limit(cpus: Option<f64>) -> Value {
     Value::Number { number: cpus, words: Some(words) }
 }
 
-/// What the configuration holds, of each gateway at its greatest limit.
+/// Memory of the configuration, for each gateway at its highest limit.
 fn conclude(starts: &Starts) -> Vec<String> {
     let is_last = |(place, row): &(usize, &StartRow)| {
         starts.rows.get(place + 1).is_none_or(|next| next.gateway != row.gateway)
@@ -207,14 +207,14 @@ fn conclude(starts: &Starts) -> Vec<String> {
     starts.rows.iter().enumerate().filter(is_last).filter_map(said).collect()
 }
 
-/// The CPU limit of a cell's data plane: of its axis, else that with which it was started.
+/// The CPU limit of a cell's data plane: from its axis, else from its parts.
 fn limit_cpus(cell: &Cell) -> Option<f64> {
     let axis = cell.key.axes.get(LIMIT).and_then(serde_json::Value::as_f64);
     let data = cell.parts.iter().filter(|part| part.role == Role::Data);
     axis.or_else(|| data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cpus| *cpus > 0.0))
 }
 
-/// The order of limits: from the least, and none at all last.
+/// Orders limits ascending, without a limit last.
 fn by_limit(a: Option<f64>, b: Option<f64>) -> std::cmp::Ordering {
     a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY))
 }

@@ -1,7 +1,7 @@
-//! What a finding is: a table of typed values by gateway and axes, sentences, and which of its values are drawn.
+//! The model of a finding: tables of typed values by gateway and axes, sentences, and charted columns.
 //!
-//! Every output consumes findings and knows no experiment by name: terminal, HTML, Markdown, CSV, JSON, `compare` and
-//! gates. A new experiment is a finder that fills this model.
+//! All outputs use findings without knowing the experiment: terminal, HTML, Markdown, CSV, JSON, `compare` and gates. A
+//! new experiment is a finder that fills this model.
 
 use serde::Serialize;
 use weir_results::Reason;
@@ -12,7 +12,7 @@ use crate::points;
 use crate::points::axes::{Axes, at_axes};
 use crate::verdicts::reasons::reason_times;
 
-/// What a run says about one question.
+/// The results of a run for one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Its name in files and on command lines: `failover`.
@@ -21,14 +21,14 @@ pub struct Finding {
     pub title: &'static str,
     /// How it was measured and how to read it.
     pub intro: String,
-    /// Sentences that the values imply.
+    /// Conclusions, one sentence each.
     pub sentences: Vec<String>,
     /// Its values.
     pub tables: Vec<Table>,
-    /// Load points at which errors and overload are expected: the experiment is there to cause them.
+    /// Load points at which the experiment causes errors and overload on purpose.
     #[serde(skip)]
     pub breaks: Vec<Place>,
-    /// Whether reports draw it as a section of its own; `false` if it has one that shows more.
+    /// Whether reports print it as its own section; `false` if another section shows more.
     #[serde(skip)]
     pub has_section: bool,
 }
@@ -42,18 +42,18 @@ pub struct Place {
     pub load: String,
 }
 
-/// Values of one kind, a row for each gateway at each place.
+/// A table with a row for each gateway at each place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// What it is of, as heading.
+    /// Its heading.
     pub caption: String,
-    /// What each value of a row is.
+    /// Its columns, one per value of a row.
     pub columns: &'static [Column],
     /// Its rows, in the order of load points and then of gateways.
     pub rows: Vec<Row>,
 }
 
-/// What the values of a column are.
+/// A column.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Column {
     /// Its name in files: `memory_per_client`.
@@ -62,33 +62,33 @@ pub struct Column {
     pub title: &'static str,
     /// Unit of its numbers.
     pub unit: Unit,
-    /// Which way is better; `None` for counts of the load itself and for text.
+    /// Whether lower or higher is better; `None` for text and for counts of the load itself.
     pub better: Option<Better>,
     /// Importance in narrow terminals, from 1; columns of [`KEEP`] are never left out.
     #[serde(skip)]
     pub keep: u8,
-    /// How `weir compare` judges it; `None` is not compared.
+    /// How `weir compare` judges it; `None` if not compared.
     #[serde(skip)]
     pub compared: Option<Compared>,
     /// Whether it is drawn as bars with intervals, one chart for each place.
     #[serde(skip)]
     pub drawn: bool,
-    /// What tables show if a repeat lies beyond what was measured.
+    /// Text in tables if a repeat lies beyond the measured range.
     #[serde(skip)]
     pub beyond: &'static str,
-    /// What a repeat without a value says of the gateway; empty if it says nothing.
+    /// Meaning of a repeat without a value, for the gateway; empty if it has none.
     #[serde(skip)]
     pub absent: &'static str,
-    /// What tables show instead of zero; empty for the number.
+    /// Text in tables instead of zero; empty to print the number.
     #[serde(skip)]
     pub zero: &'static str,
     /// Whether tables show its values without their intervals.
     #[serde(skip)]
     pub bare: bool,
-    /// Whether it stands before the gateway, once for all rows of the same value.
+    /// Whether it precedes the gateway column, printed once for adjacent rows with the same value.
     #[serde(skip)]
     pub leads: bool,
-    /// Whether adjacent rows of a gateway that share the values of all such columns show them once.
+    /// Whether adjacent rows of a gateway with the same values in all such columns print them once.
     #[serde(skip)]
     pub once: bool,
 }
@@ -101,17 +101,17 @@ pub const KEEP: u8 = 9;
 pub struct Compared {
     /// Its name on command lines: `failover.p99`.
     pub metric: &'static str,
-    /// Differences up to this share count as the same.
+    /// Margin, as share: smaller differences count as the same.
     pub margin: f64,
-    /// Values below this cannot be told apart, in the unit of the column: the sampling interval of a time.
+    /// Resolution in the unit of the column: values below it count as equal.
     pub resolution: Option<f64>,
-    /// Whether it gets a verdict unless other metrics are asked for.
+    /// Whether it gets a verdict by default.
     pub by_default: bool,
-    /// Whether it is CPU time of a load, which depends on the load point and on the speed of the host.
+    /// Whether it is CPU time of a load, which depends on load point and host speed.
     pub cpu_time: bool,
 }
 
-/// Which way is better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -162,9 +162,9 @@ pub enum Unit {
 pub struct Row {
     /// The gateway's name.
     pub gateway: String,
-    /// The load's name; empty where the values are of no load.
+    /// The load's name; empty for values without a load.
     pub load: String,
-    /// Values of the axes, and what else tells rows of a gateway apart: the fault, the kind of client.
+    /// Values of the axes, and further keys of the row: the fault, the kind of client.
     pub axes: Axes,
     /// One for each column.
     pub values: Vec<Value>,
@@ -183,13 +183,13 @@ pub enum Value {
     },
     /// An exact number, without interval.
     Number {
-        /// The number, in the unit of the column; `None` was not measured, and `words` says why.
+        /// The number, in the unit of the column; `None` if not measured, with the reason in `words`.
         number: Option<f64>,
-        /// What tables show instead of the number.
+        /// Text in tables instead of the number.
         #[serde(skip_serializing_if = "Option::is_none")]
         words: Option<String>,
     },
-    /// A value of one repeat, or of a fit: what is no value over repeats.
+    /// A value of one repeat or of a fit, not over repeats.
     Estimate {
         /// The value, in the unit of the column.
         sample: Sample,
@@ -198,11 +198,11 @@ pub enum Value {
         /// Whether it is valid.
         valid: bool,
     },
-    /// Some of a whole.
+    /// A part of a total.
     Part {
-        /// How many.
+        /// The part.
         part: u64,
-        /// Of how many.
+        /// The total.
         of: u64,
     },
     /// A value over repeats, with its interval and validity.
@@ -210,28 +210,28 @@ pub enum Value {
         /// The value.
         figure: Figure,
     },
-    /// The least and the greatest of many values, which is no interval.
+    /// Minimum and maximum of many values; not an interval.
     Extremes {
-        /// The least.
+        /// The minimum.
         least: f64,
-        /// The greatest.
+        /// The maximum.
         greatest: f64,
         /// Whether they are valid.
         valid: bool,
     },
-    /// How many repeats are valid.
+    /// The number of valid repeats.
     Valid {
         /// Valid repeats.
         valid: usize,
         /// Repeats that were planned.
         planned: usize,
-        /// Why the others are not; whether the reason is expected at this load.
+        /// Why the others are invalid, and whether the reason is expected at this load.
         reasons: Vec<(String, bool)>,
     },
 }
 
 impl Finding {
-    /// A finding without values yet.
+    /// An empty finding.
     pub(crate) fn new(key: &'static str, title: &'static str, intro: impl Into<String>) -> Self {
         let (sentences, tables, breaks) = (Vec::new(), Vec::new(), Vec::new());
         Self { key, title, intro: intro.into(), sentences, tables, breaks, has_section: true }
@@ -251,8 +251,8 @@ impl Row {
         at_axes(&self.load, &self.axes)
     }
 
-    /// The same without axes that are columns of the table themselves, or lie below one: `limits.control.cpus` below
-    /// `limits.control`.
+    /// The same without axes that have a column in the table, or a column for their parent: `limits.control` for
+    /// `limits.control.cpus`.
     pub fn place_beside(&self, columns: &[Column]) -> String {
         let is_below =
             |path: &str, key: &str| path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
@@ -283,17 +283,17 @@ impl Column {
         }
     }
 
-    /// The same, of which lower values are better.
+    /// The same, with lower values better.
     pub(crate) const fn lower(self) -> Self {
         Self { better: Some(Better::Lower), ..self }
     }
 
-    /// The same, of which higher values are better.
+    /// The same, with higher values better.
     pub(crate) const fn higher(self) -> Self {
         Self { better: Some(Better::Higher), ..self }
     }
 
-    /// The same, compared as `metric` if that is asked for: differences up to `margin` count as the same.
+    /// The same, compared as `metric` on request; differences up to `margin` count as the same.
     pub(crate) const fn compared(self, metric: &'static str, margin: f64) -> Self {
         let compared = Compared { metric, margin, resolution: None, by_default: false, cpu_time: false };
         Self { compared: Some(compared), ..self }
@@ -305,7 +305,7 @@ impl Column {
         Self { compared: Some(compared), ..self }
     }
 
-    /// The same, which is CPU time of a load; `compared` comes first.
+    /// The same, as CPU time of a load; call `compared` first.
     pub(crate) const fn cpu_time(self) -> Self {
         let compared = match self.compared {
             Some(compared) => Some(Compared { cpu_time: true, ..compared }),
@@ -314,7 +314,7 @@ impl Column {
         Self { compared, ..self }
     }
 
-    /// The same, whose values below `resolution` cannot be told apart; `compared` comes first.
+    /// The same, with this resolution; call `compared` first.
     pub(crate) const fn above(self, resolution: f64) -> Self {
         let compared = match self.compared {
             Some(compared) => Some(Compared { resolution: Some(resolution), ..compared }),
@@ -323,17 +323,17 @@ impl Column {
         Self { compared, ..self }
     }
 
-    /// The same, shown as `words` if a repeat lies beyond what was measured.
+    /// The same, with `words` for a repeat beyond the measured range.
     pub(crate) const fn beyond(self, words: &'static str) -> Self {
         Self { beyond: words, ..self }
     }
 
-    /// The same, in which a repeat without a value says `words` of the gateway.
+    /// The same, with `words` for a repeat without a value.
     pub(crate) const fn absent(self, words: &'static str) -> Self {
         Self { absent: words, ..self }
     }
 
-    /// The same, which shows zero as `words`.
+    /// The same, with `words` for zero.
     pub(crate) const fn zero(self, words: &'static str) -> Self {
         Self { zero: words, ..self }
     }
@@ -343,7 +343,7 @@ impl Column {
         Self { bare: true, ..self }
     }
 
-    /// The same, before the gateway.
+    /// The same, before the gateway column.
     pub(crate) const fn leading(self) -> Self {
         Self { leads: true, ..self }
     }
@@ -353,7 +353,7 @@ impl Column {
         Self { once: true, ..self }
     }
 
-    /// A value of this column as people read it.
+    /// A value of this column in words.
     pub fn words(&self, value: f64) -> String {
         if value.abs() < 0.5 && !self.zero.is_empty() { self.zero.to_owned() } else { self.unit.words(value) }
     }
@@ -365,7 +365,7 @@ impl Column {
 }
 
 impl Unit {
-    /// A value as people read it.
+    /// A value with its unit, in words.
     pub fn words(self, value: f64) -> String {
         match self {
             Self::Text | Self::Prose | Self::Load | Self::Number => quantity::number(value),
@@ -384,7 +384,7 @@ impl Unit {
         }
     }
 
-    /// Its name at the end of a column in files: `ns`; empty for text and plain numbers.
+    /// Its suffix of column names in files: `ns`; empty for text and plain numbers.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Text | Self::Prose | Self::Load | Self::Count | Self::Number | Self::Coefficient => "",
@@ -422,7 +422,7 @@ impl Value {
         Self::Figure { figure: figure.clone() }
     }
 
-    /// A value over repeats, where it was measured.
+    /// A value over repeats, or missing.
     pub(crate) fn optional(figure: Option<&Figure>) -> Self {
         figure.map_or(Self::Missing, Self::figure)
     }
@@ -432,12 +432,12 @@ impl Value {
         Self::Estimate { sample: Sample::Value(value), interval, valid: true }
     }
 
-    /// How many repeats of `figure` are valid.
+    /// The number of valid repeats of `figure`.
     pub(crate) fn valid(figure: &Figure, is_expected: bool) -> Self {
         Self::valid_of(figure, figure.repeats.len(), is_expected)
     }
 
-    /// How many of the `planned` repeats of `figure` are valid.
+    /// The number of valid repeats of `figure`, out of `planned`.
     pub(crate) fn valid_of(figure: &Figure, planned: usize, is_expected: bool) -> Self {
         let measured = figure.repeats.len();
         let name = |(reason, n)| (reason_times(reason, n, measured), is_expected);
@@ -445,7 +445,8 @@ impl Value {
         Self::valid_because(figure, planned, reasons)
     }
 
-    /// How many of the `planned` repeats of `figure` are valid, and why others are not. A reason is expected or not.
+    /// The number of valid repeats of `figure`, out of `planned`, with the reasons of the others and whether each is
+    /// expected.
     pub(crate) fn valid_because(figure: &Figure, planned: usize, mut reasons: Vec<(String, bool)>) -> Self {
         let measured = figure.repeats.len();
         if measured < planned {
@@ -454,8 +455,8 @@ impl Value {
         Self::Valid { valid: figure.valid, planned, reasons }
     }
 
-    /// How many repeats of `figure`, a value of `row`, are valid. Expected are a quota that throttles a closed loop, and
-    /// the rig that limits the direct baseline.
+    /// The number of valid repeats of `figure`, a value of `row`. Expected reasons are throttling of a closed loop, and
+    /// a direct baseline limited by the rig.
     pub fn valid_of_row(row: &points::Row, figure: &Figure, is_closed: bool) -> Self {
         let measured = figure.repeats.len();
         let name = |(reason, n): (Reason, usize)| {
@@ -467,7 +468,7 @@ impl Value {
         Self::valid_because(figure, row.planned, reasons)
     }
 
-    /// Its number: the mean of a value over repeats, the share of a part.
+    /// Its number: the mean over repeats, or the share of a part.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Missing | Self::Text { .. } | Self::Extremes { .. } | Self::Valid { .. } => None,

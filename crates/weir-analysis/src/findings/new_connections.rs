@@ -1,4 +1,4 @@
-//! How many new connections a second gateways take, of loads whose connections end after so many requests.
+//! Rate of new connections, in loads that close each connection after a number of requests.
 
 use serde::Serialize;
 
@@ -16,14 +16,14 @@ use crate::points::measured::{Repeat, Repeats};
 use crate::points::{self, Point};
 use crate::verdicts::reasons::Metric;
 
-/// A load whose connections end after so many requests.
+/// A load that closes each connection after a number of requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NewConnections {
     /// The load.
     pub load: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// Requests after which a connection ends.
+    /// Requests per connection.
     pub per_connection: u64,
     /// Gateways in the scenario's order, direct last.
     pub rows: Vec<NewConnectionsRow>,
@@ -31,25 +31,25 @@ pub struct NewConnections {
     pub conclusions: Vec<String>,
 }
 
-/// A gateway that takes new connections.
+/// A gateway that accepts new connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NewConnectionsRow {
     /// The gateway's name, or that of the direct baseline.
     pub gateway: String,
     /// New connections per second: throughput over requests per connection.
     pub per_s: Figure,
-    /// CPU time of the data plane for each of them, its requests included, microseconds.
+    /// CPU time of the data plane per connection, including its requests, microseconds.
     pub cpu_us: Figure,
-    /// That of the connection alone: less as many requests of a load over connections that are kept, in the same repeat;
-    /// where there is such a load.
+    /// CPU time of the connection without its requests: minus the same number of requests over persistent connections,
+    /// in the same repeat. `None` without such a load.
     pub connection_cpu_us: Option<Figure>,
     /// p50 of handshakes, nanoseconds; only over TLS.
     pub handshake_p50_ns: Option<Figure>,
-    /// p99 of the same.
+    /// p99 of handshakes, nanoseconds.
     pub handshake_p99_ns: Option<Figure>,
-    /// Share of the handshakes that resumed a session; only over TLS.
+    /// Share of resumed handshakes; only over TLS.
     pub resumed_share: Option<Figure>,
-    /// Attempts to connect that failed or were refused, and handshakes that failed, over all repeats.
+    /// Failed or refused connection attempts, and failed handshakes, over all repeats.
     pub failed: u64,
 }
 
@@ -58,9 +58,9 @@ pub(super) const FINDER: Finder = Finder { key: "new-connections", columns: &[&C
 
 const INTRO: &str = "\
 Results of loads that close each connection after a number of requests. The closed load shows the maximum rate of new \
-connections; its handshakes wait in a saturated gateway. The open load shows how long a handshake takes below \
-saturation. CPU time includes the requests. Handshake times start when the TCP connection is established, and exclude \
-the connections opened before the load starts. Failed handshakes and failed connects are counted together.";
+connections; its handshakes queue in a saturated gateway. The open load shows the handshake time below saturation. CPU \
+time includes the requests. Handshake times start when the TCP connection is established, and exclude connections \
+opened before the load starts. Failed handshakes and failed connections are counted together.";
 
 static COLUMNS: [Column; 8] = [
     Column::of("per_second", "New connections", Unit::PerSecond, KEEP)
@@ -122,9 +122,9 @@ fn table(load: &NewConnections) -> Table {
     }
 }
 
-/// The loads in the order of the points; none where connections are kept.
+/// The loads in the order of the points; loads with persistent connections are left out.
 fn loads(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<NewConnections> {
-    // Groups and points stand in the same order.
+    // Groups and points have the same order.
     let pairs = groups.iter().zip(points);
     let of = |(group, point): (&Group<'_>, &Point)| {
         let per_connection = per_connection(run, group)?;
@@ -149,7 +149,7 @@ fn loads(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<NewConnection
     pairs.filter_map(of).collect()
 }
 
-/// Who takes the most, and to whom each costs the least; at a load that all of them carry, whose handshakes are over first.
+/// Ranks gateways by new connections in closed loads, by handshake p99 in open loads, and by CPU time per connection.
 fn conclude(point: &Point, rows: &[NewConnectionsRow]) -> Vec<String> {
     let ranked_by = |of: fn(&NewConnectionsRow) -> Option<&Figure>, verb, most, format| {
         let gateways = rows.iter().filter(|row| row.gateway != DIRECT);
@@ -174,7 +174,7 @@ fn conclude(point: &Point, rows: &[NewConnectionsRow]) -> Vec<String> {
     [first, least_cpu].into_iter().flatten().map(of_load).collect()
 }
 
-/// After how many requests connections end; `None` where they are kept.
+/// Requests per connection; `None` for persistent connections.
 pub(crate) fn per_connection(run: &Run, group: &Group<'_>) -> Option<u64> {
     let axis = group.axes.get(&format!("loads.{}.per_connection", group.load));
     let written = run.scenario.get("loads").and_then(|loads| loads.get(group.load)?.get("per_connection"));

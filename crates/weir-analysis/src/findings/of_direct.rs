@@ -1,4 +1,4 @@
-//! Throughput through each gateway over direct, over users and limits, as a finding.
+//! Throughput through each gateway as share of direct, over users and limits, as a finding.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::users::of_point;
@@ -8,8 +8,8 @@ use crate::points::{self, Point};
 
 pub(super) const FINDER: Finder = Finder { key: "of-direct", columns: &[&SHARES], find };
 
-const INTRO: &str = "Throughput through each gateway, as share of the same load sent straight to the upstream in the same \
-    repeat. If the rig limits direct, the share is an upper bound (≤).";
+const INTRO: &str = "Throughput through each gateway as share of the same load sent directly to the upstream in the \
+    same repeat. If the rig limits the direct load, the share is an upper bound (≤).";
 
 static SHARES: [Column; 4] = [
     Column::of("limit", "Limit", Unit::Text, KEEP).leading(),
@@ -31,7 +31,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// The gateways beside each other, for each number of users at each limit.
+/// A row per gateway, for each number of users at each limit.
 fn rows(experiment: &Experiment, points: &[Point]) -> Vec<Row> {
     let at_limit = |limit: &DataLimit| -> Vec<Row> {
         let of_point = |at: &usize| rows_of(limit, &points[*at]);

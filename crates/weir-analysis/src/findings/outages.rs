@@ -1,4 +1,4 @@
-//! What clients noticed while a service was away, against the time before: sentences for each gateway that needs it.
+//! Impact on clients while a service was down, compared with the time before: sentences for each gateway that uses it.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,13 @@ struct Outage<'a> {
     repeat: &'a Repeat<'a>,
     service: &'a str,
     action: FaultAction,
-    /// From the fault to the return, or to the end of the load.
+    /// The seconds from the fault to the return, or to the end of the load.
     away: Seconds<'a>,
-    /// Before the first fault of the load.
+    /// The seconds before the first fault of the load.
     before: Seconds<'a>,
 }
 
-/// A sentence for each outage of a service that a gateway had.
+/// A sentence for each outage of a service that a gateway uses.
 pub(super) fn sentences(group: &Group<'_>, gateway: &str) -> Vec<String> {
     let Some(repeats) = group.repeats(gateway) else { return Vec::new() };
     let all: Vec<Vec<Outage<'_>>> = repeats.iter().map(outages).collect();
@@ -37,7 +37,7 @@ pub(super) fn sentences(group: &Group<'_>, gateway: &str) -> Vec<String> {
     (0..most).filter_map(sentence).collect()
 }
 
-/// A sentence for each service that was away and that some gateways do not need.
+/// A sentence for each failed service that some gateways do not use.
 pub(super) fn without(group: &Group<'_>) -> Vec<String> {
     let faulted = |gateway: &str| -> BTreeSet<&str> {
         let repeats = group.repeats(gateway).into_iter().flat_map(|repeats| repeats.iter());
@@ -49,13 +49,12 @@ pub(super) fn without(group: &Group<'_>) -> Vec<String> {
     let sentence = |service: &str| {
         let without: Vec<&str> = gateways().filter(|name| !faulted(name).contains(service)).collect();
         let names = without.join(", ");
-        (!without.is_empty())
-            .then(|| format!("Gateways that do not need {service}, and had no fault of it: {names}."))
+        (!without.is_empty()).then(|| format!("Not affected, because they do not use {service}: {names}."))
     };
     services.into_iter().filter_map(sentence).collect()
 }
 
-/// The outages of services in a repeat, in the order of time.
+/// The outages of services in a repeat, in chronological order.
 fn outages<'a>(repeat: &'a Repeat<'a>) -> Vec<Outage<'a>> {
     let stages = stages(repeat.measurement);
     let begun = stages.iter().enumerate().filter_map(|(place, stage)| {
@@ -80,7 +79,7 @@ fn joined<'a, 'b: 'a>(stages: impl Iterator<Item = &'a Stage<'b>>) -> Seconds<'b
     Seconds(stages.flat_map(|stage| stage.seconds.0.iter().copied()).collect())
 }
 
-/// The time while a service is away, or before that, in all repeats.
+/// The time during an outage, or before it, in all repeats.
 struct Part<'a>(Vec<(&'a Repeat<'a>, &'a Seconds<'a>)>);
 
 impl Part<'_> {
@@ -119,7 +118,7 @@ fn conclude(who: &str, first: &Outage<'_>, repeats: &[&Outage<'_>]) -> String {
     let before = Part(repeats.iter().map(|outage| (outage.repeat, &outage.before)).collect());
     let how = match first.action {
         FaultAction::Stall => "stalled",
-        _ => "gone",
+        _ => "down",
     };
     let during = format!("while {} was {how}", first.service);
     let has_before = before.ended() > 0;
@@ -145,7 +144,7 @@ fn conclude(who: &str, first: &Outage<'_>, repeats: &[&Outage<'_>]) -> String {
 }
 
 impl Outage<'_> {
-    /// Publications of all routes that failed in this time.
+    /// Failed registrations of all routes during the outage.
     fn failed_registrations(&self) -> usize {
         let (Some(first), Some(last)) = (self.away.0.first(), self.away.0.last()) else { return 0 };
         let time = first.t_s..last.t_s + last.length_s;

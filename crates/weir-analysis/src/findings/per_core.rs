@@ -8,8 +8,9 @@ use crate::points::Point;
 
 pub(super) const FINDER: Finder = Finder { key: "per-core", columns: &[&LIMIT, &EFFICIENCY], find };
 
-const INTRO: &str = "The maximum throughput at full load over the cores of each CPU limit of the data plane. Highest / lowest \
-    limit is the ratio of the highest full limit to the lowest, in the same repeat: 100 % if cores add up.";
+const INTRO: &str = "The maximum throughput at full load, divided by the cores of each CPU limit of the data plane. \
+    *Highest / lowest limit* is this value at the highest saturated limit over that at the lowest, in the same repeat; \
+    100 % is linear scaling.";
 
 static LIMIT: [Column; 2] = [
     Column::of("limit", "Limit", Unit::Text, KEEP),
@@ -25,7 +26,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     for experiment in measured.experiments.iter().filter(|experiment| !experiment.per_core.is_empty()) {
         finding.sentences.extend(experiment.per_core.iter().map(|of| of.conclusion.clone()));
         let mut tables = [by_limit(experiment, measured.points), efficiency(experiment)];
-        // Without a CPU limit there is no core to count by.
+        // Without a CPU limit there is no value per core.
         for table in tables.iter_mut().filter(|table| !table.rows.is_empty()) {
             table.caption = experiment.caption(&table.caption, measured.experiments);
         }
@@ -42,7 +43,7 @@ fn by_limit(experiment: &Experiment, points: &[Point]) -> Table {
                 experiment.saturation(&of.gateway, place).is_some_and(|found| !found.counted_at.is_empty());
             let rate = match figure {
                 Some(figure) => Value::figure(figure),
-                None if is_counted => Value::Number { number: None, words: Some("not full".to_owned()) },
+                None if is_counted => Value::Number { number: None, words: Some("not saturated".to_owned()) },
                 None => Value::Number { number: None, words: None },
             };
             limit.cpus?;

@@ -1,4 +1,4 @@
-//! How long gateways take to recover after a fault of the upstream or of a service.
+//! Recovery time of gateways after a fault of the upstream or of a service.
 
 use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement};
 
@@ -15,24 +15,24 @@ use crate::points::measured::Repeats;
 
 pub(super) const FINDER: Finder = Finder { key: "recovery", columns: &[&COLUMNS], find };
 
-/// A second in which p50 is this many times that before the first fault is not a second of normal service.
+/// A second is slow if its p50 exceeds that before the first fault by this factor.
 const P50_GROWTH: f64 = 2.0;
-/// It must also be higher by this, nanoseconds: a busy host doubles a p50 of 50 µs for a second.
+/// It must also exceed it by this, nanoseconds, because a busy host can double a p50 of 50 µs for a second.
 const P50_MORE_NS: f64 = 1e6;
 
-/// The median of fewer responses than this can be twice as long by chance: with exponential latencies, the probability is
-/// 1e-4 for 50 responses and 1e-2 for 20.
+/// Minimum responses in a second for the check. The median of fewer can double by chance: with exponential latencies,
+/// the probability is 1e-4 for 50 responses and 1e-2 for 20.
 const RESPONSES_MIN: u64 = 50;
 
-/// Errors and latency are counted in whole seconds.
+/// Resolution: errors and latency are counted in whole seconds.
 const RESOLUTION_S: f64 = 1.0;
 
 const INTRO: &str = "\
-Time from a fault to the end of the last second with an error, or with a p50 of more than twice that before the first \
-fault and more than 1 ms above it. weir looks until the next server or service is taken away, or else until the load \
-ends, so the time can include the return of this one. It counts in whole seconds, so times below one second cannot be \
-told apart. The time includes the request time-out if requests to the failed server time out. *Not recovered*: the last \
-of these seconds has errors or is slow.";
+Time from a fault to the end of the last second with an error or a slow p50. A p50 is slow if it is more than twice \
+that before the first fault and more than 1 ms above it. weir checks until the next server or service fails, or until \
+the load ends, so the time can include the return of the failed one. Times are in whole seconds, so times below one \
+second count as equal. The time includes the request timeout if requests to the failed server time out. *Not \
+recovered*: the last of these seconds has errors or is slow.";
 
 static COLUMNS: [Column; 4] = [
     Column::of("fault", "Fault", Unit::Text, KEEP),
@@ -46,7 +46,8 @@ static COLUMNS: [Column; 4] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// A fault that takes a server or service away, and the seconds until the next such fault: its return is part of the recovery.
+/// A fault that stops a server or service, and the seconds until the next such fault. Its return is part of the
+/// recovery.
 struct Stage<'a> {
     fault: &'a FaultEvent,
     seconds: Seconds<'a>,
@@ -68,7 +69,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// A row for each fault that takes a server or service away.
+/// A row for each fault that stops a server or service.
 fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
     let all: Vec<_> = repeats.iter().map(|repeat| (repeat, stages(repeat.measurement))).collect();
     let most = all.iter().map(|(_, stages)| stages.len()).max().unwrap_or(0);
@@ -79,7 +80,7 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
         let [wrong, ended] = [Seconds::wrong, Seconds::ended]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
         let time = here().map(|(repeat, stage)| {
-            // Errors and p50 decide. A p50 that noise can have moved says nothing of the time.
+            // Errors and p50 decide, so the time is invalid if noise can have moved p50.
             let p50 = disturbed(repeat, P50, &of_phase(repeat.measurement));
             let sample = stage.recovered_within(p50_before(repeat.measurement));
             Repeated { sample, range: Range::default(), ..p50 }
@@ -98,7 +99,7 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
     (0..most).filter_map(row).collect()
 }
 
-/// Faults that take a server or service away, each with the seconds until the next one.
+/// Faults that stop a server or service, each with the seconds until the next one.
 fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
     let takes_away = |fault: &&FaultEvent| fault.action != FaultAction::Return;
     let faults: Vec<&FaultEvent> = measurement.faults.iter().filter(takes_away).collect();
@@ -125,7 +126,8 @@ fn p50_before(measurement: &Measurement) -> Option<f64> {
 }
 
 impl Stage<'_> {
-    /// Seconds from the fault to the end of the last disturbed second; beyond what was measured if that is the last one.
+    /// Seconds from the fault to the end of the last disturbed second; beyond the measured range if no normal second
+    /// follows.
     fn recovered_within(&self, p50_before_ns: Option<f64>) -> Sample {
         let is_slow = |second: &LoadSecond| {
             second.completed >= RESPONSES_MIN
@@ -156,7 +158,7 @@ fn sentence(group: &Group<'_>, row: &Row) -> String {
             let repeats = counted(figure.repeats.len() as u64, "repeat");
             format!("{who}: {fault}: not recovered in {never} of {repeats}.")
         }
-        Some(0.0) => format!("{who}: {fault}: no error, and no slow second."),
+        Some(0.0) => format!("{who}: {fault}: no errors and no slow seconds."),
         Some(_) => format!("{who}: {fault}: recovered within {}.", with_interval(figure, seconds)),
         None => format!("{who}: {fault}: not measured."),
     }

@@ -1,4 +1,4 @@
-//! What it costs a gateway that all routes are registered again while a load runs.
+//! Cost of registering all routes again during a load.
 
 use weir_results::{Event, Reason, Registration, Role};
 
@@ -17,23 +17,23 @@ use crate::verdicts::reasons::value;
 pub(super) const FINDER: Finder = Finder { key: "registrations", columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
-All routes are registered again while the load runs. \"During\" covers the seconds from the first message of a registration \
-until one second after the last. \"Otherwise\" covers all other seconds of the same phase, with the same processes. CPU is \
-that of the data plane, in cores. \"CPU time each\" is what it used during a registration more than it uses otherwise in as \
-many seconds.";
+All routes are registered again during the load. \"During\" covers the seconds from the first message of a \
+registration until one second after the last. \"Rest\" covers all other seconds of the same phase, with the same \
+processes. CPU is in cores of the data plane. \"Extra CPU time\" is the CPU time during one registration minus the CPU \
+time of the rest over the same length.";
 
 static COLUMNS: [Column; 12] = [
     Column::of("load", "Load", Unit::Load, 8),
-    Column::of("registrations", "Times", Unit::Count, KEEP),
+    Column::of("registrations", "Registrations", Unit::Count, KEEP),
     Column::of("messages", "Messages", Unit::Count, 6),
-    Column::of("took", "Took", Unit::Nanoseconds, 7).lower(),
+    Column::of("took", "Duration", Unit::Nanoseconds, 7).lower(),
     Column::of("cpu_during", "CPU during", Unit::Cores, KEEP).lower(),
-    Column::of("cpu_rest", "CPU otherwise", Unit::Cores, 7).lower(),
+    Column::of("cpu_rest", "CPU, rest", Unit::Cores, 7).lower(),
     Column::of("cpu_ratio", "CPU, ratio", Unit::Number, KEEP)
         .lower()
         .judged("registrations.cpu_ratio", 0.10)
         .drawn(),
-    Column::of("cpu_each", "CPU time each", Unit::Seconds, 8)
+    Column::of("cpu_each", "Extra CPU time", Unit::Seconds, 8)
         .lower()
         .compared("registrations.cpu_each", 0.10)
         .cpu_time(),
@@ -43,16 +43,16 @@ static COLUMNS: [Column; 12] = [
     Column::of("p99_during", "p99 during", Unit::Nanoseconds, KEEP)
         .lower()
         .compared("registrations.p99_during", 0.25),
-    Column::of("p99_rest", "p99 otherwise", Unit::Nanoseconds, 7).lower(),
+    Column::of("p99_rest", "p99, rest", Unit::Nanoseconds, 7).lower(),
     Column::of("p99_ratio", "p99, ratio", Unit::Number, KEEP)
         .lower()
         .compared("registrations.p99_ratio", 0.25),
 ];
 
-/// What the seconds of registrations are there to show: a gateway that registers may reach its quota.
+/// Reasons that registrations cause on purpose: a registering gateway may reach its quota.
 const CAUSED: [Reason; 1] = [Reason::Throttled];
 
-/// One of the two parts of a repeat.
+/// Selects one of the two parts of a repeat.
 type Part = for<'a, 'b> fn(&'a Split<'b>) -> &'a Seconds<'b>;
 
 /// One repeat, in two parts.
@@ -64,7 +64,7 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
-    /// CPU time of the data plane for each registration, beyond that of the other seconds.
+    /// Extra CPU time of the data plane per registration, compared with the rest, seconds.
     fn cpu_s_each(&self) -> Option<f64> {
         let more = cores(self.repeat, &self.during)? - cores(self.repeat, &self.rest)?;
         Some(more * self.during.length_s() / self.registrations.len() as f64)
@@ -94,7 +94,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let messages = registrations.iter().map(|of| of.messages).max()?;
     let took_ns = registrations.iter().map(|of| of.took_ns as f64).sum::<f64>() / registrations.len() as f64;
     let figure = |name: &str, of: &dyn Fn(&Split<'_>) -> Sample| {
-        // The bounds of the whole phase say nothing of a part.
+        // The bounds of the whole phase do not apply to a part.
         let of =
             |split: &Split<'_>| Repeated { range: Range::default(), ..split.repeat.judged(name, of(split)) };
         Figure::of(splits.iter().map(of).collect())
@@ -114,11 +114,11 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let cpu_each = figure(value::CORES, &|split| split.cpu_s_each().into());
     let count = registrations.len() as u64;
     let sentence = format!(
-        "{}, {}: while all routes were registered again ({}, {} each), CPU was {} times, throughput {} times and p99 {} times \
-         that of the other seconds.",
+        "{}, {}: during {} of all routes ({} each), CPU was {} times, throughput {} times and p99 {} times that of \
+         the rest.",
         with_axes(gateway, group.axes),
         group.load,
-        counted(count, "time"),
+        counted(count, "registration"),
         counted(messages, "message"),
         times(&cpu_ratio),
         times(&throughput_ratio),
@@ -146,7 +146,7 @@ fn times(ratio: &Figure) -> String {
     with_interval(ratio, number)
 }
 
-/// The repeat in two parts; `None` if all or none of its seconds have a registration, or they differ in their load.
+/// Splits a repeat in two parts; `None` if all or none of its seconds have a registration, or if the load has steps.
 fn split<'a>(repeat: &'a Repeat<'a>) -> Option<Split<'a>> {
     if !repeat.measurement.record.steps.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What many routes cost a gateway beside few: memory, CPU time per request, and capacity.
+//! Cost of many routes compared with few: memory, CPU time per request, and capacity.
 
 use serde_json::Value as Axis;
 
@@ -14,15 +14,15 @@ use crate::points::conclusions::{join, with_interval};
 pub(super) const FINDER: Finder = Finder { key: "routes", columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
-Each gateway with few routes and with many. Memory and CPU time per request are those of an open load: the one with the \
-highest rate that the gateway carries with both, and at which its CPU time is valid. Capacity is that of the search. Ratios \
-are to the fewest routes, in the same repeat.";
+Each gateway with few and with many routes. Memory and CPU time per request are from an open load: the one with the \
+highest rate at which the gateway's CPU time is valid with both. Capacity is from the search. Ratios are to the fewest \
+routes, in the same repeat.";
 
 static COLUMNS: [Column; 8] = [
     Column::of("load", "Load", Unit::Load, 8),
     Column::of("memory", "Peak memory", Unit::Bytes, KEEP).lower().compared("routes.memory", 0.10),
     Column::of("memory_ratio", "Memory, ratio", Unit::Number, 6).lower().drawn(),
-    Column::of("memory_per_route", "Each further one", Unit::Bytes, 8)
+    Column::of("memory_per_route", "Per added route", Unit::Bytes, 8)
         .lower()
         .compared("routes.memory_per_route", 0.10),
     Column::of("cpu", "CPU per request", Unit::Microseconds, KEEP).lower(),
@@ -41,7 +41,7 @@ struct Place<'a> {
     capacity: Option<&'a Figure>,
 }
 
-/// What many routes cost over few.
+/// Cost of many routes compared with few.
 struct Cost {
     memory: Figure,
     memory_each: Figure,
@@ -59,7 +59,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
         };
         let cost = cost(shared, &few, &many);
         finding.sentences.push(sentence(shared, &many, &cost));
-        // One base can have several larger numbers of routes beside it.
+        // One base can be compared with several larger numbers of routes.
         let base = row(shared, &few, None);
         if !rows.contains(&base) {
             rows.push(base);
@@ -71,10 +71,10 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.sentences.is_empty()).then_some(finding)
 }
 
-/// Of each gateway and number of routes the highest rate at which its CPU time is valid with both, or else the lowest rate.
+/// For each gateway and number of routes, the highest rate with valid CPU time for both, else the lowest rate.
 fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     let key = |of: &RouteCost| (of.gateway.clone(), of.axes.clone(), of.path.clone(), of.many);
-    // Valid before invalid, and the higher a rate the better, if it is valid.
+    // Valid before invalid. Among valid ones the highest rate wins, else the lowest.
     let rank = |of: &RouteCost| match of.ratio.is_valid() {
         true => (1, of.rate_per_s),
         false => (0, -of.rate_per_s),
@@ -91,12 +91,12 @@ fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     highest
 }
 
-/// Where the gateway of `cost` first stands: the rows of a gateway follow each other.
+/// Index of the first row of the gateway of `cost`, so that rows of a gateway are adjacent.
 fn highest_place(costs: &[RouteCost], cost: &RouteCost) -> usize {
     costs.iter().position(|other| other.gateway == cost.gateway).unwrap_or_default()
 }
 
-/// The gateway of `shared` at so many routes.
+/// The gateway of `shared` with `count` routes.
 fn place<'a>(measured: &Measured<'a>, shared: &RouteCost, count: u64) -> Option<Place<'a>> {
     let mut axes = shared.axes.clone();
     axes.insert(shared.path.clone(), Axis::from(count));
@@ -138,9 +138,13 @@ fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
     let times = |of: &str, figure: &Figure| format!("{of} {} times", with_interval(figure, number));
     let mut ratios = vec![times("memory is", &cost.memory), times("CPU time per request", &cost.cpu)];
     ratios.extend(cost.capacity.as_ref().map(|capacity| times("capacity", capacity)));
+    let what = shared.path.rsplit('.').next().unwrap_or(&shared.path);
     // Less memory with more routes is no cost of a route.
     let each = match cost.memory_each.mean {
-        Some(_) => format!(", {} for each further one", with_interval(&cost.memory_each, bytes)),
+        Some(_) => {
+            let one = what.strip_suffix('s').unwrap_or(what);
+            format!(", {} per added {one}", with_interval(&cost.memory_each, bytes))
+        }
         None => String::new(),
     };
     format!(
@@ -148,7 +152,7 @@ fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
         with_axes(&shared.gateway, &shared.axes),
         shared.load,
         count(shared.many),
-        shared.path.rsplit('.').next().unwrap_or(&shared.path),
+        what,
         join(&ratios),
         count(shared.few),
         with_interval(&many.row.memory_bytes_peak, bytes),

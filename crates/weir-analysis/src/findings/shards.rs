@@ -1,4 +1,4 @@
-//! What each agent of a load contributed, so that one odd client is visible.
+//! The contribution of each agent to a load, so that an unusual agent is visible.
 
 use weir_results::ShardResult;
 
@@ -13,8 +13,8 @@ use crate::verdicts::reasons::Metric;
 
 pub(super) const FINDER: Finder = Finder { key: "shards", columns: &[&COLUMNS], find };
 
-const INTRO: &str = "Several agents generated each load together, each a shard of it. All other tables have the merged load. \
-    The start is relative to the planned one, by the run's own clock.";
+const INTRO: &str = "Several agents generated each load, each one a shard of it. All other tables show the merged \
+    load. Start is relative to the planned start, by the run's clock.";
 
 static COLUMNS: [Column; 7] = [
     Column::of("load", "Load", Unit::Load, 8),
@@ -29,7 +29,7 @@ static COLUMNS: [Column; 7] = [
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let mut repeats =
         measured.groups.iter().flat_map(|group| group.rows.iter().flat_map(|(_, repeats)| repeats.iter()));
-    // One shard is the load itself.
+    // A single shard is the whole load.
     if !repeats.any(|repeat| repeat.measurement.record.shards.len() > 1) {
         return None;
     }
@@ -45,7 +45,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables[0].rows.is_empty()).then_some(finding)
 }
 
-/// The agents of all repeats, in the order in which they are first met.
+/// The agents of all repeats, in the order of first appearance.
 fn agents<'a>(repeats: &'a Repeats<'_>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for shard in repeats.iter().flat_map(|repeat| &repeat.measurement.record.shards) {
@@ -87,7 +87,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>, agent: &str) -> 
     Row { gateway: gateway.to_owned(), load: group.load.to_owned(), axes, values }
 }
 
-/// How far apart the shards of a load began, at most.
+/// The maximum distance between the starts of a load's shards, in a sentence.
 fn spread(group: &Group<'_>) -> Option<String> {
     let repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
     let each = repeats.filter_map(|repeat| {
@@ -96,5 +96,5 @@ fn spread(group: &Group<'_>) -> Option<String> {
     });
     let most_ns = each.max()?;
     let load = with_axes(group.load, group.axes);
-    Some(format!("{load}: the shards began within {}.", time_ns(most_ns as f64)))
+    Some(format!("{load}: the shards started within {}.", time_ns(most_ns as f64)))
 }

@@ -1,4 +1,4 @@
-//! What a burst of connections that never send a request does to a gateway.
+//! Effect of a burst of connections that never send a request.
 
 use weir_results::{Event, LoadSecond, Measurement, SilentBurst};
 
@@ -17,8 +17,8 @@ pub(super) const FINDER: Finder = Finder { key: SilentBurst::KIND, columns: &[&C
 const INTRO: &str = "\
 weir opens TCP connections to the gateway in one burst, sends nothing, and closes them after the configured time. \
 Counts of connections cover all repeats. *Refused*: the attempt failed. *Unanswered*: the attempt was neither accepted \
-nor refused before the end. *Closed*: the gateway closed the connection before weir did. Errors and p99 are those of \
-the load in the seconds during the burst, and before it.";
+nor refused before the end. *Closed*: the gateway closed the connection before weir did. Errors and p99 are from the \
+load, in the seconds during and before the burst.";
 
 static COLUMNS: [Column; 11] = [
     Column::of("load", "Load", Unit::Load, 7),
@@ -128,7 +128,7 @@ fn burst<'a>(repeat: &'a Repeat<'a>) -> Option<Burst<'a>> {
     Some(Burst { repeat, outcome, during, before })
 }
 
-/// Sustained seconds with a part of the burst, and those before it.
+/// Sustained seconds during the burst, and before it.
 fn split<'a>(measurement: &'a Measurement, event: &Event, end_s: f64) -> [Seconds<'a>; 2] {
     let sustained = || of_phase(measurement).0.into_iter().filter(|second| second.sustained);
     let is_before = |second: &&LoadSecond| second.t_s + second.length_s <= event.t_s;

@@ -1,4 +1,5 @@
-//! What slow clients beside a load cost: its latency, its errors and the gateway's memory, against the same load alone.
+//! Cost of slow clients: latency and errors of a load and the gateway's memory, compared with the same load without
+//! them.
 
 use serde::Serialize;
 use weir_results::{SlowClients, SlowCounts};
@@ -14,7 +15,7 @@ use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
 use crate::verdicts::reasons::value;
 
-/// A gateway at a load with slow clients beside it.
+/// A gateway at a load with slow clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlowCost {
     /// The gateway's name.
@@ -23,26 +24,26 @@ pub struct SlowCost {
     pub axes: Axes,
     /// The load.
     pub load: String,
-    /// What became of the slow clients, over all repeats; their connections at one time are those of a repeat.
+    /// Outcomes of the slow clients over all repeats; the number of concurrent connections is per repeat.
     pub clients: SlowClients,
-    /// The load beside them.
+    /// The load with slow clients.
     pub beside: Carried,
-    /// A load that differs in nothing but that there were none, where there is one.
+    /// The same load without slow clients, if the scenario has one.
     pub alone: Option<Alone>,
     /// A sentence about it.
     pub conclusion: String,
 }
 
-/// What a load came to.
+/// Results of a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Carried {
-    /// Requests that went wrong, over all repeats.
+    /// Errors over all repeats.
     pub errors: u64,
     /// Requests sent.
     pub sent: u64,
     /// p99 of the phase, nanoseconds.
     pub p99_ns: Figure,
-    /// Greatest memory of the data plane, without page cache, bytes.
+    /// Peak memory of the data plane, without page cache, bytes.
     pub memory_bytes_peak: Figure,
 }
 
@@ -51,10 +52,10 @@ pub struct Carried {
 pub struct Alone {
     /// Its name.
     pub load: String,
-    /// What it came to.
+    /// Its results.
     pub carried: Carried,
-    /// Memory that the gateway had more beside slow clients, in the same repeat, for each of them that was there at the end
-    /// of a load in the mean, bytes.
+    /// Additional memory with slow clients, in the same repeat, divided by the mean number of slow clients open at the
+    /// end, bytes.
     pub memory_bytes_per_client: Figure,
 }
 
@@ -63,21 +64,21 @@ pub(super) const FINDER: Finder = Finder { key: "slow-clients", columns: &[&COST
 
 const INTRO: &str = "\
 Slow clients send request headers or bodies, or read responses, in small pieces while weir measures a load. The table \
-compares this load with the same load without slow clients, against the same processes: errors, p99, and peak memory \
-of the data plane. Memory per client is the difference of the peaks, divided by the number of slow clients. Direct \
-cells have no slow clients.";
+compares this load with the same load without slow clients, on the same processes: errors, p99, and peak memory of the \
+data plane. Memory per client is the difference of the peaks, divided by the number of slow clients. Direct cells have \
+no slow clients.";
 
 static COST: [Column; 9] = [
     Column::of("load", "Load", Unit::Load, 5),
     Column::of("clients", "Slow clients", Unit::Count, KEEP),
     Column::of("errors", "Errors", Unit::Share, KEEP).lower(),
-    Column::of("errors_alone", "Errors, alone", Unit::Share, 4).lower(),
+    Column::of("errors_alone", "Errors without", Unit::Share, 4).lower(),
     Column::of("p99", "p99", Unit::Nanoseconds, KEEP).lower().compared("slow-clients.p99", 0.25),
-    Column::of("p99_alone", "p99, alone", Unit::Nanoseconds, 7)
+    Column::of("p99_alone", "p99 without", Unit::Nanoseconds, 7)
         .lower()
         .compared("slow-clients.p99_alone", 0.25),
     Column::of("memory", "Memory", Unit::Bytes, 6).lower().compared("slow-clients.memory", 0.10),
-    Column::of("memory_alone", "Memory, alone", Unit::Bytes, 6)
+    Column::of("memory_alone", "Memory without", Unit::Bytes, 6)
         .lower()
         .compared("slow-clients.memory_alone", 0.10),
     Column::of("memory_per_client", "Memory per client", Unit::Bytes, KEEP)
@@ -208,15 +209,15 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
     cost
 }
 
-/// What went wrong beside them, p99 against the same load alone, and the memory of each.
+/// Errors and p99 with and without slow clients, and the memory per client.
 fn conclude(cost: &SlowCost) -> String {
     let who = with_axes(&cost.gateway, &cost.axes);
     let total = cost.total();
-    let turned_away = match total.refused + total.broken + total.unexpected {
+    let ended_early = match total.refused + total.broken + total.unexpected {
         0 => String::new(),
         ended => format!(", of which {} ended early or were refused", count(ended)),
     };
-    let clients = format!("beside {} slow clients{turned_away}", count(u64::from(total.connections)));
+    let clients = format!("with {} slow clients{ended_early}", count(u64::from(total.connections)));
     let wrong = |carried: &Carried| format!("{} of {}", count(carried.errors), count(carried.sent));
     let Some(alone) = &cost.alone else {
         return format!("{who}: {clients}, {} requests of {} failed.", wrong(&cost.beside), cost.load);
@@ -224,11 +225,11 @@ fn conclude(cost: &SlowCost) -> String {
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     let (slow_ns, alone_ns) = (&cost.beside.p99_ns, &alone.carried.p99_ns);
     let p99 = match (counts(slow_ns) && counts(alone_ns), slow_ns.overlaps(alone_ns)) {
-        (false, _) => "latencies are not compared, because one of them is invalid".to_owned(),
+        (false, _) => "latencies are not compared, because one is invalid".to_owned(),
         (true, apart) => {
-            let told = if apart == Some(false) { "" } else { ", and the intervals overlap" };
+            let overlap = if apart == Some(false) { "" } else { "; the intervals overlap" };
             let (slow, alone) = (with_interval(slow_ns, time_ns), with_interval(alone_ns, time_ns));
-            format!("p99 is {slow}, and {alone} without them{told}")
+            format!("p99 is {slow} (without: {alone}{overlap})")
         }
     };
     let each = &alone.memory_bytes_per_client;
@@ -237,7 +238,7 @@ fn conclude(cost: &SlowCost) -> String {
         false => String::new(),
     };
     format!(
-        "{who}: {clients}, {} requests failed, and {} without them; {p99}{memory}.",
+        "{who}: {clients}, {} requests failed (without: {}); {p99}{memory}.",
         wrong(&cost.beside),
         wrong(&alone.carried)
     )
@@ -256,7 +257,7 @@ fn carried(repeats: &Repeats<'_>) -> Carried {
     }
 }
 
-/// What became of them in all repeats of a gateway.
+/// Outcomes of slow clients over all repeats of a gateway.
 fn clients(group: &Group<'_>, gateway: &str) -> SlowClients {
     let repeats = group.repeats(gateway).into_iter().flat_map(Repeats::iter);
     let all = repeats.filter_map(|repeat| repeat.measurement.slow);
@@ -279,7 +280,7 @@ fn added(sum: SlowCounts, next: SlowCounts) -> SlowCounts {
     }
 }
 
-/// The difference of memory in the same repeat, over the number of clients; what does not count of either does not count.
+/// The difference of memory in the same repeat, divided by the number of clients; invalid if either value is.
 fn per_client(beside: &Carried, alone: &Carried, clients: f64) -> Figure {
     let each = |beside: f64, alone: f64| (beside - alone) / clients.max(1.0);
     Figure::of_difference(beside.memory_bytes_peak.paired(&alone.memory_bytes_peak, each))

@@ -1,4 +1,4 @@
-//! What more users get at each limit of the data plane, as a finding.
+//! Throughput over users at each limit of the data plane, as a finding.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -43,8 +43,8 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// The gateways beside each other where there is one limit; else a table for each of them, and what open loads have at
-/// each limit.
+/// One table for all gateways if there is one limit. Otherwise a table for each gateway, and one for open loads at each
+/// limit.
 fn tables(experiment: &Experiment, measured: &Measured<'_>) -> Vec<Table> {
     let of = Users { experiment, points: measured.points };
     let caption = |what: &str| experiment.caption(what, measured.experiments);
@@ -116,7 +116,7 @@ impl Users<'_> {
     }
 }
 
-/// What a closed load gave, for the columns between the users and the analysis.
+/// Results of a closed load, for the columns between users and analysis.
 fn carried(row: &points::Row) -> [Value; 6] {
     let range = row.cpu_share_range.map(|of| Value::Extremes {
         least: of.least,

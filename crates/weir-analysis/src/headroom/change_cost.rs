@@ -1,5 +1,5 @@
-//! What changes under load cost: errors and p99 around them against the rest of the same phase, and against a load that
-//! nothing changed.
+//! Cost of changes under load: errors and p99 near changes, compared with the rest of the phase and with a load without
+//! changes.
 
 use serde::Serialize;
 use weir_results::{Changed, Measurement, RouteChange};
@@ -12,8 +12,8 @@ use crate::points::axes::Axes;
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
 
-/// A gateway that changed while a load ran: its routes, or something else. Near a change are the seconds from its application to one second
-/// after it was in force; all figures are of the sustained phase.
+/// Cost of changes to a gateway during a load, of its routes or other settings. Seconds are near a change from its
+/// application until one second after it took effect. All values cover the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangeCost {
     /// The gateway's name.
@@ -24,51 +24,51 @@ pub struct ChangeCost {
     pub load: String,
     /// Changes over all measured repeats.
     pub changes: usize,
-    /// From the application of a change to a request that found it in force: the mean of each repeat, nanoseconds.
+    /// Time from the application of a change until a request shows its effect: mean of each repeat, nanoseconds.
     pub seen_after_ns: Figure,
-    /// The longest of these over all repeats, nanoseconds.
+    /// Maximum of these times over all repeats, nanoseconds.
     pub seen_after_ns_max: u64,
-    /// Requests near changes that went wrong (failed, timed out, dropped, or an unexpected status), over all repeats.
+    /// Errors near changes (failed, timed out, dropped, or an unexpected status), over all repeats.
     pub errors_near: u64,
     /// Requests sent near changes.
     pub sent_near: u64,
-    /// Requests that went wrong in the rest.
+    /// Errors in the rest of the phase.
     pub errors_rest: u64,
-    /// Requests sent in the rest.
+    /// Requests sent in the rest of the phase.
     pub sent_rest: u64,
     /// p99 of the responses near changes, nanoseconds.
     pub p99_near_ns: Figure,
     /// p99 of the responses in the rest, nanoseconds.
     pub p99_rest_ns: Figure,
-    /// The former over the latter, in the same repeat.
+    /// p99 near changes over p99 in the rest, in the same repeat.
     pub p99_ratio: Figure,
-    /// How soon each kind of change was in force.
+    /// Time until each kind of change took effect.
     pub in_force: Vec<InForce>,
     /// p99 of the whole phase, nanoseconds.
     pub p99_ns: Figure,
-    /// A load that differs in nothing but that nothing changed, where there is one.
+    /// The same load without changes, if the scenario has one.
     pub quiet: Option<Quiet>,
 }
 
-/// How soon changes of one kind were in force.
+/// Time until changes of one kind took effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InForce {
     /// What changed.
     pub what: Changed,
     /// Changes over all measured repeats.
     pub changes: usize,
-    /// From the application of a change until it was seen to be in force: the mean of each repeat, nanoseconds.
+    /// Time from the application of a change until its effect was seen: mean of each repeat, nanoseconds.
     pub seen_after_ns: Figure,
-    /// The longest of these over all repeats, nanoseconds.
+    /// Maximum of these times over all repeats, nanoseconds.
     pub seen_after_ns_max: u64,
 }
 
-/// The same at a load without changes, in the same repeats.
+/// A load without changes, in the same repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Quiet {
     /// The load's name.
     pub load: String,
-    /// Requests that went wrong, over all repeats.
+    /// Errors over all repeats.
     pub errors: u64,
     /// Requests sent.
     pub sent: u64,
@@ -78,8 +78,8 @@ pub struct Quiet {
     pub p99_ratio: Figure,
 }
 
-/// How soon a change was in force, in words. Nanoseconds of zero are no time: the first look after its application saw
-/// nothing of before, and how long before that look it was in force nobody knows.
+/// Time until a change took effect, in words. Zero means that the first check after its application already saw the
+/// effect, so the exact time is unknown.
 pub fn seen_after(ns: f64) -> String {
     if ns < 0.5 { "at the first check".to_owned() } else { time_ns(ns) }
 }
@@ -150,7 +150,7 @@ fn in_force_after(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bo
     Figure::of(repeats.iter().map(of).collect())
 }
 
-/// How soon changes were in force, by what changed.
+/// Time until changes took effect, by kind of change.
 fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
     let all = || {
         let changes = repeats.iter().flat_map(|repeat| &repeat.measurement.route_changes);
@@ -175,7 +175,7 @@ fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
     kinds.into_iter().map(of).collect()
 }
 
-/// The load that is the same but for the changes.
+/// The same load without changes.
 fn quiet(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, p99_ns: &Figure) -> Option<Quiet> {
     let of_gateway = |other: &Group<'_>| {
         let (_, repeats) = other.rows.iter().find(|(name, _)| *name == gateway)?;
@@ -204,7 +204,7 @@ fn seen_after_ns(measurement: &Measurement, of: impl Fn(&RouteChange) -> bool) -
     mean.into()
 }
 
-/// The sustained seconds near changes, and the rest. A change of the warm-up reaches into the phase, too.
+/// The sustained seconds near changes, and the rest. A change during the warm-up may extend into the phase.
 fn split(measurement: &Measurement) -> (Seconds<'_>, Seconds<'_>) {
     let moments = measurement.route_changes.iter();
     let moments = moments.map(|change| (change.t_s, change.seen_after_ns as f64 / 1e9));

@@ -1,4 +1,4 @@
-//! Sentences about headroom, each implied by its figures (`docs/method.md#conclusions`).
+//! Conclusions about headroom, derived from its values (`docs/method.md#conclusions`).
 
 use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability, seen_after};
 use crate::figures::figure::Figure;
@@ -14,7 +14,7 @@ pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
     sentences
 }
 
-/// Where a curve bends, and how well it is fitted.
+/// The knee of a curve, and the deviation of its fit.
 fn bend(curve: &Curve) -> Option<String> {
     let knee = curve.knee.filter(|_| !curve.is_direct())?;
     let fitted = match curve.fitted("p99")?.fit() {
@@ -28,14 +28,14 @@ fn bend(curve: &Curve) -> Option<String> {
         None => "; no curve fits its points".to_owned(),
     };
     Some(format!(
-        "{}: the knee of p99 is at {} ({} there; by Kneedle, not for sizing){fitted}.",
+        "{}: the knee of p99 is at {} (p99 {}; found by Kneedle, not for sizing){fitted}.",
         with_axes(&curve.gateway, &curve.axes),
         rate(knee.throughput_per_s),
         time_ns(knee.p99_ns)
     ))
 }
 
-/// Who has no knee.
+/// Gateways without a knee.
 fn no_bend(curves: &[Curve]) -> Option<String> {
     let straight = curves.iter().filter(|curve| curve.knee.is_none() && !curve.is_direct());
     let said: Vec<(String, String)> = straight
@@ -74,7 +74,7 @@ fn scales(found: &Scalability) -> String {
         None => String::new(),
     };
     format!(
-        "{who}: over {over} ({}) the Universal Scalability Law has contention {} and coherence {}, R² {:.3}{peak}.",
+        "{who}: the Universal Scalability Law over {over} ({}) has contention {} and coherence {}, R² {:.3}{peak}.",
         found.load,
         parameter(law.sigma),
         parameter(law.kappa),
@@ -87,7 +87,7 @@ fn short(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
 }
 
-/// Of each gateway and number of routes the greatest rate that was carried with both.
+/// For each gateway and number of routes, the highest rate that was carried with few and with many.
 fn greatest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     let mut greatest: Vec<&RouteCost> = Vec::new();
     for cost in costs.iter().filter(|cost| cost.ratio.interval.is_some()) {
@@ -104,7 +104,7 @@ fn greatest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     greatest
 }
 
-/// What many routes cost over few, as far as the interval tells.
+/// Cost of many routes compared with few, as far as the interval decides.
 fn routes(cost: &RouteCost) -> Option<String> {
     let [low, high] = cost.ratio.interval?;
     let what = cost.path.rsplit('.').next().unwrap_or(&cost.path);
@@ -124,7 +124,7 @@ fn routes(cost: &RouteCost) -> Option<String> {
     })
 }
 
-/// What changes cost, and how soon they take effect.
+/// Cost of changes, and the time until they take effect.
 pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     let who = with_axes(&cost.gateway, &cost.axes);
     let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
@@ -136,9 +136,9 @@ pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
             with_interval(&cost.seen_after_ns, time_ns),
             time_ns(cost.seen_after_ns_max as f64)
         ),
-        None => "none within the phase".to_owned(),
+        None => "none took effect within the phase".to_owned(),
     };
-    // Where changes follow each other closely there is no rest.
+    // Closely spaced changes leave no rest.
     let rest = match cost.sent_rest {
         0 => String::new(),
         sent => format!(", {} of {} in the rest", count(cost.errors_rest), count(sent)),
@@ -154,14 +154,14 @@ pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     )
 }
 
-/// The same at the load that nothing changed.
+/// Comparison with the load without changes.
 fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
     let errors = format!("; in {}, {} of {} failed", quiet.load, count(quiet.errors), count(quiet.sent));
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     if !counts(&cost.p99_ns) || !counts(&quiet.p99_ns) {
-        return format!("{errors}, and latencies are not compared, because one of them is invalid");
+        return format!("{errors}; latencies are not compared, because one is invalid");
     }
-    let told = match quiet.p99_ratio.interval {
+    let ratio = match quiet.p99_ratio.interval {
         Some([low, high]) if low > 1.0 || high < 1.0 => {
             format!(", {} times", with_interval(&quiet.p99_ratio, number))
         }
@@ -169,17 +169,17 @@ fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
         None => String::new(),
     };
     format!(
-        "{errors}; p99 is {} with changes and {} without{told}",
+        "{errors}; p99 is {} with changes and {} without{ratio}",
         with_interval(&cost.p99_ns, time_ns),
         with_interval(&quiet.p99_ns, time_ns)
     )
 }
 
-/// p99 near changes against the rest, as far as the interval tells.
+/// p99 near changes compared with the rest, as far as the interval decides.
 fn p99(cost: &ChangeCost) -> String {
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     if !counts(&cost.p99_near_ns) || !counts(&cost.p99_rest_ns) {
-        return "its latency is invalid or has no counterpart".to_owned();
+        return "p99 near them cannot be compared, because a value is invalid or missing".to_owned();
     }
     let figures = format!(
         "p99 near them is {}, in the rest {}",

@@ -1,28 +1,28 @@
-//! A whole cell over time: all its loads one after the other, on one clock. What climbs is seen to climb.
+//! A whole cell over time: all its loads in sequence, on one clock.
 
 use weir_results::{Cell, CellOutcome, Measurement, Registration, Role, quantile_ns};
 
-/// Length of the windows that CPU is averaged over, seconds.
+/// Length of the averaging windows of CPU use, seconds.
 const CPU_WINDOW_S: f64 = 5.0;
 
-/// A cell over time, from the start of its first load. Between loads a value is `None`, so that no line leads over.
+/// A cell over time, from the start of its first load. Between loads values are `None`, so lines have gaps there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
     /// Start of each second, and the end of each load.
     pub t_s: Vec<f64>,
-    /// Whole responses per second.
+    /// Complete responses per second.
     pub rate_per_s: Vec<Option<f64>>,
-    /// p50 of the responses of the second, nanoseconds.
+    /// p50 of the responses in the second, nanoseconds.
     pub p50_ns: Vec<Option<f64>>,
-    /// p99 of the same.
+    /// p99 of the responses in the second, nanoseconds.
     pub p99_ns: Vec<Option<f64>>,
     /// Middle of each window of CPU.
     pub cpu_t_s: Vec<f64>,
-    /// Cores used by the data plane, means of windows of five seconds.
+    /// Cores used by the data plane, means over windows of five seconds.
     pub cpu_cores: Vec<Option<f64>>,
-    /// When routes changed.
+    /// Times of route changes.
     pub changes_t_s: Vec<f64>,
-    /// When the registration of all routes began again.
+    /// Start times of registrations of all routes.
     pub registrations_t_s: Vec<f64>,
     /// End of the last load.
     pub end_s: f64,
@@ -59,7 +59,7 @@ pub fn course(cell: &Cell) -> Option<Course> {
 impl Course {
     fn add(&mut self, measurement: &Measurement, from_s: f64) {
         let seconds = &measurement.record.seconds;
-        // What came after the phase is the drain, in which nothing is sent.
+        // The drain after the phase is left out: nothing is sent in it.
         let end = seconds.iter().rposition(|second| second.sustained).map_or(seconds.len(), |last| last + 1);
         for second in &seconds[..end] {
             let histogram = second.latency.decode().ok();

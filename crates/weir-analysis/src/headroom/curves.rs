@@ -1,4 +1,4 @@
-//! Latency over throughput, from points that differ in their rate, or from the steps of a load that climbs.
+//! Latency over throughput, from points with several rates, or from the steps of one load.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,13 +15,13 @@ use crate::points::measured::{Repeat, Repeats};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
-/// The latencies of a curve, from the lowest.
+/// The latencies of a curve, ascending.
 pub const CURVE_LATENCIES: [&str; 3] = ["p50", "p90", "p99"];
 
-/// Rates that make a curve: two are a pair of points.
+/// Minimum points of a curve.
 const SPOTS_MIN: usize = 3;
 
-/// The latency whose knee is looked for: the one that breaks first.
+/// The latency used for the knee, because tails rise first.
 const KNEE_OF: &str = "p99";
 
 /// A gateway's latency over throughput at one point of the axes.
@@ -29,34 +29,34 @@ const KNEE_OF: &str = "p99";
 pub struct Curve {
     /// The gateway's name, or [`DIRECT`].
     pub gateway: String,
-    /// Values of the axes that all its spots share.
+    /// Values of the axes, the same for all its points.
     pub axes: Axes,
-    /// The load that the rates are of, or that climbs in steps.
+    /// The load with several rates, or with steps.
     pub load: String,
     /// Its arrival model.
     pub model: ArrivalModel,
-    /// From the least rate, or the fewest connections.
+    /// Points by ascending rate or connections.
     pub spots: Vec<CurveSpot>,
-    /// For each of [`CURVE_LATENCIES`] the curve through what counts.
+    /// For each of [`CURVE_LATENCIES`] the fit through the valid points.
     pub fits: Vec<(String, Fitted<Fit>)>,
-    /// Where p99 bends, by Kneedle. It is drawn, and sizes nothing.
+    /// The knee of p99, by Kneedle. It is drawn, but not used for sizing.
     pub knee: Option<Knee>,
 }
 
-/// A rate, or a step.
+/// A point of a curve: a rate or a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CurveSpot {
-    /// Asked rate; `None` in closed loop.
+    /// Offered rate; `None` in closed loop.
     pub asked_per_s: Option<f64>,
     /// Connections of the generator.
     pub connections: u32,
-    /// Whole responses per second.
+    /// Complete responses per second.
     pub throughput_per_s: Figure,
     /// Latency in nanoseconds by name, in the order of [`CURVE_LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
-    /// Cores that the data plane used over its limit; of a step it is not known.
+    /// Cores used by the data plane over its limit; unknown for a step.
     pub cpu_share_of_limit: Figure,
-    /// CPU time of the data plane per completed request, microseconds; of a step it is not known.
+    /// CPU time of the data plane per completed request, microseconds; unknown for a step.
     pub cpu_us_per_request: Figure,
 }
 
@@ -70,14 +70,14 @@ pub struct Knee {
 }
 
 impl CurveSpot {
-    /// The latency of that name.
+    /// The latency with this name.
     pub fn latency(&self, name: &str) -> Option<&Figure> {
         self.latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 }
 
 impl Curve {
-    /// The curve through what counts of that latency, or why there is none.
+    /// The fit of the latency with this name, or why there is none.
     pub fn fitted(&self, name: &str) -> Option<&Fitted<Fit>> {
         self.fits.iter().find(|(known, _)| known == name).map(|(_, fitted)| fitted)
     }
@@ -138,7 +138,7 @@ pub(super) fn curves(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<C
     curves
 }
 
-/// The load of the scenario whose rate `load` is one of: `curve` of `curve-500`. `None` for a load that has one rate.
+/// The scenario load that `load` is one rate of: `curve` for `curve-500`. `None` for a load with a single rate.
 pub(super) fn family(run: &Run, load: &str) -> Option<String> {
     let loads = run.scenario.get("loads").and_then(Value::as_object)?;
     let is_one_of = |name: &str| {
@@ -149,7 +149,7 @@ pub(super) fn family(run: &Run, load: &str) -> Option<String> {
     rated.map(|(name, _)| name).find(|name| is_one_of(name)).cloned()
 }
 
-/// Names in the order in which rows have them.
+/// Names of the gateways in the order of the rows, direct last.
 fn gateways<'a>(points: &[&'a Point]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for row in points.iter().flat_map(|point| &point.rows) {
@@ -173,7 +173,7 @@ fn spot(point: &Point, row: &Row) -> CurveSpot {
     }
 }
 
-/// A closed load that climbs in steps, as a curve of each gateway.
+/// A closed load with steps, as one curve per gateway.
 fn climbs(group: &Group<'_>) -> Vec<Curve> {
     let steps = |repeats: &Repeats<'_>| {
         repeats.iter().map(|repeat| repeat.measurement.record.steps.len()).min().unwrap_or(0)
@@ -190,7 +190,7 @@ fn climbs(group: &Group<'_>) -> Vec<Curve> {
     own.filter_map(of).collect()
 }
 
-/// The step in that place, over the repeats; whether it counts is what the load as a whole does.
+/// The step with this index, over the repeats. It is valid if the load is.
 fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
     let figure = |metric: Metric, of: &dyn Fn(&StepRecord) -> Option<f64>| {
         let repeated = repeats.iter().map(|repeat| Repeated {
@@ -202,7 +202,7 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
         Figure::of(repeated.collect())
     };
     let latency = |name: &&str| {
-        // What a step says counts if that of the whole load does.
+        // A step is valid if the whole load is.
         let of = |repeat: &Repeat<'_>| {
             let step = repeat.measurement.record.steps.get(place);
             let sample = step.and_then(|step| latency_ns(&step.result.latency_ns, name)).into();
@@ -221,9 +221,8 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
     }
 }
 
-/// What throughput does with more connections, of loads that climb in steps and of loads beside each other, and with more
-/// cores. Where nobody asked for as many points as the law needs, nothing is said; where some of them do not count, it is
-/// refused.
+/// The law over connections, from loads with steps and from several loads, and over cores. If the scenario has fewer
+/// points than the law needs, it is omitted. If too many points are invalid, it is refused with the reason.
 pub(super) fn scalability(
     groups: &[Group<'_>],
     points: &[Point],
@@ -251,7 +250,7 @@ fn over_connections(experiment: &Experiment, points: &[Point]) -> Vec<Scalabilit
                 let row = point.rows.iter().find(|row| row.gateway == gateway)?;
                 Some((f64::from(point.connections), &row.throughput_per_s))
             });
-            // Axes of connections change with each point, and are what it is over.
+            // Axes of connections vary between the points, so they are not common axes.
             let mut axes = closed[0].axes.clone();
             axes.retain(|path, value| closed.iter().all(|point| point.axes.get(path) == Some(value)));
             found.push(law(gateway, &axes, load.clone(), Over::Connections, asked.collect()));

@@ -1,8 +1,8 @@
-//! A curve through latencies over throughput: `latency = base + work / (limit - rate)`.
+//! A fitted curve of latency over throughput: `latency = base + work / (limit - rate)`.
 //!
-//! That is how long a request takes in a queue with one server and random arrivals (M/M/1, with `work` 1 and `limit` the
-//! rate that the server carries), on top of what it takes anyway. Quantiles of such a queue have the same form with
-//! another `work`. Latencies differ by orders of magnitude, so the squares that are made least are those of logarithms.
+//! This is the mean time in an M/M/1 queue (with `work` 1 and `limit` the service rate) plus a constant. Quantiles of
+//! such a queue have the same form with a different `work`. Latencies differ by orders of magnitude, so the fit
+//! minimizes the squares of logarithms.
 
 use serde::Serialize;
 
@@ -10,32 +10,32 @@ use super::Fitted;
 use super::least_squares::solve;
 use crate::figures::quantity::{percent, rate};
 
-/// Points that a fit of three parameters needs.
+/// Minimum points for a fit of three parameters.
 const POINTS_MIN: usize = 5;
-/// How far points may lie off the curve, typically.
+/// Maximum typical deviation of points from the curve, as share.
 const DEVIATION_MAX: f64 = 0.25;
-/// Where the limit comes out at this many times the greatest rate, nothing that was measured shows where it is.
+/// Maximum ratio of the fitted limit to the highest rate. Above it, the data do not show the limit.
 const LIMIT_MAX: f64 = 4.0;
-/// What the curve has to rise by between the least rate and the greatest.
+/// Minimum rise of the curve from the lowest to the highest rate, as factor.
 const RISE_MIN: f64 = 1.2;
-/// How far beyond the greatest rate the limit is looked for, as share of it.
+/// Starting values of the limit: distance beyond the highest rate, as share of that rate.
 const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
 
 /// A fitted curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fit {
-    /// What a request takes far below the limit, nanoseconds.
+    /// Latency far below the limit, nanoseconds.
     pub base_ns: f64,
-    /// What grows as the limit comes near: nanoseconds times requests per second.
+    /// Weight of the queueing term: nanoseconds times requests per second.
     pub work: f64,
-    /// Where the curve has no end, requests per second. It lies beyond what was measured, and is no capacity.
+    /// The curve's pole, requests per second. It lies beyond the measured rates and is no capacity.
     pub limit_per_s: f64,
-    /// How far points lie off the curve, typically: the root of the mean square of logarithms, with the parameters taken
-    /// off the number of points, as share.
+    /// Typical deviation of points from the curve, as share: root mean square of logarithms, with degrees of freedom
+    /// reduced by the parameters.
     pub deviation: f64,
-    /// Points that it rests on.
+    /// Number of fitted points.
     pub points: usize,
-    /// The least and greatest rate among them, requests per second: it says nothing beyond.
+    /// Lowest and highest fitted rate, requests per second. The fit does not hold outside.
     pub within_per_s: [f64; 2],
 }
 
@@ -54,12 +54,12 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
     if points.len() < POINTS_MIN {
         let count = points.len();
         let are = if count == 1 { "valid rate" } else { "valid rates" };
-        return Fitted::Refused(format!("{count} {are}, and a curve needs {POINTS_MIN}"));
+        return Fitted::Refused(format!("{count} {are}, a fit needs {POINTS_MIN}"));
     }
     if !(lowest_ns > 0.0 && least > 0.0 && greatest > least) {
         return Fitted::Refused("all rates are the same, or throughput is 0".into());
     }
-    // In shares of the greatest rate and of the lowest latency all parameters are of one size.
+    // Scaled by the highest rate and the lowest latency, all parameters have similar size.
     let scaled: Vec<(f64, f64)> =
         points.iter().map(|(rate, ns)| (rate / greatest, (ns / lowest_ns).ln())).collect();
     let found = STARTS.iter().filter_map(|beyond| {
@@ -67,13 +67,13 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
         solve(&scaled, start, |at, (rate, log_ns)| model(at, rate).ln() - log_ns)
     });
     let Some(best) = found.min_by(|a, b| a.squares.total_cmp(&b.squares)) else {
-        return Fitted::Refused("no curve of this form comes near the points".into());
+        return Fitted::Refused("no curve of this form fits the points".into());
     };
     let [base, work, beyond] = best.parameters.map(bounded);
     let deviation = (best.squares / (points.len() - 3) as f64).sqrt().exp_m1();
     if deviation > DEVIATION_MAX {
         return Fitted::Refused(format!(
-            "the points typically deviate by {} (at most {})",
+            "the points deviate from the fit by {} (at most {})",
             percent(deviation),
             percent(DEVIATION_MAX)
         ));
@@ -92,13 +92,13 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
     })
 }
 
-/// The latency at `rate`, a share of the greatest: the parameters are logarithms, so that none is below zero.
+/// The latency at `rate`, a share of the highest rate. Parameters are logarithms, so none is negative.
 fn model(parameters: &[f64; 3], rate: f64) -> f64 {
     let [base, work, beyond] = parameters.map(bounded);
     base + work / (1.0 + beyond - rate)
 }
 
-/// The number of which this is the logarithm, as far as it can matter.
+/// The exponential, clamped against overflow.
 fn bounded(logarithm: f64) -> f64 {
     logarithm.clamp(-30.0, 30.0).exp()
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_as_how_far_points_lie_off() {
+    fn noise_is_reported_as_deviation() {
         let noisy: Vec<(f64, f64)> = points(|rate| 200_000.0 + 3e8 / (1_000.0 - rate))
             .into_iter()
             .enumerate()
@@ -165,13 +165,13 @@ mod tests {
             Fitted::Fit(fit) => panic!("{fit:?}"),
         };
         let curve = points(|rate| 200_000.0 + 3e8 / (1_000.0 - rate));
-        assert_eq!(refused(&curve[..4]), "4 valid rates, and a curve needs 5");
-        assert_eq!(refused(&[]), "0 valid rates, and a curve needs 5");
+        assert_eq!(refused(&curve[..4]), "4 valid rates, a fit needs 5");
+        assert_eq!(refused(&[]), "0 valid rates, a fit needs 5");
         assert_eq!(refused(&points(|_| 200_000.0)), "latency shows no bend up to 950/s");
         let falling = points(|rate| 1e9 / rate.powi(2));
         assert!(refused(&falling).contains("(at most 25.0 %)"));
         let wild = points(|rate| if ((rate / 100.0) as u32).is_multiple_of(2) { 1e6 } else { 9e6 });
-        assert!(refused(&wild).contains("typically deviate"));
+        assert!(refused(&wild).contains("deviate from the fit"));
         assert!(refused(&[(5.0, 1.0); 6]).contains("are the same"));
     }
 }

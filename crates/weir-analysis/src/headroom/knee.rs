@@ -1,16 +1,16 @@
 //! The knee of a curve by Kneedle (Satopaa, Albrecht, Irwin, Raghavan 2011, "Finding a 'Kneedle' in a Haystack:
 //! Detecting Knee Points in System Behavior").
 
-/// Points that have a knee to look for.
+/// Minimum points for a knee.
 const POINTS_MIN: usize = 5;
-/// How far the difference has to fall behind a knee, in mean distances between points: the paper's S.
+/// Required drop of the difference after a knee, in mean distances between points: S in the paper.
 const SENSITIVITY: f64 = 1.0;
 
-/// The place of the knee of a curve that rises, and the steeper the further: `points` by ascending x. `None` where
-/// there is none, or fewer than five points.
+/// Index of the knee of a convex rising curve; `points` by ascending x. `None` without a knee, or for fewer than five
+/// points.
 ///
-/// The paper's algorithm looks for the knee of a curve that rises and flattens; turned by half a circle, this one does.
-/// Points are means over repeats, so they are not smoothed again.
+/// The paper's algorithm finds the knee of a concave rising curve; a convex curve is one after a turn by 180°. Points
+/// are means over repeats, so they are not smoothed again.
 pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let (first, last) = (points.first()?, points.last()?);
     let lowest = points.iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
@@ -20,11 +20,11 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     if points.len() < POINTS_MIN || !is_ascending || !(width > 0.0 && height > 0.0) {
         return None;
     }
-    // Normalized to a unit square and turned: the difference of y and x there, from the greatest x to the least.
+    // Normalized to the unit square and turned: the difference of y and x, from the highest x to the lowest.
     let difference: Vec<f64> =
         points.iter().rev().map(|(x, y)| (x - first.0) / width - (y - lowest) / height).collect();
     let fall = SENSITIVITY / (points.len() - 1) as f64;
-    // A maximum, and what the difference has to fall below before it rises again.
+    // A maximum, and the threshold that the difference must fall below before it rises again.
     let mut candidate: Option<(usize, f64)> = None;
     for place in 1..difference.len() {
         if let Some((knee, threshold)) = candidate

@@ -1,25 +1,25 @@
-//! Nonlinear least squares for a handful of parameters, by Levenberg's and Marquardt's method (Marquardt 1963, "An
-//! algorithm for least-squares estimation of nonlinear parameters").
+//! Nonlinear least squares for a few parameters, by the Levenberg–Marquardt method (Marquardt 1963, "An algorithm for
+//! least-squares estimation of nonlinear parameters").
 
-/// Steps after which it is as good as it gets.
+/// Maximum number of steps.
 const STEPS_MAX: usize = 500;
-/// Relative improvement under which it has settled.
+/// Relative improvement below which the solution has converged.
 const SETTLED: f64 = 1e-15;
-/// Damping at which no step is left that improves anything.
+/// Damping at which the search for an improving step stops.
 const DAMPING_MAX: f64 = 1e14;
 
-/// The parameters with the least sum of squares near the start.
+/// The parameters with the minimum sum of squares near the start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Solution<const N: usize> {
     pub(super) parameters: [f64; N],
     /// Sum of the squared residuals.
     pub(super) squares: f64,
-    /// The diagonal of the inverse of J'J: the variances of the parameters over that of a residual; `None` where the
-    /// points do not tell the parameters apart.
+    /// The diagonal of the inverse of J'J: variances of the parameters over the variance of a residual. `None` if the
+    /// points do not determine the parameters.
     pub(super) variances: Option<[f64; N]>,
 }
 
-/// Makes the sum of the squares of `residual` over all `points` least, from `start` on; `None` where it is not finite
+/// Minimizes the sum of squares of `residual` over all `points`, beginning at `start`; `None` if it is not finite
 /// there.
 pub(super) fn solve<const N: usize>(
     points: &[(f64, f64)],
@@ -68,7 +68,7 @@ pub(super) fn solve<const N: usize>(
 /// The derivatives of every residual, by central differences.
 fn jacobian<const N: usize>(at: &[f64; N], residuals: impl Fn(&[f64; N]) -> Vec<f64>) -> Vec<[f64; N]> {
     let columns: [Vec<f64>; N] = std::array::from_fn(|place| {
-        // The cube root of the last digit is where cutting off and rounding are least together.
+        // The cube root of epsilon balances truncation and rounding errors.
         let stride = f64::EPSILON.cbrt() * at[place].abs().max(1e-2);
         let moved = |by: f64| {
             let mut moved = *at;
@@ -90,11 +90,11 @@ fn normal_equations<const N: usize>(jacobian: &[[f64; N]], residuals: &[f64]) ->
     (normal, std::array::from_fn(|row| sum(&|of, residual| of[row] * residual)))
 }
 
-/// The diagonal of the inverse of `normal`. In the form of correlations it is told from one that has none, whatever the
+/// The diagonal of the inverse of `normal`. Scaling it to correlations detects a singular matrix independent of the
 /// sizes of the parameters.
 fn variances<const N: usize>(normal: &[[f64; N]; N]) -> Option<[f64; N]> {
     const LEAST_PIVOT: f64 = 1e-8;
-    // A parameter that nothing depends on stands apart from the others, with a variance of no meaning.
+    // A parameter without influence is decoupled from the others; its variance has no meaning.
     let is_idle = |place: usize| normal[place][place] == 0.0;
     let sizes: [f64; N] =
         std::array::from_fn(|place| if is_idle(place) { 1.0 } else { normal[place][place].sqrt() });
@@ -108,7 +108,7 @@ fn variances<const N: usize>(normal: &[[f64; N]; N]) -> Option<[f64; N]> {
     Some(std::array::from_fn(|place| inverse[place][place] / (sizes[place] * sizes[place])))
 }
 
-/// The inverse by Gauss's and Jordan's elimination; `None` where a pivot is no greater than `least_pivot`.
+/// The inverse by Gauss–Jordan elimination; `None` if a pivot is at most `least_pivot`.
 fn inverse<const N: usize>(mut matrix: [[f64; N]; N], least_pivot: f64) -> Option<[[f64; N]; N]> {
     let mut inverse: [[f64; N]; N] =
         std::array::from_fn(|row| std::array::from_fn(|column| f64::from(u8::from(row == column))));
@@ -150,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn a_straight_line_has_the_variances_of_the_books() {
-        // y = 1 + 2 x with residuals 1, -2, 1: these sum to nothing and do not lean, so the line stays.
+    fn a_straight_line_has_the_textbook_variances() {
+        // y = 1 + 2 x with residuals 1, -2, 1: their sum and slope are zero, so the line is unchanged.
         let points = [(-1.0, -1.0 + 1.0), (0.0, 1.0 - 2.0), (1.0, 3.0 + 1.0)];
         let solution = solve(&points, [0.0, 0.0], |[a, b], (x, y)| a + b * x - y).unwrap();
         near(solution.parameters[0], 1.0);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_points_do_not_tell_apart_has_no_variances() {
+    fn undetermined_parameters_have_no_variances() {
         let points = [(1.0, 1.0), (1.0, 1.0)];
         let solution = solve(&points, [0.0, 0.0], |[a, b], (x, y)| a + b * x - y).unwrap();
         assert!(solution.squares < 1e-12 && solution.variances.is_none(), "{solution:?}");

@@ -1,4 +1,4 @@
-//! What more routes cost: CPU time per request at one load point with many routes over that with few.
+//! Cost of more routes: CPU time per request with many routes over that with few, at one load point.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use crate::figures::figure::Figure;
 use crate::points::axes::Axes;
 use crate::points::{Point, Row};
 
-/// Axes that say how many routes there are.
+/// Axes that set the number of routes.
 const ROUTE_PATHS: [&str; 2] = ["topology.paths", "topology.domains"];
 
-/// A gateway with many routes beside the same with few, at the same asked rate.
+/// A gateway with many routes compared with few, at the same offered rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RouteCost {
     /// The gateway's name.
@@ -20,23 +20,23 @@ pub struct RouteCost {
     pub axes: Axes,
     /// The axis: `topology.paths` or `topology.domains`.
     pub path: String,
-    /// How many there are of it at least.
+    /// The lowest value of the axis.
     pub few: u64,
-    /// How many there are of it here.
+    /// The value of the axis here.
     pub many: u64,
     /// The load.
     pub load: String,
-    /// Its asked rate.
+    /// Its offered rate.
     pub rate_per_s: f64,
     /// CPU time per request with few, microseconds.
     pub few_cpu_us: Figure,
     /// CPU time per request with many, microseconds.
     pub many_cpu_us: Figure,
-    /// The second over the first, in the same repeat.
+    /// CPU time with many over that with few, in the same repeat.
     pub ratio: Figure,
 }
 
-/// The costs, of every gateway at every rate that it carries with few routes and with many.
+/// The costs of every gateway at every rate that it carries with few and with many routes.
 pub(super) fn route_costs(points: &[Point]) -> Vec<RouteCost> {
     ROUTE_PATHS.iter().flat_map(|path| over(points, path)).collect()
 }
@@ -51,7 +51,7 @@ fn over(points: &[Point], path: &str) -> Vec<RouteCost> {
         let alike = open().filter(|other| other.load == point.load && rest(&other.axes, path) == others);
         let Some(base) = alike.filter(|other| counted(other).is_some()).min_by_key(counted) else { continue };
         let Some((few, rate_per_s)) = counted(&base).zip(point.rate_per_s) else { continue };
-        // Shares of what a gateway carries may be other rates with other routes, and then nothing is at one load point.
+        // Rates given as shares of capacity may differ between numbers of routes; then no load point is common.
         if few == many || base.rate_per_s != point.rate_per_s {
             continue;
         }
@@ -80,12 +80,12 @@ fn rest(axes: &Axes, path: &str) -> Axes {
     others.map(|(path, value)| (path.clone(), value.clone())).collect()
 }
 
-/// Whether the load point is the one that was asked for: an overloaded gateway is at another.
+/// Whether the offered load was carried; an overloaded gateway is at another load point.
 fn is_carried(row: &Row) -> bool {
     !row.reasons().iter().any(|(reason, _)| *reason == Reason::Overloaded)
 }
 
-/// `figure` over `base` in the same repeat; what does not count of either does not count.
+/// `figure` over `base` in the same repeat; invalid if either is.
 pub(crate) fn ratio(figure: &Figure, base: &Figure) -> Figure {
     Figure::of(figure.paired(base, |value, base| value / base))
 }

@@ -1,5 +1,6 @@
-//! Gunther's Universal Scalability Law: `X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))` (Gunther 2007, "Guerrilla
-//! Capacity Planning"). Contention (sigma) makes throughput level off, coherence (kappa) makes it fall again.
+//! Gunther's Universal Scalability Law: `X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))` (Gunther 2007,
+//! "Guerrilla Capacity Planning"). With contention (sigma) throughput levels off; with coherence (kappa) it falls
+//! again.
 
 use serde::Serialize;
 
@@ -9,16 +10,16 @@ use crate::figures::interval::{CONFIDENCE, t_quantile};
 use crate::figures::quantity::number;
 use crate::points::axes::Axes;
 
-/// Points that a fit needs (`docs/method.md#headroom`).
+/// Minimum points for a fit (`docs/method.md#headroom`).
 pub const USL_POINTS_MIN: usize = 6;
-/// Whole cores from which there is one over CPUs (`docs/method.md#headroom`).
+/// Minimum of the highest limit, in whole cores, for a fit over cores (`docs/method.md#headroom`).
 pub const USL_CORES_MIN: f64 = 4.0;
-/// The share of the variance that it has to explain.
+/// Minimum R² of a fit.
 const R_SQUARED_MIN: f64 = 0.9;
-/// How far beyond the greatest number that was measured a peak is told, as factor.
+/// A peak is reported up to this many times the highest measured number.
 const PEAK_WITHIN: f64 = 4.0;
 
-/// What throughput grows with.
+/// The variable of the law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
@@ -33,13 +34,13 @@ pub enum Over {
 pub struct Scalability {
     /// The gateway's name.
     pub gateway: String,
-    /// Values of the axes that all its points share.
+    /// Values of the axes, the same for all its points.
     pub axes: Axes,
     /// The load, or the loads.
     pub load: String,
-    /// What it grows with.
+    /// The variable of the law.
     pub over: Over,
-    /// Connections or cores with throughput per second, those that count, ascending.
+    /// Valid points, ascending: connections or cores with throughput per second.
     pub points: Vec<(f64, f64)>,
     /// The law.
     pub usl: Fitted<Usl>,
@@ -48,20 +49,20 @@ pub struct Scalability {
 /// The law with its error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Usl {
-    /// Throughput of one connection or core alone, per second.
+    /// Throughput of a single connection or core, per second.
     pub lambda_per_s: Parameter,
     /// Contention.
     pub sigma: Parameter,
     /// Coherence.
     pub kappa: Parameter,
-    /// The share of the variance of throughput that it explains.
+    /// R²: share of the variance of throughput that the law explains.
     pub r_squared: f64,
-    /// Where throughput is greatest, and what it is there; `None` where coherence is not told from none, or that would be
-    /// far beyond what was measured.
+    /// Number and throughput at the peak; `None` if coherence is not significant, or if the peak is far beyond the
+    /// measured numbers.
     pub peak: Option<(f64, f64)>,
 }
 
-/// A parameter with its 95 % interval; none for one that would be below zero, and is held at it.
+/// A parameter with its 95 % interval; no interval for a parameter that is held at zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Parameter {
@@ -76,7 +77,7 @@ impl Usl {
     }
 }
 
-/// Fits the law to `points`, each a number of connections or cores with a throughput above zero.
+/// Fits the law to `points`: connections or cores, each with a throughput above zero.
 pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
     let mut places: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
     places.sort_by(f64::total_cmp);
@@ -84,7 +85,7 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
     let greatest = places.last().copied().unwrap_or(0.0);
     if over == Over::Cores && greatest < USL_CORES_MIN {
         return Fitted::Refused(format!(
-            "the highest valid limit is {} cores, and the law over cores needs at least {} whole cores",
+            "the highest valid limit is {} cores, but the law over cores needs at least {} whole cores",
             number(greatest),
             USL_CORES_MIN
         ));
@@ -94,20 +95,20 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
             Over::Connections => "valid numbers of connections",
             Over::Cores => "valid limits in whole cores",
         };
-        return Fitted::Refused(format!("{} {what}, and the law needs {USL_POINTS_MIN}", places.len()));
+        return Fitted::Refused(format!("{} {what}, but the law needs {USL_POINTS_MIN}", places.len()));
     }
-    // Neither parameter is below zero: where the best one would be, it is held at zero and the others are found again.
+    // Neither parameter may be negative: a negative one is held at zero, and the others are fitted again.
     let found = [[true, true], [true, false], [false, true], [false, false]];
     let found = found.into_iter().filter_map(|free| fitted(points, free));
     let best = found.min_by(|(a, _), (b, _)| a.squares.total_cmp(&b.squares));
     let Some((best, free)) = best else {
-        return Fitted::Refused("no curve of the law comes near the points".into());
+        return Fitted::Refused("the law does not fit the points".into());
     };
     let law = law(points, &best, free);
     match law.r_squared >= R_SQUARED_MIN {
         true => Fitted::Fit(law),
         false => Fitted::Refused(format!(
-            "it explains only {} of the variance of throughput (R²; at least {R_SQUARED_MIN} is needed)",
+            "it explains only {} of the variance of throughput (R², at least {R_SQUARED_MIN} required)",
             number(law.r_squared)
         )),
     }
@@ -116,14 +117,13 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
 /// Whether sigma and kappa are free.
 type Free = [bool; 2];
 
-/// The least squares of logarithms, since errors of throughput are in proportion to it; `None` where a parameter that is
-/// free comes out below zero.
+/// Least squares of logarithms, because errors are proportional to throughput; `None` if a free parameter is negative.
 fn fitted(points: &[(f64, f64)], free: Free) -> Option<(Solution<3>, Free)> {
     let first = points.iter().map(|(n, per_s)| per_s / n).fold(0.0, f64::max);
     let held = |at: &[f64; 3]| [at[1] * f64::from(u8::from(free[0])), at[2] * f64::from(u8::from(free[1]))];
     let residual = |at: &[f64; 3], (n, per_s): (f64, f64)| {
         let [sigma, kappa] = held(at);
-        // A divisor that is not above zero has no logarithm, and such a step is not taken.
+        // A divisor of at most zero has no logarithm, so the solver rejects such a step.
         at[0] + n.ln() - divisor(sigma, kappa, n).ln() - per_s.ln()
     };
     let mut solution = solve(points, [first.ln(), 0.02, 1e-4], residual)?;
@@ -158,10 +158,10 @@ fn law(points: &[(f64, f64)], solution: &Solution<3>, free: Free) -> Usl {
     let all = sum(&|_, per_s| per_s - mean);
     let left = sum(&|n, per_s| per_s - law.throughput_per_s(n));
     law.r_squared = if all > 0.0 { 1.0 - left / all } else { 0.0 };
-    let is_told = law.kappa.interval.is_some_and(|[low, _]| low > 0.0);
+    let is_significant = law.kappa.interval.is_some_and(|[low, _]| low > 0.0);
     let at = ((1.0 - sigma) / kappa).sqrt();
     let greatest = points.iter().map(|(n, _)| *n).fold(0.0, f64::max);
-    law.peak = (is_told && at <= PEAK_WITHIN * greatest).then(|| (at, law.throughput_per_s(at)));
+    law.peak = (is_significant && at <= PEAK_WITHIN * greatest).then(|| (at, law.throughput_per_s(at)));
     law
 }
 
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_below_zero_is_held_there() {
+    fn negative_parameters_are_held_at_zero() {
         let linear = fits(&points(1_000.0, 0.0, 0.0));
         near(linear.lambda_per_s.value, 1_000.0);
         assert!(
@@ -248,21 +248,21 @@ mod tests {
         let all = points(1_000.0, 0.05, 0.001);
         assert_eq!(
             refused(&all[..5], Over::Connections),
-            "5 valid numbers of connections, and the law needs 6"
+            "5 valid numbers of connections, but the law needs 6"
         );
         let twice: Vec<(f64, f64)> = all[..5].iter().chain(&all[..5]).copied().collect();
         assert!(refused(&twice, Over::Connections).starts_with("5 valid numbers"));
         assert_eq!(
             refused(&[(1.0, 10.0), (2.0, 19.0)], Over::Cores),
-            "the highest valid limit is 2.00 cores, and the law over cores needs at least 4 whole cores"
+            "the highest valid limit is 2.00 cores, but the law over cores needs at least 4 whole cores"
         );
         let four: Vec<(f64, f64)> = (1..=4).map(|n| (f64::from(n), 10.0 * f64::from(n))).collect();
-        assert_eq!(refused(&four, Over::Cores), "4 valid limits in whole cores, and the law needs 6");
+        assert_eq!(refused(&four, Over::Cores), "4 valid limits in whole cores, but the law needs 6");
         let chaos: Vec<(f64, f64)> = CONNECTIONS
             .iter()
             .enumerate()
             .map(|(place, n)| (*n, if place % 2 == 0 { 9_000.0 } else { 100.0 }))
             .collect();
-        assert!(refused(&chaos, Over::Connections).contains("of the variance"), "it is no law");
+        assert!(refused(&chaos, Over::Connections).contains("of the variance"), "the law does not fit");
     }
 }

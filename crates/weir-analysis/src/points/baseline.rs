@@ -1,4 +1,4 @@
-//! Through against direct, in the same repeat (`docs/method.md#direct`).
+//! Compares a gateway with the direct baseline of the same repeat (`docs/method.md#direct`).
 
 use serde::Serialize;
 use weir_results::Reason;
@@ -10,15 +10,15 @@ use crate::verdicts::reasons::{Metric, value};
 /// Quantiles for which the added latency is given.
 pub const ADDED: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
-/// What a gateway adds to a quantile of the latency: through minus direct of the same repeat, nanoseconds.
+/// Added latency at a quantile: gateway minus direct in the same repeat, nanoseconds.
 ///
-/// A difference of quantiles; where requests differ it is not the quantile of the differences.
+/// This is a difference of quantiles, not the quantile of per-request differences.
 pub type Added = Figure;
 
 /// Throughput through the gateway over direct, in the same repeat.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RatioToDirect {
-    /// The ratio, 0..
+    /// The ratio, at least 0.
     pub ratio: Figure,
     /// Whether direct was limited by the rig, so that the true ratio is at most this.
     pub at_most: bool,
@@ -28,7 +28,7 @@ pub struct RatioToDirect {
 }
 
 impl RatioToDirect {
-    /// What is known of the ratio: an upper bound, with its sampling error, where the rig limited direct.
+    /// The ratio, or an upper bound with its sampling error if the rig limited direct.
     pub fn known(&self) -> Figure {
         if self.at_most { self.ratio.as_upper_bound(&self.limited_by) } else { self.ratio.clone() }
     }
@@ -50,7 +50,7 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
                 _ => Sample::Missing,
             };
             let mut range = own.known().crossed(base.known(), |own, base| own - base);
-            // "At least -5 ms" says nothing of what a gateway adds.
+            // "At least -5 ms" is no useful bound on added latency.
             if range.high.is_none() {
                 range.low = range.low.filter(|low| *low > 0.0);
             }
@@ -64,7 +64,7 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
 
 /// The ratio of throughputs; `None` without a direct baseline.
 ///
-/// A direct cell that the rig limited still bounds the ratio from above. One that others disturbed says nothing.
+/// A direct cell limited by the rig still gives an upper bound. A direct cell with host noise gives none.
 pub(crate) fn ratio_to_direct(through: &Repeats<'_>, direct: &Repeats<'_>) -> Option<RatioToDirect> {
     let pairs = pairs(through, direct);
     let by_the_rig = |reason: &Reason| matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);

@@ -1,7 +1,7 @@
-//! Sentences about a load point, each implied by its figures (`docs/method.md#conclusions`).
+//! Conclusions about a load point, derived from its values (`docs/method.md#conclusions`).
 //!
-//! *Better* and *worse* need six repeats and are never said here: a sentence names figures, and whether
-//! their intervals overlap.
+//! *Better* and *worse* need six repeats and never appear here: a sentence names values and whether their intervals
+//! overlap.
 
 use weir_results::{ArrivalModel, BoundBy};
 
@@ -14,9 +14,9 @@ use crate::points::tails::{SECONDS_MIN, ShortTail};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// What is compared, and how it is said.
+/// A compared value and its words.
 struct Comparison {
-    /// `carried the most`
+    /// `had the highest throughput`
     verb: &'static str,
     figure: fn(&Row) -> Option<&Figure>,
     most: bool,
@@ -79,7 +79,7 @@ fn compare(point: &Point, comparison: &Comparison) -> Option<String> {
     ranked(figures.collect(), comparison.verb, comparison.most, comparison.format)
 }
 
-/// Ranks two figures or more by their names; `most` where the greatest is the first.
+/// Ranks two or more named values; with `most`, the largest comes first.
 pub(crate) fn ranked(
     figures: Vec<(&str, &Figure)>,
     verb: &str,
@@ -115,7 +115,7 @@ pub(crate) fn ranked(
     Some(sentence)
 }
 
-/// A throughput that nothing of the gateway's own limited is a lower bound.
+/// A throughput that was not limited by the gateway is a lower bound of its maximum.
 fn not_at_limit(point: &Point) -> Option<String> {
     if point.model != ArrivalModel::Closed {
         return None;
@@ -126,7 +126,7 @@ fn not_at_limit(point: &Point) -> Option<String> {
     let names: Vec<String> = point.gateways().filter(free).map(|row| row.gateway.clone()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "{} stayed below {} own CPU limit in every repeat: {} throughput is limited by the {}, and is not \
+            "{} stayed below {} CPU limit in every repeat: {} throughput is limited by the {} and is not \
             the maximum.",
             join(&names),
             if names.len() == 1 { "its" } else { "their" },
@@ -152,7 +152,7 @@ fn against_direct(point: &Point) -> Option<String> {
     }
     Some(if limited {
         format!(
-            "Throughput through the gateway is at most this share of direct (direct limited by the rig): {}.",
+            "Throughput through the gateway is at most this share of direct, which the rig limited: {}.",
             said.join(", ")
         )
     } else {
@@ -175,7 +175,7 @@ fn added(point: &Point) -> Option<String> {
 }
 
 fn objectives(point: &Point) -> Vec<String> {
-    // Gateways may have bounds of their own.
+    // Bounds may differ between gateways.
     let mut bounds: Vec<&str> = Vec::new();
     for bound in point.gateways().flat_map(|row| &row.objective).map(ObjectiveResult::bound) {
         if !bounds.contains(&bound) {
@@ -204,7 +204,7 @@ fn objective(point: &Point, bound: &str) -> Option<String> {
     Some(format!("Objective {bound}: {}.", said.join(", ")))
 }
 
-/// What the load is for: throughput of a closed loop, p99 of an open one.
+/// The main value of the load: throughput in a closed loop, p99 in an open loop.
 fn main(point: &Point, row: &Row) -> Figure {
     match point.model {
         ArrivalModel::Closed => row.throughput_per_s.clone(),
@@ -212,7 +212,7 @@ fn main(point: &Point, row: &Row) -> Figure {
     }
 }
 
-/// Whose headline has bounds only, and why.
+/// Gateways whose main value has only bounds, with the reasons.
 fn bounded(point: &Point) -> Option<String> {
     let (name, format): (_, fn(f64) -> String) = match point.model {
         ArrivalModel::Closed => ("throughput", rate),
@@ -232,7 +232,7 @@ fn bounded(point: &Point) -> Option<String> {
     (!said.is_empty()).then(|| format!("Bounds of the {name}: {}.", said.join(", ")))
 }
 
-/// The quoted quantiles that are no headline for want of seconds.
+/// The quoted quantiles that are no headline because too few seconds have slower requests.
 fn short_tails(point: &Point) -> Option<String> {
     let is_quoted = |tail: &&ShortTail| ["p99", "p999"].contains(&tail.name.as_str());
     let of = |row: &Row| {
@@ -244,14 +244,14 @@ fn short_tails(point: &Point) -> Option<String> {
     let said: Vec<String> = point.gateways().flat_map(of).collect();
     (!said.is_empty()).then(|| {
         format!(
-            "Fewer than {SECONDS_MIN} seconds hold slower requests, so these are no headlines: {}. Longer phases or \
-             more repeats help.",
+            "Fewer than {SECONDS_MIN} seconds have slower requests, so these are no headlines: {}. Use a longer phase \
+             or more repeats.",
             said.join(", ")
         )
     })
 }
 
-/// Who has no headline, and why; a tail of too few seconds has its own sentence.
+/// Gateways without a headline, with the reason. Short tails have their own sentence.
 fn left_out(point: &Point) -> Option<String> {
     let is_short = |row: &Row| {
         point.model == ArrivalModel::Open && row.short_tails.iter().any(|tail| tail.name == "p99")
@@ -269,15 +269,16 @@ fn left_out(point: &Point) -> Option<String> {
         ArrivalModel::Closed => "throughput",
         ArrivalModel::Open => "latency",
     };
-    (!said.is_empty())
-        .then(|| format!("No conclusion about the {what} of {}: it needs three valid repeats.", join(&said)))
+    (!said.is_empty()).then(|| {
+        format!("No conclusion about the {what} of {}: three valid repeats are required.", join(&said))
+    })
 }
 
-/// Why a figure of a load's own kind is no headline.
+/// Why a main value is no headline.
 pub(crate) fn why_no_headline(figure: &Figure) -> String {
     let reasons: Vec<&str> = figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
     if figure.beyond_timeout && reasons.is_empty() {
-        "beyond the time-out".to_owned()
+        "beyond the timeout".to_owned()
     } else if reasons.is_empty() {
         counted(figure.valid as u64, "valid repeat")
     } else {
@@ -286,7 +287,7 @@ pub(crate) fn why_no_headline(figure: &Figure) -> String {
     }
 }
 
-/// Whose headlines are too uncertain for the scenario.
+/// Gateways whose values are more uncertain than the scenario allows.
 fn too_wide(point: &Point) -> Option<String> {
     let said: Vec<String> = point
         .gateways()
@@ -308,7 +309,7 @@ pub fn with_interval(figure: &Figure, format: impl Fn(f64) -> String) -> String 
     }
 }
 
-/// Bounds in words: `≤ 1.50 ms`, `≥ 23,000/s`, `0.400 to 1.50 ms`; empty without a side.
+/// Bounds in words: `≤ 1.50 ms`, `≥ 23,000/s`, `0.400–1.50 ms`; empty without bounds.
 pub fn bounds_words(bounds: &Range, format: impl Fn(f64) -> String) -> String {
     match (bounds.low, bounds.high) {
         (None, None) => String::new(),
@@ -333,7 +334,7 @@ fn ratio(value: f64, of: f64) -> String {
     if ratio >= 1.0 { format!("{} times", number(ratio)) } else { percent(ratio) }
 }
 
-/// Names by what is said of them, in the order of the first of each.
+/// Groups names by their reason, in the order of first appearance.
 pub(crate) fn by_reason<T: PartialEq>(said: Vec<(T, String)>) -> Vec<(T, Vec<String>)> {
     let mut grouped: Vec<(T, Vec<String>)> = Vec::new();
     for (why, name) in said {

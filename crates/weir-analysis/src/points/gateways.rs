@@ -1,4 +1,4 @@
-//! The gateways of a run as they were started, and cells that failed.
+//! The gateways of a run as they were started, and failed cells.
 
 use serde::Serialize;
 use weir_results::CellKey;
@@ -10,11 +10,11 @@ pub struct Gateway {
     pub name: String,
     /// Its parts, from its first measured cell.
     pub parts: Vec<weir_results::Part>,
-    /// What could not be made equal.
+    /// Settings that could not be made equal to the other gateways.
     pub unequal: Vec<String>,
 }
 
-/// A cell that could not be measured.
+/// A failed cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct FailedCell {

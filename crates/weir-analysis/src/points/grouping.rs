@@ -1,4 +1,4 @@
-//! Cells put in order: load points by axes and load, gateways by the scenario, repeats by number.
+//! Groups and sorts measurements: load points by axes and load, gateways in the scenario's order, repeats by number.
 
 use std::cmp::Ordering;
 
@@ -15,21 +15,21 @@ pub(crate) struct Group<'a> {
     pub(crate) model: ArrivalModel,
     pub(crate) connections: u32,
     pub(crate) rate_per_s: Option<f64>,
-    /// The load as the scenario has it, but for its length.
+    /// The load's fields in the scenario, without its duration.
     written: Option<Value>,
     /// Gateways in the scenario's order, the direct baseline and its twin last.
     pub(crate) rows: Vec<(&'a str, Repeats<'a>)>,
 }
 
 impl<'a> Group<'a> {
-    /// The repeats of that gateway, or of the direct baseline or its twin.
+    /// The repeats of a gateway, the direct baseline or its twin.
     pub(crate) fn repeats(&self, gateway: &str) -> Option<&Repeats<'a>> {
         self.rows.iter().find(|(name, _)| *name == gateway).map(|(_, repeats)| repeats)
     }
 }
 
 impl Group<'_> {
-    /// Whether `other` is another load at the same point of the axes that differs in nothing but its name and its length.
+    /// Whether `other` is a load at the same point of the axes that differs only in name and duration.
     pub(crate) fn is_like(&self, other: &Group<'_>) -> bool {
         let size = |of: &Group<'_>| (of.model, of.connections, of.rate_per_s);
         let is_same = size(other) == size(self) && other.written == self.written;
@@ -37,14 +37,14 @@ impl Group<'_> {
     }
 }
 
-/// Groups what was measured.
+/// Groups all measurements.
 pub(crate) fn group<'a>(run: &'a Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
     let names = gateway_names(run, cells);
     let place = |gateway: &str| names.iter().position(|name| name == gateway).unwrap_or(names.len());
     let mut groups: Vec<Group<'a>> = Vec::new();
     for cell in cells {
         let CellOutcome::Measured { measurements } = &cell.outcome else { continue };
-        // A trial of a search stands for no load point.
+        // A trial of a search is not a load point.
         for measurement in measurements.iter().filter(|measurement| measurement.trial.is_none()) {
             let found = groups
                 .iter()
@@ -72,7 +72,7 @@ pub(crate) fn group<'a>(run: &'a Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
         group.rows.sort_by_key(|(gateway, _)| place(gateway));
         group.rows.iter_mut().for_each(|(_, repeats)| repeats.sort());
     }
-    // Loads keep the order in which they were measured, which is the scenario's, since the sort is stable.
+    // The sort is stable, so loads keep the order of measurement, which is the scenario's.
     groups.sort_by(|a, b| compare_axes(a.axes, b.axes));
     groups
 }
@@ -85,7 +85,7 @@ fn written(run: &Run, load: &str) -> Option<Value> {
     Some(written)
 }
 
-/// Names of the gateways: the scenario's order, then any other by name, the direct baseline last. Its twin is none.
+/// Names of the gateways: in the scenario's order, then others by name, the direct baseline last. Its twin is left out.
 pub(crate) fn gateway_names(run: &Run, cells: &[Cell]) -> Vec<String> {
     let listed = run.scenario.get("gateways").and_then(Value::as_array).into_iter().flatten();
     let name = |gateway: &'_ Value| match gateway {

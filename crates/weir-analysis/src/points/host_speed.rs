@@ -1,4 +1,4 @@
-//! How fast the host was in each cell, by what the rig itself cost (`docs/decisions/0018-host-speed.md`).
+//! Speed of the host in each cell, from the CPU time of the rig itself (`docs/decisions/0018-host-speed.md`).
 
 use weir_results::{ArrivalModel, Reason, Role, is_baseline};
 
@@ -7,14 +7,14 @@ use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, role_usage};
 use crate::verdicts::reasons::value;
 
-/// The CPU time per request that upstream and load generator cost at a load point, whatever the gateway.
+/// Median CPU time per request of upstream and load generator at a load point, over all gateways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostSpeed {
     median_us: Option<f64>,
 }
 
 impl HostSpeed {
-    /// From all repeats of the gateways of a load point.
+    /// Computes it from all repeats of the gateways of a load point.
     pub(crate) fn of(group: &Group<'_>) -> Self {
         let gateways = group.rows.iter().filter(|(gateway, _)| !is_baseline(gateway));
         let mut costs: Vec<f64> =
@@ -23,14 +23,14 @@ impl HostSpeed {
         Self { median_us: costs.get(costs.len() / 2).copied() }
     }
 
-    /// The factor, at least 1, by which the rig cost more or less than usual in this repeat.
+    /// The factor, at least 1, by which the rig's CPU time per request in this repeat differs from the median.
     fn deviation(&self, repeat: &Repeat<'_>) -> f64 {
         let ratio =
             rig_cpu_us_per_request(repeat).zip(self.median_us).map_or(1.0, |(own, usual)| own / usual);
         ratio.max(ratio.recip())
     }
 
-    /// A value that rests on CPU time, with its range widened by the deviation if noise can have moved it.
+    /// A value that depends on CPU time. If noise can have moved it, its range is widened by the deviation.
     pub(crate) fn widened(&self, name: &str, repeat: &Repeat<'_>, sample: Sample) -> Repeated {
         let mut repeated = repeat.judged(name, sample);
         if repeat.was_moved_by_noise(value::CPU) {
@@ -41,7 +41,7 @@ impl HostSpeed {
         repeated
     }
 
-    /// The throughput of a repeat. At the gateway's limit it is the limit over the CPU time per request.
+    /// The throughput of a repeat. For a saturated gateway it is the CPU limit over the CPU time per request.
     pub(crate) fn throughput(&self, repeat: &Repeat<'_>) -> Repeated {
         let result = &repeat.measurement.record.result;
         let sample = Sample::Value(result.rate_per_s);
@@ -60,7 +60,7 @@ impl Repeat<'_> {
     }
 }
 
-/// CPU time of upstream and load generator per completed request; `None` where one of them was not sampled.
+/// CPU time of upstream and load generator per completed request, microseconds; `None` if one was not sampled.
 pub(crate) fn rig_cpu_us_per_request(repeat: &Repeat<'_>) -> Option<f64> {
     let used = |role| role_usage(&repeat.cell.parts, &repeat.measurement.usage, role);
     let cores = used(Role::Origin)?.cpu_cores + used(Role::Generator)?.cpu_cores;

@@ -1,4 +1,4 @@
-//! The repeats of a gateway at a load point, and what the parts of a role used together.
+//! The repeats of a gateway at a load point, and the resource usage by role.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::figures::latencies::latency_ns;
 use crate::figures::seconds::Seconds;
 use crate::verdicts::reasons::{Metric, metric_of, reasons_for, value};
 
-/// Reasons that can have delayed requests, and sped up none.
+/// Reasons that can delay requests but never speed them up.
 const DELAYING: [Reason; 4] =
     [Reason::GeneratorLimited, Reason::UpstreamLimited, Reason::HostNoise, Reason::Throttled];
 
@@ -38,9 +38,9 @@ pub fn data_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usa
     role_usage(parts, usage, Role::Data)
 }
 
-/// The usage of a cell's upstream, summed over its servers; `None` where nothing was sampled.
+/// The usage of a cell's upstream, summed over its endpoints; `None` if nothing was sampled.
 ///
-/// The share is that of the busiest of them: one at its limit holds up the rest, which are asked in turn.
+/// The share of the limit is that of the busiest endpoint: with round robin, one saturated endpoint slows down all.
 pub fn origin_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usage> {
     let origins = parts.iter().filter(|part| part.role == Role::Origin);
     let shares = origins.filter_map(|part| usage.get(&part.name)?.cpu_share_of_limit);
@@ -48,9 +48,9 @@ pub fn origin_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<U
     Some(Usage { cpu_share_of_limit, ..role_usage(parts, usage, Role::Origin)? })
 }
 
-/// The usage of the parts of one role, summed; `None` where there is none or nothing was sampled.
+/// The usage of the parts of one role, summed; `None` without parts or samples.
 ///
-/// The share is of the sum of their limits, and `None` where one of them has no limit.
+/// The share is relative to the sum of their limits; `None` if a part has no limit.
 pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -> Option<Usage> {
     let of_role = || parts.iter().filter(|part| part.role == role);
     let used: Vec<&Usage> = of_role().filter_map(|part| usage.get(&part.name)).collect();
@@ -92,7 +92,7 @@ pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -
 }
 
 impl<'a> Repeat<'a> {
-    /// Why a metric is not valid: for latency, the reasons of all of its values.
+    /// Why a metric is invalid; for latency, the reasons of all its values.
     pub(crate) fn reasons(&self, metric: Metric) -> &'a [Reason] {
         let judgement = &self.measurement.judgement;
         match (&judgement.bounds, metric) {
@@ -102,7 +102,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// A value with its own reasons and bounds, by its name among them.
+    /// A value with its own reasons and bounds, looked up by `name`.
     pub(crate) fn judged(&self, name: &str, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -120,10 +120,10 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range }
     }
 
-    /// The quantile `share`, named as that of the phase, of a part of it: with the reasons that affect the latter but those
-    /// of `caused`, which the part is there to measure.
+    /// The quantile `share` of a part of the phase. It gets the reasons of the phase's quantile `name`, except those in
+    /// `caused`, which the part is meant to measure.
     ///
-    /// Nobody knows how delays were spread over the phase: all delayed requests can lie in this part.
+    /// The spread of delays over the phase is unknown: all delayed requests can lie in this part.
     pub(crate) fn judged_part(
         &self,
         name: &str,
@@ -160,7 +160,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// What is known of a quantile of a part if all delayed requests lie in it.
+    /// Bounds of a part's quantile if all delayed requests lie in that part.
     fn delayed_part(&self, name: &str, share: f64, part: &Seconds<'_>, bounds: &Bounds) -> Range {
         let record = &self.measurement.record;
         let value = |share: f64| match part.latency_ns(share) {
@@ -179,8 +179,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// A time that depends on the host alone, such as the time until a change takes effect.
-    /// Noise can only have made it longer.
+    /// A time that only host noise can move, such as the time until a change takes effect. Noise can only lengthen it.
     pub(crate) fn judged_time(&self, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -198,7 +197,7 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range: Range { low: None, high } }
     }
 
-    /// A latency by its name: a quantile that is null fell among the unanswered.
+    /// A latency by name. A missing quantile ranks among the unanswered requests.
     pub(crate) fn latency(&self, name: &str) -> Sample {
         let result = &self.measurement.record.result;
         let value = latency_ns(&result.latency_ns, name);
@@ -231,7 +230,7 @@ impl<'a> Repeats<'a> {
         self.0.iter()
     }
 
-    /// The repeat of that number.
+    /// The repeat with this number.
     pub(crate) fn repeat(&self, number: u32) -> Option<&Repeat<'a>> {
         self.0.iter().find(|repeat| repeat.cell.key.repeat == number)
     }
@@ -252,7 +251,7 @@ impl<'a> Repeats<'a> {
         self.iter().map(|repeat| repeat.judged(name, of(repeat))).collect()
     }
 
-    /// The repeats in which `metric` counts and `true`; all of them and `false` where it counts in none.
+    /// The repeats in which `metric` is valid, and `true`; or all repeats and `false` if it is valid in none.
     pub(crate) fn counted(&self, metric: Metric) -> (Vec<&Repeat<'a>>, bool) {
         let valid: Vec<_> = self.iter().filter(|repeat| repeat.reasons(metric).is_empty()).collect();
         if valid.is_empty() { (self.iter().collect(), false) } else { (valid, true) }
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_server_of_an_upstream_says_how_near_it_is_to_its_limit() {
+    fn the_share_of_an_upstream_is_that_of_its_busiest_endpoint() {
         let parts = [
             part("nginx", Role::Data),
             part("origin-1", Role::Origin),

@@ -1,4 +1,4 @@
-//! Whether an objective was met: values by their interval or bounds, errors by the counts of every repeat
+//! Results of objectives: values are judged by interval or bounds, errors by the counts of every repeat
 //! (`docs/method.md#objectives`).
 
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::verdicts::reasons::in_repeats;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Met {
-    /// The whole interval, or every bound, keeps the limit.
+    /// The whole interval, or range of bounds, is within the limit.
     Met,
     /// The whole interval lies beyond the limit.
     Missed,
@@ -30,7 +30,7 @@ pub struct ObjectiveResult {
     pub name: String,
     /// The bound: nanoseconds, or a share.
     pub limit: f64,
-    /// The figure over the repeats; `None` where there is none, as beyond the time-out.
+    /// The value over the repeats; `None` if there is none, for example beyond the timeout.
     pub value: Option<f64>,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
@@ -41,17 +41,17 @@ pub struct ObjectiveResult {
 }
 
 impl ObjectiveResult {
-    /// The bound alone: `p99 at most 20.0 ms`.
+    /// Only the bound: `p99 at most 20.0 ms`.
     pub fn bound(&self) -> &str {
         self.words.split(':').next().unwrap_or_default()
     }
 }
 
-/// Evaluates the objective for a row; latency only where `judges_latency`, since in a run with open loads the closed ones
-/// are for throughput (`docs/scenarios.md#objectives`).
+/// Evaluates the objective for a row. Latency is judged only with `judges_latency`: in a run with open loads, closed
+/// loads are for throughput (`docs/scenarios.md#objectives`).
 ///
-/// An objective without a bound on errors gets `errors_default`, the share that voids a load's figures. The result shows
-/// only where it is missed and no latency is: errors would leave every latency undecided, and nothing missed.
+/// Without a limit on errors, `errors_default` applies: the share above which a load is invalid. Its result is added
+/// only if it is missed and no latency is missed. Otherwise such errors would leave every latency undecided.
 pub(crate) fn evaluate(
     objective: Option<&Objective>,
     row: &Row,
@@ -83,7 +83,7 @@ fn latency(name: &str, limit: f64, figure: &Figure) -> ObjectiveResult {
     }
 }
 
-/// Why a value decides no objective.
+/// Why a value does not decide an objective.
 fn why_undecided(figure: &Figure) -> String {
     match in_repeats(&figure.reasons(), figure.repeats.len()) {
         why if why.is_empty() => "not measured".to_owned(),
@@ -117,7 +117,7 @@ pub(crate) struct Bound<'a> {
     pub(crate) is_least: bool,
     /// A value with its unit.
     pub(crate) format: Box<dyn Fn(f64) -> String + 'a>,
-    /// What is shown for a value beyond what was measured.
+    /// Text for a value beyond the measured range.
     pub(crate) beyond: &'a str,
 }
 
@@ -126,12 +126,12 @@ impl<'a> Bound<'a> {
         Self { name, limit, is_least: false, format: Box::new(format), beyond: "> timeout" }
     }
 
-    /// Whether a value keeps it.
+    /// Whether a value is within the limit.
     fn is_met_by(&self, value: f64) -> bool {
         if self.is_least { value >= self.limit } else { value <= self.limit }
     }
 
-    /// The result of a value: met if its whole interval keeps the limit, missed if no part of it does.
+    /// The result of a value: met if its whole interval is within the limit, missed if no part of it is.
     pub(crate) fn judge(&self, figure: &Figure) -> ObjectiveResult {
         let range = known(figure);
         let [near, far] = if self.is_least { [range.high, range.low] } else { [range.low, range.high] };
@@ -158,17 +158,17 @@ impl<'a> Bound<'a> {
         format!("met in {met} of {}", counted(figure.valid as u64, "valid repeat"))
     }
 
-    /// The result of a value that decides nothing.
+    /// The result of a value that does not decide.
     pub(crate) fn undecided(&self, figure: &Figure, why: &str) -> ObjectiveResult {
         self.worded(figure, Met::Unknown, &format!("undecided: {why}"))
     }
 
     fn worded(&self, figure: &Figure, met: Met, outcome: &str) -> ObjectiveResult {
         let measured = self.measured(figure);
-        ObjectiveResult { interval: figure.interval, ..self.told(figure.mean, met, &measured, outcome) }
+        ObjectiveResult { interval: figure.interval, ..self.result(figure.mean, met, &measured, outcome) }
     }
 
-    /// The result from what each repeat says by its counts; `undecided` is why none of them decides it.
+    /// The result from the counts of each repeat; `undecided` is the reason if no repeat decides.
     fn counted(&self, figure: &Figure, says: &[Option<bool>], undecided: &str) -> ObjectiveResult {
         let decided: Vec<bool> = says.iter().copied().flatten().collect();
         let met_in = decided.iter().filter(|met| **met).count();
@@ -185,13 +185,13 @@ impl<'a> Bound<'a> {
         self.worded(figure, met, &outcome)
     }
 
-    /// The result of a value without repeats of its own, such as a count over all of them.
+    /// The result of a value without repeats, such as a count over all of them.
     pub(crate) fn exactly(&self, value: f64) -> ObjectiveResult {
         let (met, outcome) = if self.is_met_by(value) { (Met::Met, "met") } else { (Met::Missed, "missed") };
-        self.told(Some(value), met, &format!("{}, ", (self.format)(value)), outcome)
+        self.result(Some(value), met, &format!("{}, ", (self.format)(value)), outcome)
     }
 
-    fn told(&self, value: Option<f64>, met: Met, measured: &str, outcome: &str) -> ObjectiveResult {
+    fn result(&self, value: Option<f64>, met: Met, measured: &str, outcome: &str) -> ObjectiveResult {
         let direction = if self.is_least { "at least" } else { "at most" };
         let limit = (self.format)(self.limit);
         ObjectiveResult {
@@ -204,7 +204,7 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// The value with its interval or its bounds, in parentheses if it is invalid; nothing if nothing was measured.
+    /// The value with its interval or bounds, in parentheses if invalid; empty if not measured.
     fn measured(&self, figure: &Figure) -> String {
         match (figure.mean, figure.is_valid()) {
             _ if figure.is_bounded() => format!("{}, ", with_interval(figure, &self.format)),
@@ -216,9 +216,9 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// What is known of a value over its repeats: its bounds, else its interval, else the range of the valid repeats. Of fewer
-/// than three repeats an interval reaches so far that it decides nothing, and the range decides. What is beyond the
-/// time-out has no upper side.
+/// The known range of a value over its repeats: its bounds, else its interval, else the range of the valid repeats.
+/// With fewer than three repeats an interval is too wide to decide anything, so the range decides. A value beyond the
+/// timeout has no upper bound.
 fn known(figure: &Figure) -> Range {
     if figure.is_bounded() {
         return figure.bounds;
@@ -237,7 +237,7 @@ fn known(figure: &Figure) -> Range {
     }
 }
 
-/// Whether the gateway did not carry the load, by nobody's fault but its own.
+/// Whether the gateway was overloaded, and no other part of the rig can be the cause.
 fn is_overloaded(repeated: &Repeated) -> bool {
     let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
     repeated.reasons.contains(&Reason::Overloaded) && repeated.reasons.iter().all(own)

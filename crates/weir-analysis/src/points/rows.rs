@@ -1,4 +1,4 @@
-//! From the repeats of a gateway at a load point to its row of values.
+//! Builds the row of values of a gateway at a load point from its repeats.
 
 use weir_results::{ArrivalModel, Reason, Usage};
 
@@ -15,7 +15,7 @@ use crate::points::measured::{Repeat, Repeats};
 use crate::points::{Row, tails};
 use crate::verdicts::reasons::{Metric, value};
 
-/// What the row of a gateway is compared with.
+/// Context that the rows of a load point share.
 pub(crate) struct Context<'a> {
     pub(crate) model: ArrivalModel,
     /// The baseline.
@@ -32,7 +32,7 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
     let of_data = |name: &str, of: fn(&Usage) -> Option<f64>| {
         figure(name, &move |repeat| repeat.data().as_ref().and_then(of).into())
     };
-    // Bounds are those of another value of the same kind, so they are scaled.
+    // The bounds belong to a related value, so they are scaled.
     let scaled = |name: &str, of: fn(&Usage) -> Option<f64>, bounded: fn(&Usage) -> Option<f64>| {
         let scaled = |repeat: &Repeat<'_>| {
             let data = repeat.data();
@@ -63,7 +63,7 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
         error_share: Figure::of_difference(repeats.iter().map(error_share).collect()),
         errors: repeats.iter().map(ErrorShare::of).collect(),
         cpu_cores: of_data(value::CORES, |usage| Some(usage.cpu_cores)),
-        // A limit that is applied lets no more through, with noise or without.
+        // An applied limit also holds with noise.
         cpu_share_of_limit: scaled(
             value::CORES,
             |usage| usage.cpu_share_of_limit,
@@ -88,14 +88,14 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
     }
 }
 
-/// Whether every repeat carried the load that the cell is named after. An overloaded gateway did not, so
-/// its CPU time per request is valid, and is not compared with that of others at the asked rate.
+/// Whether every repeat carried its load. The CPU time per request of an overloaded gateway is valid, but not
+/// comparable with others at the offered rate.
 fn carried_its_load(repeats: &Repeats<'_>) -> bool {
     repeats.iter().all(|repeat| !repeat.reasons(Metric::Latency).contains(&Reason::Overloaded))
 }
 
-/// Quantiles with bounds that grow with the quantile, since the values do: a lower bound of p50 is one of p99 too, and an
-/// upper bound of p99 one of p50.
+/// Tightens the bounds of quantiles, since values grow with the quantile: a lower bound of p50 is also one of p99, and
+/// an upper bound of p99 is also one of p50.
 fn ordered(mut latencies: Vec<(String, Figure)>) -> Vec<(String, Figure)> {
     let is_quantile = |(name, _): &&mut (String, Figure)| name != "mean";
     let known = |figure: &Figure| match figure.interval {
@@ -121,7 +121,7 @@ fn ordered(mut latencies: Vec<(String, Figure)>) -> Vec<(String, Figure)> {
     latencies
 }
 
-/// Errors are counted, whoever else is busy.
+/// The error share. Errors are counts, so a busy host, generator or upstream does not make them invalid.
 fn error_share(repeat: &Repeat<'_>) -> Repeated {
     let share = repeat.measurement.record.result.requests.error_share();
     let mut repeated = Repeated { range: Range::default(), ..repeat.judged(value::THROUGHPUT, share.into()) };

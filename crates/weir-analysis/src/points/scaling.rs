@@ -1,20 +1,20 @@
-//! How throughput grows with the cores that a gateway may use.
+//! Growth of throughput with the CPU limit of a gateway.
 
 use crate::figures::figure::Figure;
 use crate::points::Row;
 
-/// A gateway at one CPU limit, beside the least that it was given.
+/// A gateway at one CPU limit, relative to its lowest limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaled {
     /// The limit, cores.
     pub cpus: f64,
-    /// Throughput per core over that at the least limit, in the same repeat: 1 is linear growth.
+    /// Throughput per core relative to that at the lowest limit, in the same repeat; 1 is linear growth.
     pub efficiency: Figure,
 }
 
 /// The efficiency of `rows` of one gateway, each with its CPU limit in cores, by ascending limit.
 ///
-/// Without a least limit above zero there is nothing to compare with, and the answer is empty.
+/// Empty without a limit above zero.
 pub fn scaling(rows: &[(f64, &Row)]) -> Vec<Scaled> {
     let mut rows: Vec<(f64, &Row)> =
         rows.iter().copied().filter(|(cpus, _)| *cpus > 0.0 && cpus.is_finite()).collect();
@@ -54,14 +54,14 @@ mod tests {
         let scaled = scaling(&[(4.0, &four), (1.0, &one)]);
         assert_eq!(scaled.iter().map(|at| at.cpus).collect::<Vec<_>>(), [1.0, 4.0]);
         assert!((scaled[0].efficiency.mean.unwrap() - 1.0).abs() < 1e-12);
-        // The host was twice as fast in the second repeat, which changes nothing of the share.
+        // The host was twice as fast in the second repeat, which does not change the share.
         assert!((scaled[1].efficiency.mean.unwrap() - 0.75).abs() < 1e-12);
         let [low, high] = scaled[1].efficiency.interval.unwrap();
         assert!((low - 0.75).abs() < 1e-9 && (high - 0.75).abs() < 1e-9);
     }
 
     #[test]
-    fn what_does_not_count_at_either_limit_does_not_count() {
+    fn efficiency_is_invalid_if_either_limit_is_invalid() {
         let disturbed: &[Reason] = &[Reason::HostNoise];
         let (one, two) = (row(&[(1_000.0, disturbed)]), row(&[(2_000.0, &[])]));
         let scaled = scaling(&[(1.0, &one), (2.0, &two)]);

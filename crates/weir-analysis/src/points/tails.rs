@@ -1,7 +1,7 @@
 //! Quantiles that rest on too few seconds (`docs/method.md#tails`).
 //!
-//! Requests that are late together, in a pause or behind one slow response, are one event and not many. So the seconds are
-//! counted that hold requests beyond a quantile, and not these requests.
+//! Requests that are slow together, in a pause or behind one slow response, are one event. Therefore the check counts
+//! seconds with requests beyond a quantile, not the requests.
 
 use weir_results::LoadSecond;
 
@@ -10,23 +10,23 @@ use crate::figures::latencies::quantile;
 use crate::points::measured::Repeats;
 use crate::verdicts::reasons::Metric;
 
-/// Seconds that must hold requests beyond a quantile, over all repeats. The number of events spreads by its square root:
-/// with five, the share beyond the quantile is known to about half of itself.
+/// Minimum seconds with requests beyond a quantile, over all repeats. The standard deviation of a count is its square
+/// root: with five events, the share beyond the quantile is known within about half of itself.
 pub(crate) const SECONDS_MIN: usize = 5;
 
-/// A quantile beyond which too few seconds have requests.
+/// A quantile with too few seconds that have slower requests.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShortTail {
     /// Its name: `p999`.
     pub name: String,
-    /// Seconds with requests beyond it, over the repeats that count.
+    /// Seconds with requests beyond it, over the valid repeats.
     pub seconds: usize,
     /// All seconds of these repeats.
     pub of: usize,
 }
 
-/// Takes the headline from quantiles above p50 that rest on too few seconds, and names them. A load of which no latencies
-/// by second are kept is not judged.
+/// Removes the headline mark from quantiles above p50 with too few such seconds, and returns them. Loads stored without
+/// latencies by second are not judged.
 pub(crate) fn judge(latencies: &mut [(String, Figure)], repeats: &Repeats<'_>) -> Vec<ShortTail> {
     let (counted, _) = repeats.counted(Metric::Latency);
     let seconds: Vec<(u32, _)> = counted

@@ -1,4 +1,4 @@
-//! From the load points of an instance type to instances and what they cost.
+//! Computes instances and cost from the load points of an instance type.
 
 use super::extrapolation::extrapolated;
 use super::instance_type::{InstanceType, RatePoint, Shown};
@@ -8,15 +8,15 @@ use super::{
     Refused, RefusedFor, Sized, Span, searched, words,
 };
 
-/// What floating-point division may be off by: 10,000 over 2,500 must not become five instances.
+/// Tolerance for floating-point division: 10,000 over 2,500 must not become five instances.
 const ROUNDING: f64 = 1e-12;
 
-/// How the points of a type stand to what is asked.
+/// The load points of a type, checked against the demand.
 pub(super) struct Judged<'a> {
     pub(super) points: &'a [RatePoint],
-    /// Of each point: how it stands to the bounds, and to the CPU share.
+    /// For each point, the checks of the bounds and of the CPU share.
     pub(super) checks: Vec<(Check, Check)>,
-    /// The place of the highest rate that keeps everything, below the first that misses something.
+    /// Index of the highest rate that meets everything, below the first rate that misses something.
     pub(super) best: Option<usize>,
 }
 
@@ -48,13 +48,13 @@ fn judge<'a>(points: &'a [RatePoint], bounds: &[Bound], share_max: Option<f64>) 
     let checks: Vec<(Check, Check)> =
         points.iter().map(|point| (objective(point, bounds), cpu(point, share_max))).collect();
     let worst = |(kept, used): &(Check, Check)| kept.standing.max(used.standing);
-    // What keeps a bound above a rate that misses it does so by luck.
+    // A rate above one that misses a bound meets it only by chance.
     let below = checks.iter().take_while(|both| worst(both) != Standing::Missed).count();
     let best = checks[..below].iter().rposition(|both| worst(both) == Standing::Met);
     Judged { points, checks, best }
 }
 
-/// The rate that one instance carries.
+/// The rate per instance.
 fn per_instance(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused> {
     let measured = measured(judged, demand);
     match demand.cpu_share_max.filter(|_| demand.extrapolate) {
@@ -63,14 +63,14 @@ fn per_instance(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Ref
     }
 }
 
-/// The highest measured rate that keeps what is asked.
+/// The highest measured rate that meets the demand.
 fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused> {
     let Some(best) = judged.best else { return Err(refused(judged, demand)) };
     let point = &judged.points[best];
     let Shown::Interval { mean, low, high } = point.carried_per_s else {
         return Err(refused(judged, demand));
     };
-    // What nothing is known of stands in nobody's way, and says nothing of what an instance carries.
+    // Unknown rates above the best one do not limit it, and do not raise it.
     let (unknown, known) = above(judged, best);
     let mut notes: Vec<String> = unknown.map(|(at, check)| words::not_known(at, &check.words)).collect();
     let basis = match known {
@@ -100,8 +100,8 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     Ok(PerInstance { rate_per_s, basis, cpu_share: share_at(point), notes })
 }
 
-/// Above the place of the best point: the rates of which nothing is known, up to the first of which something is; and the
-/// place of that one. Each with how it stands.
+/// Points above the best one: the unknown rates up to the first known one, and the index of that one, each with its
+/// check.
 fn above<'a>(
     judged: &'a Judged<'_>,
     best: usize,
@@ -122,7 +122,7 @@ pub(super) fn share_at(point: &RatePoint) -> Option<f64> {
     }
 }
 
-/// The rate at which `share` of the CPU limit would be used, were CPU time per request what it is at `point`.
+/// The rate that uses `share` of the CPU limit, if CPU time per request is the same as at `point`.
 pub(super) fn at_share(point: &RatePoint, share: f64) -> Option<Span> {
     match point.whole_limit_per_s {
         Shown::Interval { mean, low, high } => {
@@ -132,7 +132,7 @@ pub(super) fn at_share(point: &RatePoint, share: f64) -> Option<Span> {
     }
 }
 
-/// Why there is no rate: what stands against the least one.
+/// Why there is no rate: the failed check of the lowest rate.
 fn refused(judged: &Judged<'_>, demand: &Demand) -> Refused {
     let (Some(point), Some((kept, used))) = (judged.points.first(), judged.checks.first()) else {
         return Refused {
@@ -183,7 +183,7 @@ fn count(of: &InstanceType, found: PerInstance, demand: &Demand) -> Sized {
     }
 }
 
-/// `ceil(target / rate) + spare`, one at least; the low end of the rate needs the most instances.
+/// `ceil(target / rate)`, at least one, plus `spare`; the lower end of the rate needs the most instances.
 fn instances(target_per_s: f64, rate_per_s: Span, spare: u32) -> Count {
     let of = |per_s: f64| {
         let carrying = (target_per_s / per_s * (1.0 - ROUNDING)).ceil().max(1.0);
@@ -192,7 +192,7 @@ fn instances(target_per_s: f64, rate_per_s: Span, spare: u32) -> Count {
     Count { value: of(rate_per_s.value), low: of(rate_per_s.high), high: of(rate_per_s.low) }
 }
 
-/// What an instance costs in an hour; `None` where that goes by cores and it has no limit.
+/// Cost of an instance per hour; `None` if the price is per core and the instance has no CPU limit.
 fn instance_hour(price: Price, cores: Option<f64>) -> Option<f64> {
     match price.of {
         PriceOf::Instance => Some(price.per_hour),

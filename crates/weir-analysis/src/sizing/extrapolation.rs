@@ -1,12 +1,12 @@
-//! The rate at a CPU share that was not measured, where that is asked for: CPU time per request is taken to stay what it
-//! is at the nearest point that keeps the objective, so that the rate is in proportion to the share. Latency is not
-//! extrapolated: where a point up to that rate is known not to keep the objective, the measured answer stands.
+//! Extrapolates the rate to an unmeasured CPU share, on request. CPU time per request is assumed to be the same as at
+//! the nearest point that meets the objective, so the rate is proportional to the share. Latency is not extrapolated:
+//! if a measured point up to that rate does not meet the objective, the measured answer is used.
 
 use super::answer::{Judged, PerInstance, at_share, share_at};
 use super::standing::Standing;
 use super::{Basis, Refused, words};
 
-/// The rate at `share_max`, marked; `measured` where nothing can be gained, or that is not to be had.
+/// The extrapolated rate at `share_max`; `measured` if extrapolation gives no higher rate or is not possible.
 pub(super) fn extrapolated(
     judged: &Judged<'_>,
     share_max: f64,

@@ -1,4 +1,4 @@
-//! What a run knows of each instance type: its load points by their rate, with every figure that may be asked about.
+//! Instance types of a run: their load points by rate, with all values that a sizing may need.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -13,53 +13,53 @@ use crate::points::conclusions::why_no_headline;
 use crate::points::{Point, Row};
 use crate::summary::Summary;
 
-/// Fields of a load that say at which rate and for how long it was measured, and not what it is.
+/// Fields of a load that only set its rate and duration.
 const LEVELS: [&str; 8] =
     ["rate", "rates", "of", "connections", "duration", "requests", "search", "objective"];
 
-/// A gateway at a point of the axes, with the rates that it was measured at.
+/// A gateway at a point of the axes, with its measured rates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InstanceType {
     /// The gateway.
     pub gateway: String,
-    /// Its axes in words, and its load where a run has several kinds.
+    /// Its axes in words, and its load if the run has several kinds.
     pub setting: String,
-    /// What its loads have in common by name, where a run has several kinds; empty where there is nothing to tell apart.
+    /// The common name of its loads, if the run has several kinds; empty if there is nothing to distinguish.
     pub load: String,
-    /// Values of the axes, but for those of the rate.
+    /// Values of the axes, without the rate.
     pub axes: Axes,
     /// CPU limit of its data plane, cores; `None` without one.
     pub cores: Option<f64>,
-    /// What it has to keep in its run.
+    /// The bounds of the run's objective.
     pub bounds: Vec<Bound>,
-    /// Open loads, by their rate.
+    /// Open loads, by ascending rate.
     pub points: Vec<RatePoint>,
-    /// Capacities that were searched for.
+    /// Results of capacity searches.
     pub searched: Vec<SearchedFor>,
 }
 
-/// One rate that an instance was measured at.
+/// One measured rate of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RatePoint {
-    /// The load that it was measured by.
+    /// The load.
     pub load: String,
-    /// The rate that was asked for.
+    /// The offered rate.
     pub asked_per_s: f64,
-    /// Repeats that count for its rate and its latency.
+    /// Repeats with valid rate and latency.
     pub valid_repeats: usize,
-    /// The rate that was carried: the asked one where that was kept, with the interval over repeats.
+    /// The throughput: the offered rate if it was carried, with the interval over repeats.
     pub carried_per_s: Shown,
     /// Latency in nanoseconds by name.
     pub latency_ns: Vec<(String, Shown)>,
-    /// Share of errors.
+    /// Error share.
     pub errors: Shown,
-    /// Share of its CPU limit.
+    /// CPU use as share of the limit.
     pub cpu_share: Shown,
-    /// The rate at which all of its CPU limit would be used, were CPU time per request what it is here.
+    /// The rate that uses the whole CPU limit, if CPU time per request is the same as here.
     pub whole_limit_per_s: Shown,
 }
 
-/// What the repeats show of a figure.
+/// The value of a metric over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Shown {
@@ -67,25 +67,25 @@ pub enum Shown {
     Interval {
         /// The mean.
         mean: f64,
-        /// The low end of its 95 % interval.
+        /// The lower end of its 95 % interval.
         low: f64,
-        /// The high end.
+        /// The upper end.
         high: f64,
     },
-    /// Worse than any bound, by the gateway's own fault.
+    /// The gateway failed, so every bound is missed.
     Failed {
-        /// How.
+        /// The failure.
         why: String,
     },
-    /// Nothing that counts.
+    /// No valid value.
     Void {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl InstanceType {
-    /// Whether something may be asked that it has an answer to: two repeats of a load point count, or of a search.
+    /// Whether it can answer a demand: a load point or a search has an interval from at least two valid repeats.
     pub fn may_answer(&self) -> bool {
         let is_known = |shown: &Shown| matches!(shown, Shown::Interval { .. });
         let is_kept = |point: &RatePoint| {
@@ -97,7 +97,7 @@ impl InstanceType {
     }
 }
 
-/// The instance types of a run: gateways in the scenario's order, axes from the least.
+/// The instance types of a run: gateways in the scenario's order, axes ascending.
 pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
     let names = summary.gateways.iter().map(|gateway| gateway.name.as_str());
     let mut types: Vec<InstanceType> =
@@ -105,11 +105,11 @@ pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
     for of in &mut types {
         of.points.sort_by(|a, b| a.asked_per_s.total_cmp(&b.asked_per_s));
     }
-    drop_loads_that_tell_nothing_apart(&mut types);
+    name_settings(&mut types);
     types
 }
 
-/// The types of one gateway; one without a load point where it has no open load there.
+/// The types of one gateway. A point of the axes without an open load gives a type without load points.
 fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceType> {
     let rows = || {
         let of_name =
@@ -151,8 +151,8 @@ fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceT
     types
 }
 
-/// Adds the capacities that were searched for to the types with the same axes and kind of load; what was to be kept
-/// there is what a type has to keep that has nothing else to.
+/// Adds capacity searches to the types with the same axes and kind of load. A type without bounds gets those of its
+/// search.
 fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value, InstanceType)>) {
     for capacity in &summary.capacities {
         let Some(row) = capacity.gateways().find(|row| row.gateway == name) else { continue };
@@ -177,7 +177,7 @@ fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value
     }
 }
 
-/// A type without a load point, by the load that it is of.
+/// A type without load points, for this load.
 fn empty(run: &Run, point: &Point, row: &Row) -> InstanceType {
     let data = row.parts.iter().filter(|part| part.role == Role::Data);
     let cores = data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cores| *cores > 0.0);
@@ -193,14 +193,14 @@ fn empty(run: &Run, point: &Point, row: &Row) -> InstanceType {
     }
 }
 
-/// What a gateway has to keep by the run's objective.
+/// The bounds of a gateway from the run's objective.
 fn bounds(run: &Run, gateway: &str, axes: &Axes, load: &str) -> Vec<Bound> {
     let objective = run.objective.as_ref().map(|objective| objective.of(gateway, axes, load));
     objective.map(|objective| bounds_of(&objective)).unwrap_or_default()
 }
 
-/// Axes in words; the load beside them only where a gateway has several kinds of it at one point of the axes.
-fn drop_loads_that_tell_nothing_apart(types: &mut [InstanceType]) {
+/// Builds the settings: axes in words, and the load if a gateway has several kinds of load at one point of the axes.
+fn name_settings(types: &mut [InstanceType]) {
     let alike = |a: &InstanceType, b: &InstanceType| a.gateway == b.gateway && a.axes == b.axes;
     let names: Vec<String> = types.iter().map(loads_name).collect();
     let loads: Vec<String> = types
@@ -225,7 +225,7 @@ fn drop_loads_that_tell_nothing_apart(types: &mut [InstanceType]) {
     }
 }
 
-/// What the loads of a type are called together: what their names begin with, where they have that in common.
+/// The common name of a type's loads: their common prefix, else the first and the last name.
 fn loads_name(of: &InstanceType) -> String {
     let names: Vec<&str> = of.points.iter().map(|point| point.load.as_str()).collect();
     match common_name(&names) {
@@ -234,7 +234,7 @@ fn loads_name(of: &InstanceType) -> String {
     }
 }
 
-/// `low .. high`: the loads with the least and the greatest rate.
+/// `low .. high`: the loads with the lowest and the highest rate.
 fn first_to_last(of: &InstanceType) -> String {
     match of.points.as_slice() {
         [] => of.load.clone(),
@@ -243,7 +243,7 @@ fn first_to_last(of: &InstanceType) -> String {
     }
 }
 
-/// Axes without those that only say how hard a gateway is loaded.
+/// Axes without those that only set the rate or duration of a load.
 fn without_levels(axes: &Axes) -> Axes {
     let is_level = |path: &str| {
         path.starts_with("loads.") && path.rsplit('.').next().is_some_and(|field| LEVELS.contains(&field))
@@ -252,7 +252,7 @@ fn without_levels(axes: &Axes) -> Axes {
     kept.map(|(path, value)| (path.clone(), value.clone())).collect()
 }
 
-/// What an open load is apart from its rate; `None` of a closed one, and of one whose rate changes within it.
+/// The fields of an open load without its rate; `None` for a closed load, or if the rate changes within the load.
 fn kind(run: &Run, point: &Point) -> Option<Value> {
     point.rate_per_s.filter(|_| point.model == ArrivalModel::Open)?;
     let Some(written) = written(run, &point.load) else { return Some(Value::Null) };
@@ -265,7 +265,7 @@ fn kind(run: &Run, point: &Point) -> Option<Value> {
     Some(without_level_fields(written))
 }
 
-/// The load `name` as the scenario has it. One of several rates is measured under its name with the rate behind it.
+/// The load `name` in the scenario. A load with several rates is measured as its name plus the rate.
 fn written(run: &Run, name: &str) -> Option<Map<String, Value>> {
     let loads = run.scenario.get("loads").and_then(Value::as_object)?;
     let begins =
@@ -295,8 +295,8 @@ fn rate_point(run: &Run, point: &Point, row: &Row) -> RatePoint {
     }
 }
 
-/// Arrivals of an open load are drawn, so that each repeat carries a little more or less than the rate of the load
-/// point. Where the asked rate was kept, that is the rate; what the repeats carried gives the interval around it.
+/// Arrivals of an open load are random, so each repeat carries slightly more or less than the offered rate. If the
+/// offered rate was carried, it is the value, and the throughput of the repeats gives the interval.
 fn carried(figure: &Figure, asked_per_s: f64, completed_share: f64) -> Shown {
     match shown(figure) {
         Shown::Interval { mean, low, high } if mean >= completed_share * asked_per_s => {
@@ -319,13 +319,13 @@ fn shown(figure: &Figure) -> Shown {
         };
         return Shown::Failed { why: why.into() };
     }
-    // A value is sized from its bounds too, if its upper side is known: the upper side is what a limit is compared with.
+    // A bounded value is used if its upper bound is known, because limits are compared with the upper bound.
     if let (true, Some(mean), Some(high)) = (figure.is_bounded(), figure.mean, figure.bounds.high) {
         return Shown::Interval { mean: mean.min(high), low: figure.bounds.low.unwrap_or(0.0), high };
     }
     match (figure.mean, figure.interval) {
         (Some(mean), Some([low, high])) if figure.is_valid() => Shown::Interval { mean, low, high },
-        _ if figure.valid > 0 && figure.beyond_timeout => Shown::Failed { why: "beyond the time-out".into() },
+        _ if figure.valid > 0 && figure.beyond_timeout => Shown::Failed { why: "beyond the timeout".into() },
         _ if figure.repeats.iter().all(|repeated| repeated.sample == Sample::Missing) => {
             Shown::Void { why: "not measured".into() }
         }

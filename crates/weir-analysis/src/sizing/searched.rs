@@ -1,4 +1,4 @@
-//! Sizing from a capacity that was searched for: finer than the highest of some rates, and known for one objective.
+//! Sizing from a capacity search: finer than a set of rates, but only for one objective.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ use super::instance_type::{InstanceType, Shown};
 use super::{Basis, Bound, Demand, Refused, RefusedFor, Span, bounds_of, words};
 use crate::capacity::{Capacity, CapacityRow};
 
-/// What a search found for an instance type.
+/// The result of a search for an instance type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SearchedFor {
-    /// What was to be kept.
+    /// The bounds of the search.
     pub bounds: Vec<Bound>,
-    /// The same in words.
+    /// The bounds in words.
     pub words: String,
-    /// Searches, one a repeat.
+    /// Searches, one per repeat.
     pub searches: usize,
-    /// Searches that count.
+    /// Valid searches.
     pub valid_repeats: usize,
-    /// Their trials together.
+    /// Trials over all searches.
     pub trials: u64,
     /// The capacity, requests per second.
     pub per_s: Shown,
@@ -36,7 +36,7 @@ impl SearchedFor {
         }
     }
 
-    /// Whether what was kept is no less than `bounds`.
+    /// Whether the search's bounds are at least as strict as `bounds`.
     fn covers(&self, bounds: &[Bound]) -> bool {
         let no_less = |asked: &Bound| {
             self.bounds.iter().any(|kept| kept.name == asked.name && kept.limit <= asked.limit)
@@ -44,7 +44,7 @@ impl SearchedFor {
         bounds.iter().all(no_less)
     }
 
-    /// Whether what was kept is `bounds`.
+    /// Whether the search's bounds are exactly `bounds`.
     fn is_for(&self, bounds: &[Bound]) -> bool {
         self.bounds.len() == bounds.len() && bounds.iter().all(|asked| self.bounds.contains(asked))
     }
@@ -56,13 +56,13 @@ impl SearchedFor {
     }
 }
 
-/// The capacity that was searched for at just what is asked.
+/// The capacity from a search with exactly these bounds.
 pub(super) fn exactly(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> Option<PerInstance> {
     let mut exact = searches(of, demand).filter(|searched| searched.is_for(bounds));
     exact.find_map(|searched| searched.per_instance(Basis::Searched, words::searched(searched)))
 }
 
-/// The greatest of the capacities that were searched for with no less asked.
+/// The highest capacity from searches with at least as strict bounds.
 pub(super) fn at_least(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> Option<PerInstance> {
     let stricter = searches(of, demand).filter(|searched| searched.covers(bounds));
     let found = stricter.filter_map(|searched| {
@@ -71,7 +71,7 @@ pub(super) fn at_least(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> 
     found.max_by(|a, b| a.rate_per_s.value.total_cmp(&b.rate_per_s.value))
 }
 
-/// Why a type of which nothing but searches are known has no answer; `otherwise` where other loads say why.
+/// Why a type with only searches has no answer; `otherwise` if it has other loads.
 pub(super) fn refused(of: &InstanceType, bounds: &[Bound], demand: &Demand, otherwise: Refused) -> Refused {
     let Some(first) = of.searched.first().filter(|_| of.points.is_empty()) else { return otherwise };
     if demand.cpu_share_max.is_some() {
@@ -95,7 +95,7 @@ pub(super) fn refused(of: &InstanceType, bounds: &[Bound], demand: &Demand, othe
     }
 }
 
-/// The searches that may answer: they say nothing of CPU.
+/// The searches that may answer: none if the demand limits CPU, because searches do not measure it.
 fn searches<'a>(of: &'a InstanceType, demand: &Demand) -> impl Iterator<Item = &'a SearchedFor> {
     of.searched.iter().filter(move |_| demand.cpu_share_max.is_none())
 }

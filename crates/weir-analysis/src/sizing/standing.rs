@@ -1,33 +1,33 @@
-//! How a load point stands to what is asked.
+//! Checks a load point against the demand.
 //!
-//! A bound is kept only where the whole interval is on its good side. Where the interval holds the limit the point is
-//! borderline: the repeats do not tell, and the point below is taken.
+//! A bound is met only if the whole interval is within the limit. If the interval includes the limit, the point is
+//! borderline, and the next lower point is used.
 
 use super::instance_type::{RatePoint, Shown};
 use super::{Bound, words};
 
-/// How a figure, or a load point, stands to a limit; from the best to the worst.
+/// Result of a check of a value or a load point, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
     /// The whole interval is at the limit or below.
     Met,
-    /// The interval holds the limit.
+    /// The interval includes the limit.
     Borderline,
-    /// Nothing that counts was measured.
+    /// No valid value.
     Unknown,
     /// The whole interval is above, or the gateway failed.
     Missed,
 }
 
-/// The worst of several checks, in words.
+/// The result of a check, or the worst of several, in words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Check {
     pub(super) standing: Standing,
-    /// `p99 is 31.0 ms [30.1 .. 32.0], above the limit of 20.0 ms`; empty where it is met.
+    /// `p99 is 31.0 ms [30.1 .. 32.0], above the limit of 20.0 ms`; empty if met.
     pub(super) words: String,
 }
 
-/// How a point stands to the bounds.
+/// Checks a point against the bounds.
 pub(super) fn objective(point: &RatePoint, bounds: &[Bound]) -> Check {
     let carried = match &point.carried_per_s {
         Shown::Interval { .. } => met(),
@@ -37,7 +37,7 @@ pub(super) fn objective(point: &RatePoint, bounds: &[Bound]) -> Check {
     bounds.iter().map(|bound| check_bound(point, bound)).fold(carried, worse)
 }
 
-/// How a point stands to the greatest share of its CPU limit.
+/// Checks a point against the maximum share of its CPU limit.
 pub(super) fn cpu(point: &RatePoint, share_max: Option<f64>) -> Check {
     share_max.map_or_else(met, |limit| against("CPU", &point.cpu_share, limit, words::percent))
 }

@@ -1,4 +1,4 @@
-//! The sentences of a sizing. `assets/sizing.js` of the report says the same, word by word.
+//! The sentences of a sizing. `assets/sizing.js` of the report must have the same wording.
 
 use super::{SearchedFor, Shown, Span};
 use crate::figures::quantity::{counted, range, rate};
@@ -30,7 +30,7 @@ pub(super) fn at_least(rate_per_s: f64, is_below_unknown: bool) -> String {
     let highest =
         if is_below_unknown { "the highest rate with valid results" } else { "the highest rate measured" };
     format!(
-        "objective met at {}, {highest}: an instance may carry more. `weir run capacity` searches for how much",
+        "objective met at {}, {highest}: an instance may carry more. `weir run capacity` searches for the maximum",
         rate(rate_per_s)
     )
 }
@@ -66,7 +66,7 @@ pub(super) fn not_extrapolated(rate_per_s: f64) -> String {
 }
 
 pub(super) fn below_one(target_per_s: f64, rate_per_s: f64) -> String {
-    format!("the target is {} of what one instance carries", percent(target_per_s / rate_per_s))
+    format!("the target is {} of the rate of one instance", percent(target_per_s / rate_per_s))
 }
 
 pub(super) fn no_cores() -> &'static str {

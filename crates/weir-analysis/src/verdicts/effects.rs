@@ -1,9 +1,10 @@
 //! How far a reason can have moved a value (`docs/method.md#reasons`).
 //!
-//! Throughput, CPU time and memory move by a factor. Quantiles move by a share of requests. If a share s of the requests
-//! was delayed, whichever they were, the quantile q without the delay lies between the measured quantiles q (1 - s) and q.
-//! If a share s was replaced, as by errors, it lies between q - s and q + s (partial identification under contaminated and
-//! corrupted sampling: Horowitz and Manski, *Econometrica* 63, 1995).
+//! Throughput, CPU time and memory move by a factor. Quantiles move by a share of requests.
+//!
+//! If a share s of any requests was delayed, the quantile q without the delay lies between the measured quantiles
+//! q (1 - s) and q. If a share s was replaced, for example by errors, it lies between q - s and q + s. Source: partial
+//! identification under contaminated and corrupted sampling, Horowitz and Manski, *Econometrica* 63, 1995.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +14,11 @@ use weir_results::{Bounds, LoadRecord, LoadResult, Reason, Thresholds, Usage, qu
 use crate::figures::latencies::{LATENCIES, latency_ns, quantile};
 use crate::verdicts::reasons::value;
 
-/// A bound that is this many times the next quantile, or less than that part of it, says nothing.
+/// A bound above this many times the next higher quantile, or below the next lower quantile over this, is dropped as
+/// meaningless.
 const NEIGHBOUR_FACTOR: f64 = 10.0;
 
-/// Factors between which the undisturbed value lies, relative to the measured one; `None` if nothing is known of a side.
+/// Range of the undisturbed value, as factors of the measured value; `None` for an unknown side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Factors {
     pub(crate) low: Option<f64>,
@@ -26,14 +28,14 @@ pub(crate) struct Factors {
 impl Factors {
     /// The value is not affected.
     pub(crate) const EXACT: Self = Self { low: Some(1.0), high: Some(1.0) };
-    /// The undisturbed value is the measured one or more.
+    /// The undisturbed value is at least the measured value.
     pub(crate) const AT_LEAST: Self = Self { low: Some(1.0), high: None };
-    /// The undisturbed value is the measured one or less.
+    /// The undisturbed value is at most the measured value.
     pub(crate) const AT_MOST: Self = Self { low: None, high: Some(1.0) };
     /// Nothing is known.
     pub(crate) const UNKNOWN: Self = Self { low: None, high: None };
 
-    /// To either side by the share `margin`; nothing is known from a margin of one.
+    /// Plus and minus the share `margin`; unknown for a margin of at least 1.
     pub(crate) fn within(margin: f64) -> Self {
         if margin < 1.0 { Self { low: Some(1.0 - margin), high: Some(1.0 + margin) } } else { Self::UNKNOWN }
     }
@@ -44,25 +46,25 @@ impl Factors {
         Self { low: product(self.low, other.low), high: product(self.high, other.high) }
     }
 
-    /// The same for the inverse of the value: throughput at a quota is the quota over the CPU time per request.
+    /// Factors of the inverse value: throughput at a quota is the quota over the CPU time per request.
     pub(crate) fn inverse(self) -> Self {
         Self { low: self.high.map(f64::recip), high: self.low.map(f64::recip) }
     }
 }
 
-/// Shares of requests by which quantiles can have moved; `None` if nothing is known of a side.
+/// Shares of requests by which quantiles can have moved; `None` for an unknown side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranks {
-    /// Requests that were delayed, whichever they were.
+    /// Share of delayed requests; which requests is unknown.
     pub(crate) delayed: f64,
-    /// Further requests that may be faster without the disturbance.
+    /// Share of further requests that may be faster without the disturbance.
     pub(crate) below: Option<f64>,
-    /// Requests that may be slower.
+    /// Share of requests that may be slower without it.
     pub(crate) above: Option<f64>,
-    /// Share by which all requests may be slower without the disturbance, as the host is. It widens the bounds of what other
-    /// effects leave valid, and makes no value invalid.
+    /// Share by which all requests may be slower without the disturbance, because the host is slower. It widens the
+    /// bounds of valid values and makes no value invalid.
     pub(crate) slower: f64,
-    /// The same for requests that may be faster.
+    /// Share by which all requests may be faster without it.
     pub(crate) faster: f64,
 }
 
@@ -91,7 +93,7 @@ impl Ranks {
     }
 }
 
-/// What a reason can have done to the values of a load.
+/// How far a reason can have moved the values of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Effect {
     pub(crate) throughput: Factors,
@@ -101,12 +103,12 @@ pub(crate) struct Effect {
     /// Cores used, and their share of the limit.
     pub(crate) cores: Factors,
     pub(crate) memory: Factors,
-    /// Whether a value that moves by no more than its tolerance is valid.
+    /// Whether a value that moved within its tolerance is valid.
     pub(crate) is_tolerable: bool,
 }
 
 impl Effect {
-    /// Another part of the rig limited the gateway, which could have carried more.
+    /// Another part of the rig limited the throughput, so the gateway's own maximum is higher.
     pub(crate) const LIMITED_BY_RIG: Self = Self {
         throughput: Factors::AT_LEAST,
         latency: Ranks::AT_MOST,
@@ -156,7 +158,7 @@ pub(crate) enum Value {
 impl Value {
     pub(crate) const ALL: [Self; 4] = [Self::Throughput, Self::Cpu, Self::Cores, Self::Memory];
 
-    /// Its name among the bounds of a judgement.
+    /// Its key in the bounds of a judgement.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Throughput => value::THROUGHPUT,
@@ -167,18 +169,18 @@ impl Value {
     }
 }
 
-/// What the values of a load are bounded by.
+/// Input of the bounds of a load's values.
 pub(crate) struct Affected<'a> {
     pub(crate) record: &'a LoadRecord,
     /// The gateway's data parts.
     pub(crate) data: Option<&'a Usage>,
     pub(crate) thresholds: &'a Thresholds,
-    /// The reasons of the load with what each can have done.
+    /// The reasons of the load, each with its effect.
     pub(crate) effects: &'a [(Reason, Effect)],
 }
 
 impl Affected<'_> {
-    /// The values that a reason can have moved.
+    /// Bounds of each value that a reason can have moved.
     pub(crate) fn bounds(&self) -> BTreeMap<String, Bounds> {
         let factors = Value::ALL.into_iter().filter_map(|value| Some((value.name(), self.factors(value)?)));
         let latency = self.record.latency.decode().unwrap_or_else(|_| weir_results::new_histogram());
@@ -246,7 +248,7 @@ impl Affected<'_> {
         Some(bounds)
     }
 
-    /// Removes sides that say nothing beside the next quantile.
+    /// Drops bounds that are far beyond the neighbouring quantile.
     fn drop_empty_sides(&self, name: &str, bounds: &mut Bounds) {
         let quantiles = self.record.result.latency_ns.quantiles();
         let Some(place) = quantiles.iter().position(|(known, ..)| *known == name) else { return };
@@ -278,15 +280,15 @@ fn is_within(bounds: &Bounds, value: f64, tolerance: f64) -> bool {
     low >= value * (1.0 - tolerance) && high <= value * (1.0 + tolerance)
 }
 
-/// The latencies of a load, with the requests that rank behind all of them.
+/// The latencies of a load, and its unanswered requests, which rank last.
 struct Distribution<'a> {
     latency: &'a Histogram<u64>,
     unanswered: u64,
 }
 
 impl Distribution<'_> {
-    /// The value without the share `delayed` of the slowest, and with its rank moved by `shift`, a share of the requests;
-    /// `None` beyond what was measured.
+    /// The value without the slowest share `delayed`, and with its rank moved by the share `shift`; `None` outside the
+    /// measured range.
     fn moved(&self, name: &str, delayed: f64, shift: f64) -> Option<f64> {
         match quantile(name) {
             Some(quantile) => {
@@ -301,7 +303,7 @@ impl Distribution<'_> {
         }
     }
 
-    /// The mean without the share -`shift` of the slowest, or `shift` of the fastest.
+    /// The mean without the slowest share -`shift`, or without the fastest share `shift`.
     fn trimmed_mean(&self, shift: f64) -> Option<f64> {
         let total = self.latency.len() as f64;
         let kept = total * (1.0 - shift.abs());

@@ -1,39 +1,41 @@
-//! How much noise on the host can have done to a load (`docs/method.md#noise`; the constants are from
-//! `docs/decisions/0024-noise-by-effect.md`).
+//! Estimates how far host noise can have moved a load (`docs/method.md#noise`). The constants come from
+//! `docs/decisions/0024-noise-by-effect.md`.
 
 use weir_results::{ArrivalModel, HostShare, ShardResult};
 
 use crate::verdicts::evidence::Evidence;
 
-/// CPU time per request that noise can move, as share, per share of the host's CPU that others took.
+/// Relative change of CPU time per request, per share of the host's CPU that other processes took.
 const CPU_PER_SHARE: f64 = 0.7;
-/// The same for the latency of every request, which can be less by that without the noise: beside it, requests find cold
-/// caches and busy siblings.
+/// Relative drop of every request's latency without the noise, per share of the host's CPU that other processes took.
+/// Noise leaves cold caches and busy hyperthread siblings.
 const LATENCY_PER_SHARE: f64 = 1.4;
-/// Utilization above which the queue behind a stalled part is no longer estimated by it.
+/// Cap on utilization in the estimate of the queue behind a stalled part.
 const UTILIZATION_MAX: f64 = 0.9;
 
-/// The share by which CPU time per request can have moved, to either side, if others took the share `taken` of the host.
+/// Share by which CPU time per request can have moved either way, if other processes took the share `taken` of the
+/// host.
 pub fn noise_margin(taken: f64) -> f64 {
     CPU_PER_SHARE * taken
 }
 
-/// What processes outside the rig can have done to a load.
+/// Estimated effect of processes outside the rig on a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NoiseEstimate {
-    /// Share of the time in which a part of the rig was ready, and others ran in its place.
+    /// Share of the time in which a part of the rig was ready to run, but another process ran instead.
     pub(crate) stalled: f64,
-    /// Share of the requests that were delayed: those that met a stalled part, and those queued behind them.
+    /// Share of delayed requests: those that met a stalled part, and those queued behind them.
     pub(crate) delayed: f64,
-    /// Share by which CPU time per request can have moved, to either side.
+    /// Share by which CPU time per request can have moved either way.
     pub(crate) cpu: f64,
     /// Share by which every request can be faster without the noise.
     pub(crate) latency: f64,
 }
 
 impl NoiseEstimate {
-    /// From the CPU time that others took on this host and on the machines of agents, and the run-queue delay of the rig's
-    /// parts there; `None` if no host was sampled. Stalls here and there need not overlap.
+    /// Estimates from the CPU time that other processes took on this host and on the agents' machines, and from the
+    /// run-queue delay of the rig's parts there. `None` if no host was sampled. Stalls on several machines are added,
+    /// because they need not overlap.
     pub(crate) fn of(evidence: &Evidence<'_>) -> Option<Self> {
         match (Self::of_this_host(evidence), Self::of_agents(evidence)) {
             (Some(here), Some(agents)) => Some(Self {
@@ -46,13 +48,13 @@ impl NoiseEstimate {
         }
     }
 
-    /// The same of this host alone.
+    /// The estimate for this host only.
     pub(crate) fn of_this_host(evidence: &Evidence<'_>) -> Option<Self> {
         let cores = f64::from(evidence.host_cores.max(1));
         Some(Self::by(evidence.host?, cores, run_queue_share(evidence), utilization(evidence)))
     }
 
-    /// The same of the machine of an agent: what others did to its generator; `None` for one that was not sampled.
+    /// The estimate for an agent's machine, where only the generator runs; `None` if it was not sampled.
     pub(crate) fn of_agent(shard: &ShardResult, is_queued: bool) -> Option<Self> {
         let machine = shard.machine.as_ref()?;
         let own = &shard.generator;
@@ -65,7 +67,7 @@ impl NoiseEstimate {
         Some(Self::by(machine.share.as_ref()?, machine.cores.max(1.0), waited, busy))
     }
 
-    /// Each agent with its share of the requests. The gateway is taken to be elsewhere, so that its CPU time cannot have moved.
+    /// All agents, weighted by requests. The gateway is assumed to run elsewhere, so its CPU time did not move.
     fn of_agents(evidence: &Evidence<'_>) -> Option<Self> {
         let is_queued = evidence.record.result.model == ArrivalModel::Open;
         let shards = &evidence.record.shards;
@@ -78,7 +80,7 @@ impl NoiseEstimate {
         if estimates.is_empty() {
             return None;
         }
-        // Without stalls an agent sends more by 1 / (1 - stalled), and the whole load by the weighted mean of these.
+        // Without stalls an agent sends 1 / (1 - stalled) times as much, and the whole load the weighted mean of these.
         let more: f64 =
             estimates.iter().map(|(weight, one)| weight * (1.0 / (1.0 - one.stalled) - 1.0)).sum();
         Some(Self {
@@ -89,11 +91,11 @@ impl NoiseEstimate {
         })
     }
 
-    /// By what others took of a host with `cores`. The parts there waited for a CPU for the share `waited` of the time, if
-    /// that is known, and the busiest of them worked for the share `busy`.
+    /// Estimates from the share of a host with `cores` that other processes took. The rig's parts there waited for a
+    /// CPU for the share `waited` of the time, if known, and the busiest part was busy for the share `busy`.
     fn by(host: &HostShare, cores: f64, waited: Option<f64>, busy: f64) -> Self {
-        // Others stall one core at most for each core that they use, and a part waits at least as long as it is stalled.
-        // Stolen time is no run-queue delay: the guest's kernel takes the part for running.
+        // Other processes stall at most one core for each core they use, and a stalled part waits in the run queue.
+        // Stolen time is not in the run-queue delay, because the guest's kernel counts the part as running.
         let others = host.others * cores;
         let stalled = waited.map_or(others, |waited| waited.min(others)) + host.steal * cores;
         let stalled = stalled.min(1.0);
@@ -104,8 +106,7 @@ impl NoiseEstimate {
     }
 }
 
-/// Run-queue delay of all parts on this host without the pauses by their quotas, over wall time; `None` if that of one is
-/// unknown.
+/// Run-queue delay of all parts on this host, without throttled time, over wall time; `None` if one part's is unknown.
 fn run_queue_share(evidence: &Evidence<'_>) -> Option<f64> {
     let wall_s = evidence.record.generator.wall_s;
     let shards = &evidence.record.shards;
@@ -120,14 +121,14 @@ fn run_queue_share(evidence: &Evidence<'_>) -> Option<f64> {
     waited_s.filter(|_| wall_s > 0.0).map(|waited_s| waited_s / wall_s)
 }
 
-/// That of the workers of a shard; `None` where the kernel does not say.
+/// Run-queue delay of a shard's workers; `None` if the kernel does not report it.
 fn run_queue_s(shard: &ShardResult) -> Option<f64> {
     let waited_s = &shard.generator.worker_runqueue_s;
     (!waited_s.is_empty()).then(|| waited_s.iter().sum())
 }
 
-/// That of the busiest part: of its limit in cores, or of one core if that is more, since a quota does not slow down what
-/// it lets run.
+/// Utilization of the busiest part: of its CPU limit, or of one core if the limit is lower, because a quota does not
+/// slow down running threads.
 fn utilization(evidence: &Evidence<'_>) -> f64 {
     let parts = [evidence.data, evidence.origin, evidence.generator];
     let shares = parts.into_iter().flatten().map(|usage| match usage.cpu_share_of_limit {

@@ -1,8 +1,8 @@
-//! What is known of a load when it is judged.
+//! Input of a judgement.
 
 use weir_results::{Ceiling, Counters, HostProcess, HostShare, LoadRecord, Usage};
 
-/// All that is known about one load of a cell; what is `None` was not observed, and is not judged.
+/// Everything observed about one load of a cell. `None` means not observed; rules that need it are skipped.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The generator's record.
@@ -13,9 +13,9 @@ pub struct Evidence<'a> {
     pub origin: Option<&'a Usage>,
     /// The load generator.
     pub generator: Option<&'a Usage>,
-    /// Who counted how many requests.
+    /// Requests as counted by generator, gateway and origin.
     pub counters: Option<&'a Counters>,
-    /// What others did to the host over the phase.
+    /// CPU of the host used by processes outside the rig, over the phase.
     pub host: Option<&'a HostShare>,
     /// Logical CPUs of the host; 0 if unknown.
     pub host_cores: u32,
@@ -23,12 +23,12 @@ pub struct Evidence<'a> {
     pub busiest: &'a [HostProcess],
     /// Whether every limit of the scenario was applied.
     pub limits_applied: bool,
-    /// The least latency that this host can have, nanoseconds.
+    /// Minimum latency over loopback on this host, nanoseconds.
     pub loopback_floor_ns: Option<u64>,
-    /// The highest rate that the generator keeps on this host.
+    /// The maximum rate of the generator on this host.
     pub ceiling: Option<Ceiling>,
-    /// Whether the load asked for the same all along: without ramps, steps and bursts.
+    /// Whether the offered load was constant: no ramps, steps or bursts.
     pub is_steady: bool,
-    /// The objective's share of errors; `None` takes the threshold's.
+    /// The objective's limit on the error share; `None` uses the threshold.
     pub errors_max: Option<f64>,
 }

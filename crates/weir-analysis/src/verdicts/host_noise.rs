@@ -1,16 +1,16 @@
-//! Host noise in words: the processes that disturbed loads, and what to do about them.
+//! Words for host noise: the processes that caused it, and the remedy.
 
 use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reason};
 
 use crate::figures::quantity::counted;
 use crate::points::conclusions::join;
 
-/// Cores from which on a process is named.
+/// Minimum CPU use, in cores, of a process that is named.
 const NAMED_CORES: f64 = 0.01;
-/// Names in the sentence over all loads.
+/// Maximum number of names in the sentence over all loads.
 const NAMED: usize = 3;
 
-/// `; busiest: rustc (pid 42) 0.93 of a core, cargo (pid 7) 0.10 of a core`, or nothing where none was seen.
+/// `; busiest: rustc (pid 42) 0.93 of a core, cargo (pid 7) 0.10 of a core`; empty without busy processes.
 #[must_use]
 pub fn busiest_words(busiest: &[HostProcess]) -> String {
     let named = busiest.iter().filter(|process| process.cores >= NAMED_CORES);
@@ -22,18 +22,18 @@ fn busiest_of(words: Vec<String>) -> String {
     if words.is_empty() { String::new() } else { format!("; busiest: {}", words.join(", ")) }
 }
 
-/// What to do about noise of this kind.
+/// The remedy for this noise.
 pub(crate) fn remedy(host: &HostShare) -> &'static str {
     if host.steal > host.others {
         "Other virtual machines took it: use a dedicated host, or raise `repeats`; `weir doctor` checks this host"
     } else {
-        "Stop other programs, pin them to CPUs that weir does not use (`taskset`), or raise `repeats`; `weir doctor` checks \
-         this host"
+        "Stop other programs, pin them to CPUs that weir does not use (`taskset`), or raise `repeats`; `weir doctor` \
+         checks this host"
     }
 }
 
-/// What disturbed the loads of `cells` that are `host-noise`, over all of them; `None` without any. A host from which others
-/// took more than the share `allowed` was disturbed.
+/// One sentence about the host noise in all loads of `cells`; `None` if no load has it. A host is noisy if other
+/// processes took more than the share `allowed` of its CPU.
 pub fn host_noise(cells: &[Cell], allowed: f64) -> Option<String> {
     let disturbed: Vec<&Measurement> =
         cells.iter().flat_map(measured).filter(|of| is_disturbed(of)).collect();
@@ -88,7 +88,7 @@ fn measured(cell: &Cell) -> &[Measurement] {
 }
 
 fn is_disturbed(of: &Measurement) -> bool {
-    // Every reason voids latency.
+    // Every reason makes latency invalid.
     of.judgement.verdicts.latency.contains(&Reason::HostNoise)
 }
 
@@ -96,7 +96,7 @@ fn is_disturbed(of: &Measurement) -> bool {
 struct Named {
     name: String,
     pids: Vec<u32>,
-    /// Their sum over the loads.
+    /// Sum over the loads.
     cores: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What bounds one load of a cell, and which of its values are valid (`docs/method.md#trust`).
+//! Judges one load of a cell: what limits it, and which of its values are valid (`docs/method.md#trust`).
 
 use weir_results::{AgentMachine, ArrivalModel, BoundBy, Judgement, Reason, ShardResult, Thresholds, Usage};
 
@@ -11,23 +11,23 @@ use crate::verdicts::missing;
 use crate::verdicts::reasons::verdicts;
 use crate::verdicts::stationary::{self, Drift};
 
-/// In-flight requests and rate x mean latency may differ by this factor: samples are few, and bursts long.
+/// Allowed factor between in-flight requests and rate x mean latency: samples are few, and bursts long.
 const IN_FLIGHT_FACTOR: f64 = 1.5;
-/// And by this many requests, for small numbers in flight are coarse.
+/// Allowed further difference in requests, for loads with few requests in flight.
 const IN_FLIGHT_SLACK: f64 = 3.0;
-/// Above this share of the phase the mean latency says little of the requests in flight: many of them began before the
-/// phase, or end after it.
+/// Maximum mean latency, as share of the phase, for the check of in-flight requests. Above it, many requests begin
+/// before the phase or end after it.
 const IN_FLIGHT_LATENCY_SHARE_MAX: f64 = 0.1;
-/// Share of the CPU time of a request that lateness can move: late requests share wake-ups, which are up to half of it.
+/// Share of a request's CPU time that lateness can move: late requests share wake-ups, which cost up to half of it.
 const LATE_COST: f64 = 0.5;
-/// Above this share of unanswered requests the mean latency leaves out too much to be compared with.
+/// Maximum share of unanswered requests for the check of in-flight requests: the mean latency does not include them.
 const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 
 /// Judges one load of a cell.
 ///
-/// The evidence holds one sentence per reason in the verdicts, in the order of the reasons. Then come those of
-/// disturbances that moved no value beyond its tolerance, one if the load asks for more than the generator can send, one
-/// if the warm-up grew, and one for `bound_by` last.
+/// The evidence holds one sentence for each reason in the verdicts, in the order of the reasons. Further sentences
+/// follow: disturbances within the tolerance, a rate above the generator's ceiling, a longer warm-up, and last
+/// `bound_by`.
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let case = Case { e: evidence, t: thresholds, noise: NoiseEstimate::of(evidence) };
     let disturbed = case.host_disturbed();
@@ -37,8 +37,8 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let bound_by = bound.by;
     let overloaded = case.overloaded(bound_by);
 
-    // A closed loop that keeps the gateway at its limit measures the gateway, whoever else is busy.
-    // An open loop's times suffer from a late generator or a full upstream even then.
+    // A closed loop that saturates the gateway measures the gateway, even if other parts are busy.
+    // In an open loop, a late generator or a saturated upstream still adds latency.
     let others_count = case.open() || bound_by != BoundBy::Gateway;
     let is_overloaded = bound_by == BoundBy::Gateway && overloaded.is_some();
     let errors = case.errors(is_overloaded);
@@ -81,7 +81,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     }
 }
 
-/// What the effect of a reason depends on besides the evidence.
+/// Further input of the effect of a reason.
 struct Context<'a> {
     bound_by: BoundBy,
     drift: Option<&'a Drift>,
@@ -89,7 +89,7 @@ struct Context<'a> {
     are_connections_missing: bool,
 }
 
-/// The rules read evidence and thresholds together; each gives its sentence where it applies.
+/// The rules. Each returns its sentence if it applies.
 struct Case<'a> {
     e: &'a Evidence<'a>,
     t: &'a Thresholds,
@@ -97,7 +97,7 @@ struct Case<'a> {
     noise: Option<NoiseEstimate>,
 }
 
-/// The share of the machine of an agent that others took; `None` for one that was not sampled.
+/// Share of an agent's machine that other processes took; `None` if it was not sampled.
 fn taken(shard: &ShardResult) -> Option<f64> {
     Some(shard.machine.as_ref()?.share?.taken())
 }
@@ -107,11 +107,11 @@ struct Crowd<'a> {
     machine: &'a AgentMachine,
     agents: u32,
     first: &'a str,
-    /// Cores that their threads used or waited for.
+    /// Cores that their threads used or were ready to use.
     wanted: f64,
 }
 
-/// What bounds a load, and why.
+/// What limits a load, and why.
 struct Bound {
     by: BoundBy,
     /// The bottleneck in words.
@@ -120,10 +120,10 @@ struct Bound {
 }
 
 impl Bound {
-    /// What bounds the load; why, unless a reason has said so already.
+    /// Names the limit, with its explanation unless a reason already has the same one.
     fn sentence(&self, reasons: &[String]) -> String {
         let Self { what, why, .. } = self;
-        if reasons.contains(why) { format!("bound by {what}") } else { format!("bound by {what}: {why}") }
+        if reasons.contains(why) { format!("limited by {what}") } else { format!("limited by {what}: {why}") }
     }
 }
 
@@ -136,8 +136,8 @@ impl Case<'_> {
         self.e.record.result.requests.scheduled
     }
 
-    /// Whole responses of the phase: those of the requests scheduled in it, or those that arrived in it,
-    /// whichever is less. A backlog that is answered after the end was not carried.
+    /// Complete responses in the phase: to requests scheduled in it, or received in it, whichever is fewer. A backlog
+    /// that is answered after the phase does not count.
     fn completed_in_phase(&self) -> u64 {
         let in_books = self.e.record.result.requests.completed;
         let seconds = || self.e.record.seconds.iter().filter(|second| second.sustained);
@@ -168,14 +168,14 @@ impl Case<'_> {
         self.at_limit(self.e.origin, "upstream").or_else(|| self.slow_upstream())
     }
 
-    /// Where most of the response time is the delay that the upstream was told to give, a closed loop, or an open
-    /// one that was not carried, measures that delay, with the upstream's CPU idle.
+    /// Reports an upstream whose configured delay is most of the response time. A closed loop, or an open loop that was
+    /// not carried, then measures that delay while the upstream's CPU is idle.
     fn slow_upstream(&self) -> Option<String> {
         let delay_ns = self.e.counters?.origin_delay_ns_mean? as f64;
         let service_ns = self.e.record.result.service_time_ns.mean.filter(|mean| *mean > 0.0)?;
         let carried = self.open() && self.carried_share() >= self.t.completed_share;
         let share = delay_ns / service_ns;
-        // A share of all of it asks for nothing: who searches the upstream's own queue means it.
+        // A threshold of 1 turns the rule off, for scenarios that search the upstream's own queue.
         let asked = self.t.upstream_delay_share < 1.0;
         (asked && !carried && share >= self.t.upstream_delay_share).then(|| {
             format!(
@@ -187,8 +187,8 @@ impl Case<'_> {
         })
     }
 
-    /// That requests are late is an effect of noise where there is some: on this host for all, on the machine of an agent for
-    /// those of the agent.
+    /// Lateness counts as an effect of host noise if there is any: on this host for all requests, on an agent's machine
+    /// for the requests of that agent.
     fn generator_limit(&self) -> Option<String> {
         let by_share = self.at_limit(self.e.generator, "generator");
         by_share
@@ -199,8 +199,8 @@ impl Case<'_> {
             .or_else(|| self.crowded())
     }
 
-    /// Several agents of one machine that together wanted more cores than it has, while the gateway had some left: a load that
-    /// was not carried says more of them than of it.
+    /// Several agents on one machine that together need more cores than it has, while the gateway has CPU left. The
+    /// agents then limit a load that was not carried.
     fn crowded(&self) -> Option<String> {
         let is_idle =
             |usage: &Usage| usage.cpu_share_of_limit.is_none_or(|share| share < self.t.gateway_idle_share);
@@ -228,7 +228,7 @@ impl Case<'_> {
         };
         machines.into_iter().find(is_full).map(|crowd| {
             format!(
-                "{} agents on {} needed {} cores, and it has {}",
+                "{} agents on {} needed {} cores, but it has only {}",
                 crowd.agents,
                 match crowd.machine.is_here {
                     true => "this host".to_owned(),
@@ -248,13 +248,13 @@ impl Case<'_> {
         }
         let share = |worker: usize| {
             let waited = own.worker_runqueue_s.get(worker).copied().unwrap_or(0.0);
-            // Clocks differ a little; a threshold of 1 turns the rule off.
+            // Clocks differ slightly. The cap lets a threshold of 1 turn the rule off.
             ((own.worker_cpu_s[worker] + waited) / own.wall_s).min(1.0)
         };
         (0..own.worker_cpu_s.len()).map(|worker| (worker, share(worker))).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Closed loop: a worker without time left, while the gateway had some.
+    /// Closed loop: a saturated worker, while the gateway has CPU left.
     fn busy_worker(&self) -> Option<String> {
         let (worker, busy) = self.busiest_worker()?;
         let gateway = self.e.data.and_then(|usage| usage.cpu_share_of_limit);
@@ -273,7 +273,7 @@ impl Case<'_> {
         })
     }
 
-    /// Open loop: requests left later than a share of the latency that is to be measured.
+    /// Open loop: requests were sent later than a share of the measured latency.
     fn late(&self) -> Option<String> {
         let result = &self.e.record.result;
         let late_ns = result.lateness_ns.and_then(|times| times.p99)? as f64;
@@ -302,24 +302,24 @@ impl Case<'_> {
         }
     }
 
-    /// Whether others took more of this host than is allowed.
+    /// Whether other processes took more of this host than allowed.
     fn is_noisy_here(&self) -> bool {
         self.e.host.is_some_and(|host| host.taken() > self.t.disturbed_share)
     }
 
-    /// Whether others took more of the machine of an agent than is allowed.
+    /// Whether other processes took more of an agent's machine than allowed.
     fn is_noisy(&self, shard: &ShardResult) -> bool {
         taken(shard).is_some_and(|taken| taken > self.t.disturbed_share)
     }
 
-    /// Requests may leave as late as a share of the latency that is to be measured.
+    /// Allowed lateness: a share of the measured p99, at least the fixed threshold.
     fn allowed_lateness_ns(&self) -> f64 {
         let p99 = self.e.record.result.latency_ns.p99;
         let share_ns = p99.map_or(0.0, |p99| p99 as f64 * self.t.lateness_share);
         share_ns.max(self.t.lateness_ns as f64)
     }
 
-    /// How far apart the shards of the load can have started, nanoseconds; zero for one generator.
+    /// Maximum distance between the starts of the shards, nanoseconds; zero for one generator.
     fn apart_ns(&self) -> u64 {
         let shards = || self.e.record.shards.iter();
         let earliest =
@@ -334,14 +334,14 @@ impl Case<'_> {
         let apart_ns = self.apart_ns();
         (apart_ns > self.t.clock_ns).then(|| {
             format!(
-                "the shards started up to {} apart, the uncertainty of their clocks included (limit {})",
+                "the shards started up to {} apart, including the uncertainty of their clocks (limit {})",
                 time_ns(apart_ns as f64),
                 time_ns(self.t.clock_ns as f64)
             )
         })
     }
 
-    /// The latest agent of several that sent late: among many, its requests are too few to make the whole load late.
+    /// The latest of the agents that sent late. In a large group one agent is too small to make the whole load late.
     fn late_shard(&self, allowed_ns: f64, counts: impl Fn(&ShardResult) -> bool) -> Option<String> {
         let late_ns = |shard: &ShardResult| {
             let late_ns = shard.lateness_ns.and_then(|times| times.p99)? as f64;
@@ -360,8 +360,8 @@ impl Case<'_> {
         })
     }
 
-    /// Whether the lateness is that of busy connections and not the generator's: the wait for one explains
-    /// it, and no worker was short of CPU.
+    /// Whether busy connections caused the lateness, not the generator: the wait for a connection explains it, and no
+    /// worker was short of CPU.
     fn waited_for_connections(&self, late_ns: f64, allowed_ns: f64) -> bool {
         let wait_ns = self.e.record.generator.connection_wait_ns.and_then(|times| times.p99);
         let busy = self.busiest_worker().is_some_and(|(_, share)| share > self.t.worker_busy_share);
@@ -371,7 +371,7 @@ impl Case<'_> {
         }) && !busy
     }
 
-    /// Open loop: requests that stayed behind although a connection was free.
+    /// Open loop: requests that were not sent although a connection was free.
     fn unsent(&self) -> Option<String> {
         let unsent = self.e.record.generator.unsent_with_free_connection;
         let scheduled = self.scheduled();
@@ -401,7 +401,7 @@ impl Case<'_> {
         (!said.is_empty()).then(|| said.join(". "))
     }
 
-    /// The machine of an agent of which others took most.
+    /// The noisiest of the agents' machines.
     fn agent_disturbed(&self) -> Option<String> {
         let noisy = self.e.record.shards.iter().filter(|shard| self.is_noisy(shard));
         let shard =
@@ -409,8 +409,8 @@ impl Case<'_> {
         let (machine, estimate) = (shard.machine.as_ref()?, NoiseEstimate::of_agent(shard, self.open())?);
         let share = machine.share?;
         Some(format!(
-            "processes outside the rig took {} of the CPU of the machine of agent {}: {} steal, {} there (limit {}). They \
-             can have delayed {} of its requests{}. Stop them, or use another machine",
+            "processes outside the rig took {} of the CPU of the machine of agent {}: {} steal, {} there (limit {}). \
+             They can have delayed {} of its requests{}. Stop them, or use another machine",
             percent(share.taken()),
             shard.agent,
             percent(share.steal),
@@ -426,8 +426,8 @@ impl Case<'_> {
         let estimate = NoiseEstimate::of_this_host(self.e)?;
         self.is_noisy_here().then(|| {
             format!(
-                "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}). They can have \
-                 delayed {} of the requests and moved CPU time per request by {}{}. {}",
+                "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}). They can \
+                 have delayed {} of the requests and moved CPU time per request by {}{}. {}",
                 percent(host.taken()),
                 percent(host.steal),
                 percent(host.others),
@@ -466,7 +466,7 @@ impl Case<'_> {
         }
     }
 
-    /// That nothing else is the limit, as far as weir has looked.
+    /// States that no other part is the limit, as far as parts were sampled.
     fn no_limit(&self) -> &'static str {
         let is_alone = self.e.data.is_none() && self.e.origin.is_none() && self.e.host.is_none();
         if is_alone { "the generator was not the limit" } else { "no part saturated" }
@@ -477,7 +477,7 @@ impl Case<'_> {
         format!("{completed} of {scheduled} scheduled requests completed in the phase, {}", self.no_limit())
     }
 
-    /// Of an open loop, the reason `overloaded` says how much was not carried.
+    /// In an open loop, the reason `overloaded` has the missing share.
     fn concurrency(&self) -> String {
         let connections = counted(self.e.record.generator.connections.into(), "connection");
         match self.open() {
@@ -489,7 +489,7 @@ impl Case<'_> {
         }
     }
 
-    /// An open loop that was not carried, by the gateway at its limit or by connections that were all busy.
+    /// An open loop that was not carried because the gateway was saturated or all connections were busy.
     fn overloaded(&self, bound_by: BoundBy) -> Option<String> {
         let why = match bound_by {
             BoundBy::Gateway => "the gateway was saturated",
@@ -530,13 +530,13 @@ impl Case<'_> {
             .then(|| format!("throttled: {} (limit {})", said.join(", "), percent(self.t.throttled_share)))
     }
 
-    /// Errors above what is allowed. Where the gateway is overloaded, requests that were given up are the
-    /// overload, already said; broken and refused ones still count.
+    /// Errors above the limit. If the gateway is overloaded, timed-out and dropped requests belong to the overload;
+    /// failed and unexpected ones still count.
     fn errors(&self, overloaded: bool) -> Option<String> {
         let requests = &self.e.record.result.requests;
         let allowed = self.e.errors_max.unwrap_or(self.t.error_share);
         if requests.scheduled == 0 {
-            return Some("no request was scheduled in the phase: there is nothing to judge".into());
+            return Some("no request was scheduled in the phase".into());
         }
         let given_up = if overloaded { 0 } else { requests.timed_out.saturating_add(requests.dropped) };
         let bad = requests.unexpected.saturating_add(requests.failed).saturating_add(given_up);
@@ -556,7 +556,7 @@ impl Case<'_> {
         })
     }
 
-    /// The drift of a load. The latency of an overloaded gateway is the length of a queue, which grows.
+    /// The drift of a load. Latency is left out for an overloaded gateway, whose queue grows.
     fn drift(&self, overloaded: bool) -> Option<Drift> {
         self.e.is_steady.then(|| stationary::drift(self.e.record, self.t.drift_share, !overloaded)).flatten()
     }
@@ -590,7 +590,7 @@ impl Case<'_> {
     fn counters(&self) -> Option<String> {
         let counters = self.e.counters?;
         let uncertain = counters.generator_uncertain.saturating_add(self.e.record.whole.in_flight);
-        // A gateway may answer an error by itself, which the origin then never sees.
+        // The gateway may return an error itself; the origin never sees that request.
         let own_answers =
             if counters.gateway_requests.is_some() { self.e.record.whole.unexpected } else { 0 };
         let peers = [
@@ -602,7 +602,7 @@ impl Case<'_> {
         });
         apart.map(|(name, counted, allowed)| {
             format!(
-                "counters disagree: the generator sent {}, the {name} counted {} (allowed difference {}: requests that broke or were in flight)",
+                "counters disagree: the generator sent {}, the {name} counted {} (allowed difference {}: failed or in-flight requests)",
                 count(counters.generator_sent),
                 count(counted.unwrap_or_default()),
                 count(allowed)
@@ -621,7 +621,7 @@ impl Case<'_> {
         })
     }
 
-    /// Whether the generator was asked for more than it was found to keep; its lateness says whether it mattered.
+    /// Whether the offered rate exceeds the generator's ceiling. Lateness shows whether that mattered.
     fn above_ceiling(&self) -> Option<String> {
         let (ceiling, result) = (self.e.ceiling?, &self.e.record.result);
         let asked_per_s = self.scheduled() as f64 / result.duration_s;
@@ -630,14 +630,14 @@ impl Case<'_> {
             && asked_per_s > ceiling.rate_per_s;
         is_above.then(|| {
             format!(
-                "the load asks for {}, more than the {} that the generator can send on this host (`weir doctor`)",
+                "the offered rate {} exceeds the generator's maximum of {} on this host (`weir doctor`)",
                 rate(asked_per_s),
                 rate(ceiling.rate_per_s)
             )
         })
     }
 
-    /// A warm-up that went on voids nothing: what follows it is judged as it is.
+    /// A longer warm-up makes no value invalid: the phase after it is judged as usual.
     fn longer_warm_up(&self) -> Option<String> {
         let warm_up =
             self.e.record.generator.warm_up.filter(|warm_up| warm_up.taken_ns > warm_up.asked_ns)?;
@@ -650,8 +650,8 @@ impl Case<'_> {
         ))
     }
 
-    /// Little's law: requests in flight are rate x mean latency. In an open loop those that wait for a
-    /// connection may or may not be among the sampled, so anything between both means is accepted.
+    /// Little's law: requests in flight are rate x mean latency. In an open loop the samples may or may not include
+    /// requests that wait for a connection, so any value between both means is accepted.
     fn in_flight(&self) -> Option<String> {
         let result = &self.e.record.result;
         let sampled = self.e.record.generator.in_flight_mean?;
@@ -671,14 +671,14 @@ impl Case<'_> {
         let most = by_latency.max(by_service) * IN_FLIGHT_FACTOR + IN_FLIGHT_SLACK;
         (!(least..=most).contains(&sampled)).then(|| {
             format!(
-                "{} requests were in flight by sampling, but {} by rate x mean latency",
+                "in-flight requests disagree: {} sampled, {} expected from rate x mean latency",
                 number(sampled),
                 number(by_latency)
             )
         })
     }
 
-    /// What a reason that applies can have done to each value (`docs/method.md#reasons`).
+    /// The effect of a reason on each value (`docs/method.md#reasons`).
     fn effect(&self, reason: Reason, context: &Context<'_>) -> Effect {
         match reason {
             Reason::GeneratorLimited if self.open() => self.late_effect(),
@@ -692,7 +692,7 @@ impl Case<'_> {
             Reason::Throttled => {
                 Effect { latency: Ranks::delayed(2.0 * self.throttled_share()), ..Effect::NONE }
             }
-            // The load was smaller than the one asked for.
+            // The actual load was smaller than configured.
             Reason::Errors if context.are_connections_missing => Effect {
                 throughput: Factors::AT_LEAST,
                 latency: Ranks::AT_LEAST,
@@ -702,7 +702,7 @@ impl Case<'_> {
             Reason::Errors => self.errors_effect(),
             Reason::NotStationary => context.drift.map_or(Effect::UNKNOWN, Drift::effect),
             Reason::Noisy | Reason::Implausible | Reason::LimitNotApplied => Effect::UNKNOWN,
-            // No latency is taken across two clocks.
+            // No latency spans two clocks.
             Reason::ClockUncertain => {
                 let share = self.apart_ns() as f64 / 1e9 / self.e.record.result.duration_s;
                 let moved = Factors::within(share);
@@ -711,7 +711,7 @@ impl Case<'_> {
         }
     }
 
-    /// Whether an open load was carried, so that its throughput is that of its schedule.
+    /// Whether an open load was carried, so that its throughput is the scheduled rate.
     fn is_carried(&self) -> bool {
         self.open() && self.carried_share() >= self.t.completed_share
     }
@@ -730,8 +730,8 @@ impl Case<'_> {
         }
     }
 
-    /// The share of requests that were sent late, or not at all. As late as the median of the latency, or as always
-    /// accepted, is in time: that much wakes up late on a quiet host.
+    /// Share of requests that were sent late or not at all. Lateness up to the median latency or the fixed threshold,
+    /// whichever is less, is in time: wake-ups on a quiet host are that late.
     fn late_share(&self) -> Option<f64> {
         let record = self.e.record;
         let lateness = record.lateness.as_ref()?.decode().ok().filter(|lateness| !lateness.is_empty())?;
@@ -745,7 +745,7 @@ impl Case<'_> {
         // A stalled generator sends late.
         let late = self.late_share().filter(|_| self.open()).unwrap_or(0.0);
         let cpu = Factors::within(estimate.cpu.max(LATE_COST * late));
-        // Without the stalls it carries more, but not more than its CPU limit.
+        // Without the stalls the throughput is higher, up to the CPU limit.
         let running = 1.0 - estimate.stalled;
         let share_of_limit = self.e.data.and_then(|data| data.cpu_share_of_limit).unwrap_or(0.0);
         let share = Some(running.max(share_of_limit.min(1.0))).filter(|share| *share > 0.0);
@@ -756,7 +756,7 @@ impl Case<'_> {
             BoundBy::Gateway => (cpu.inverse(), Factors::EXACT),
             _ => (cpu.inverse().and(slowed), cpu.and(slowed)),
         };
-        // Noise may be the reason why an open load was not carried; then every request may have been queued behind it.
+        // Noise may be why an open load was not carried; then every request may have been queued behind it.
         let delayed = if self.open() && !is_carried { 1.0 } else { estimate.delayed.max(late) };
         let latency = Ranks { slower: estimate.cpu, faster: estimate.latency, ..Ranks::delayed(delayed) };
         Effect { throughput, latency, cpu, cores, ..Effect::NONE }
@@ -769,8 +769,8 @@ impl Case<'_> {
         shares.sum()
     }
 
-    /// An error takes the place of a good response: its latency says nothing, and it costs between nothing and twice the
-    /// CPU time of a good one.
+    /// An error replaces a good response: its latency is meaningless, and it costs between zero and twice the CPU time
+    /// of a good response.
     fn errors_effect(&self) -> Effect {
         let requests = &self.e.record.result.requests;
         let scheduled = requests.scheduled as f64;
@@ -791,6 +791,6 @@ impl Case<'_> {
 
     fn limit_not_applied(&self) -> Option<String> {
         (!self.e.limits_applied)
-            .then(|| "a CPU or memory limit of the scenario could not be applied on this host".into())
+            .then(|| "weir could not apply a CPU or memory limit of the scenario on this host".into())
     }
 }

@@ -1,14 +1,14 @@
-//! Connections that a load asked for and did not have.
+//! Connections that a load could not open.
 
 use weir_results::Thresholds;
 
 use crate::figures::quantity::{number, percent};
 use crate::verdicts::evidence::Evidence;
 
-/// Says how many connections were missing, where that is too many: requests that they would have carried are late, or
-/// in a closed loop were never sent, and no count of requests shows it.
+/// Reports missing connections if their share is above the limit. Their requests are late, or in a closed loop never
+/// sent, and no request count shows it.
 ///
-/// A gateway at its limit may refuse connections: its overload is reported already.
+/// An overloaded gateway may refuse connections; the overload is already reported.
 pub(crate) fn connections(
     evidence: &Evidence<'_>,
     thresholds: &Thresholds,

@@ -6,18 +6,18 @@ use weir_results::{Bounds, Reason, Verdicts};
 
 use crate::figures::quantity::counted;
 
-/// A metric that a verdict is given for.
+/// A metric that has its own verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Requests per second.
     Throughput,
-    /// Every latency figure.
+    /// All latency values.
     Latency,
-    /// CPU use, CPU time per request, and with them the other resources (memory).
+    /// CPU use, CPU time per request, and memory.
     Cpu,
 }
 
-/// Names of the values that are no latency, among the bounds of a judgement.
+/// Keys of the non-latency values in the bounds of a judgement.
 pub(crate) mod value {
     pub(crate) const THROUGHPUT: &str = "throughput";
     /// CPU time per request.
@@ -35,7 +35,7 @@ pub(crate) fn in_repeats(reasons: &[(Reason, usize)], repeats: usize) -> String 
     words.join(", ")
 }
 
-/// The reason's name in reports, as in the JSON: `generator-limited`.
+/// The reason's name in reports and in the JSON: `generator-limited`.
 pub fn reason_name(reason: Reason) -> &'static str {
     match reason {
         Reason::GeneratorLimited => "generator-limited",
@@ -58,7 +58,7 @@ pub fn reason_times(reason: Reason, repeats: usize, measured: usize) -> String {
     if repeats == measured { name.to_owned() } else { format!("{name} {repeats}×") }
 }
 
-/// The reasons of each metric: those of its values that are not valid.
+/// The reasons of each metric: those of its invalid values.
 pub(crate) fn verdicts(bounds: &BTreeMap<String, Bounds>) -> Verdicts {
     let of = |metric: Metric| {
         let values = bounds.iter().filter(|(name, of)| metric_of(name) == metric && !of.is_valid);
@@ -77,7 +77,7 @@ pub(crate) fn metric_of(name: &str) -> Metric {
     }
 }
 
-/// The reasons that void `metric` in `verdicts`; empty means *valid*.
+/// The reasons why `metric` is invalid; empty means *valid*.
 pub(crate) fn reasons_for(verdicts: &Verdicts, metric: Metric) -> &[Reason] {
     match metric {
         Metric::Throughput => &verdicts.throughput,

@@ -1,17 +1,17 @@
-//! Whether a load stayed the same: the first third of its phase against the last (`docs/method.md#verdicts`).
+//! Compares the first and the last third of a phase to detect drift (`docs/method.md#verdicts`).
 //!
-//! A third's figure is that of all its requests together: counts are added, histograms are merged, quantiles are never
-//! averaged. What chance alone makes of a difference is told by the seconds that the thirds consist of, by sectioning
-//! (Asmussen and Glynn, *Stochastic Simulation*, 2007, III.5a): with n seconds in a third, x its figure and x_i that of
-//! its second i, the variance of x is estimated as
+//! The value of a third covers all its requests: counts are added, histograms are merged, quantiles are never averaged.
+//! The seconds of each third show how large a difference chance can make, by sectioning (Asmussen and Glynn,
+//! *Stochastic Simulation*, 2007, III.5a). With n seconds in a third, its value x and the value x_i of second i, the
+//! variance of x is estimated as
 //!
 //! ```text
 //! v = ((x_1 - x)^2 + .. + (x_n - x)^2) / (n (n - 1))
 //! ```
 //!
-//! so that everything counts that spreads the figures of seconds: chance arrivals, queues, a quota's pauses. Requests
-//! within a second may depend on each other as they like. The thirds are apart where their difference is above both
-//! the share that is allowed and what Student's t gives two groups of n:
+//! This includes everything that varies between seconds: random arrivals, queues, pauses by a quota. Requests within a
+//! second need not be independent. The thirds differ if their difference is above both the allowed share and the bound
+//! of Student's t for two groups of n:
 //!
 //! ```text
 //! |x_last - x_first| > drift_share * max(x_first, x_last)
@@ -26,17 +26,17 @@ use crate::figures::interval::t_quantile;
 use crate::figures::quantity::{percent, rate, time_ns};
 use crate::verdicts::effects::{Effect, Factors, Ranks};
 
-/// Seconds in each third at least, so that a phase under twelve is not judged. A straight drift spreads the seconds of
-/// a third too: without any noise, the difference of thirds of three is 7.3 times its standard error, where chance
-/// alone gives up to 8.6 ([`CONFIDENCE`], four degrees of freedom); of four 8.8 times, where it gives 6.0. Sections
-/// shorter than a second would depend on each other by the tenths of a second in which quotas are given.
+/// Minimum seconds in each third: a phase under twelve seconds is not judged. A linear drift also spreads the seconds
+/// within a third. Without any noise, the difference between thirds of three seconds is 7.3 standard errors, but chance
+/// gives up to 8.6 ([`CONFIDENCE`], four degrees of freedom). With four seconds it is 8.8, and chance gives 6.0.
+/// Sections shorter than a second would depend on each other, because quotas are granted by tenths of a second.
 const THIRD_MIN: usize = 4;
 
-/// A section is as long as this, seconds: the last one of a phase may be cut short, and is left out then.
+/// Minimum length of a section, seconds. A shorter last second of a phase is left out.
 const WHOLE_S: f64 = 0.999;
 
-/// Confidence that a difference is not chance. A run of many cells compares a hundred thirds or so, and each false
-/// alarm costs a headline; where the figures of seconds lie close together, the allowed share is what decides.
+/// Confidence that a difference is not chance. A large run compares about a hundred pairs of thirds, and each false
+/// alarm costs a headline. If the seconds vary little, the allowed share decides.
 const CONFIDENCE: f64 = 0.999;
 
 /// What drifted over the phase.
@@ -61,7 +61,7 @@ impl Drift {
         format!("not stationary from the first to the last third of the phase: {}", words.join("; "))
     }
 
-    /// The steady value lies beyond what was measured, in the direction of the drift.
+    /// The steady value lies beyond the measured one, in the direction of the drift.
     pub(crate) fn effect(&self) -> Effect {
         let latency = match (&self.p50, &self.throughput) {
             (Some(p50), _) if p50.last > p50.first => Ranks::AT_LEAST,
@@ -78,9 +78,9 @@ impl Drift {
     }
 }
 
-/// What drifted over the phase; `None` if nothing did, or if the phase is too short to tell.
+/// What drifted over the phase; `None` without a drift, or if the phase is too short to judge.
 ///
-/// The median is left aside unless `with_latency`.
+/// The median latency is checked only `with_latency`.
 pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> Option<Drift> {
     let whole = |second: &&LoadSecond| second.sustained && second.length_s >= WHOLE_S;
     let seconds: Vec<&LoadSecond> = record.seconds.iter().filter(whole).collect();
@@ -99,7 +99,7 @@ pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> 
     (throughput.is_some() || p50.is_some()).then_some(Drift { throughput, p50 })
 }
 
-/// A figure of some seconds together; `None` where they have none.
+/// A value over several seconds; `None` if they have none.
 type FigureOf = fn(&[&LoadSecond]) -> Option<f64>;
 
 fn throughput(seconds: &[&LoadSecond]) -> Option<f64> {
@@ -108,7 +108,7 @@ fn throughput(seconds: &[&LoadSecond]) -> Option<f64> {
     (length_s > 0.0).then(|| completed / length_s)
 }
 
-/// Over what was answered and, ranking last, what was given up. Seconds that are kept by their counts alone have none.
+/// Median over answered requests and, ranking last, lost ones. `None` for seconds stored without latencies.
 fn p50(seconds: &[&LoadSecond]) -> Option<f64> {
     let mut merged = new_histogram();
     let mut lost = 0_u64;
@@ -119,7 +119,7 @@ fn p50(seconds: &[&LoadSecond]) -> Option<f64> {
     quantile_ns(&merged, lost.min(u64::MAX - merged.len()), 0.5).map(|ns| ns as f64)
 }
 
-/// A figure in both thirds, and the difference that chance makes at most.
+/// A value in both thirds, and the largest difference by chance.
 struct Change {
     first: f64,
     last: f64,
@@ -127,7 +127,7 @@ struct Change {
 }
 
 impl Change {
-    /// Between two groups of equally many seconds.
+    /// Compares two groups with equally many seconds.
     fn between(first: &[&LoadSecond], last: &[&LoadSecond], of: FigureOf) -> Option<Self> {
         let ((first, first_variance), (last, last_variance), n) =
             (sectioned(first, of)?, sectioned(last, of)?, first.len());
@@ -150,7 +150,7 @@ impl Change {
     }
 }
 
-/// The figure of all seconds together, and its variance as the single seconds tell it.
+/// The value of all seconds together, and its variance estimated from the single seconds.
 fn sectioned(seconds: &[&LoadSecond], of: FigureOf) -> Option<(f64, f64)> {
     let together = of(seconds)?;
     let squares: Option<f64> =

@@ -1,4 +1,4 @@
-//! The direct baseline's twin, what may be claimed beside it, and what authentication costs.
+//! The second direct baseline, significance against its bias, and the cost of authentication.
 
 use serde_json::Value;
 use weir_analysis::{AddedLatency, Claim, Sample, Side, Summary, summarize};
@@ -8,7 +8,7 @@ use crate::runs::{cell, plan, run, tail};
 
 const GATEWAYS: [&str; 2] = ["weir", "nginx"];
 
-/// Three repeats with these medians over 100 µs of direct, nanoseconds; `tls` is an axis.
+/// Three repeats whose medians exceed the 100 µs of direct by these nanoseconds; `tls` is an axis.
 fn block(tls: bool, more: u64, twin: [u64; 3]) -> Vec<Cell> {
     let mut cells = Vec::new();
     let medians = [
@@ -36,24 +36,24 @@ fn added(summary: &Summary) -> &AddedLatency {
     summary.added.as_ref().expect("an added latency")
 }
 
-/// Two direct cells 2.1 µs apart, certainly.
+/// Two direct cells that differ significantly, by 2.1 µs.
 const APART: [u64; 3] = [2_000, 2_100, 2_200];
-/// Two that do not differ.
+/// Two direct cells that do not differ.
 const ALIKE: [u64; 3] = [1_000, 2_000, 3_000];
 
 #[test]
-fn the_twin_is_no_gateway_and_has_no_row() {
+fn the_second_direct_baseline_is_no_gateway_and_has_no_row() {
     let summary = summary(&block(false, 0, ALIKE));
     let names: Vec<&str> = summary.points[0].rows.iter().map(|row| row.gateway.as_str()).collect();
     assert_eq!(names, ["weir", "nginx", DIRECT]);
     let names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
     assert_eq!(names, ["weir", "nginx", DIRECT]);
     assert_eq!(summary.problems(), [] as [String; 0]);
-    assert_eq!(summary.cells_measured, 12, "its cells are cells");
+    assert_eq!(summary.cells_measured, 12, "its cells are counted");
 }
 
 #[test]
-fn a_difference_is_claimed_where_it_is_beyond_zero_and_the_rigs_bias() {
+fn a_difference_is_significant_beyond_zero_and_the_bias_of_the_rig() {
     let apart = summary(&block(false, 0, APART));
     let point = &apart.points[0];
     let bias = point.bias.as_ref().unwrap();
@@ -65,13 +65,10 @@ fn a_difference_is_claimed_where_it_is_beyond_zero_and_the_rigs_bias() {
         let (_, figure) = point.rows[row].added_latency_ns.iter().find(|(name, _)| name == "p50").unwrap();
         bias.claim("p50", figure)
     };
-    assert_eq!((claim(0), claim(1)), (Claim::Told, Claim::WithinBias));
+    assert_eq!((claim(0), claim(1)), (Claim::Significant, Claim::WithinBias));
     let said = point.conclusions.join("\n");
     assert!(said.contains("weir adds 51.0 µs [48.5 .. 53.5] at p50"), "{said}");
-    assert!(
-        said.contains("nginx adds at p50 nothing distinguishable from the rig's bias (2.25 µs"),
-        "{said}"
-    );
+    assert!(said.contains("nginx adds no significant latency at p50 (2.25 µs"), "{said}");
     assert!(!said.contains("Added to direct latency"), "{said}");
     assert!(added(&apart).conclusions[0].starts_with("The rig's bias: "), "{:?}", added(&apart).conclusions);
 
@@ -82,7 +79,7 @@ fn a_difference_is_claimed_where_it_is_beyond_zero_and_the_rigs_bias() {
 }
 
 #[test]
-fn without_a_twin_nothing_is_different() {
+fn without_a_second_direct_baseline_there_is_no_bias() {
     let mut cells = block(false, 0, ALIKE);
     cells.retain(|cell| cell.key.gateway != DIRECT_TWIN);
     let summary = summary(&cells);
@@ -92,7 +89,7 @@ fn without_a_twin_nothing_is_different() {
 }
 
 #[test]
-fn authentication_costs_what_it_adds_in_the_same_repeat() {
+fn the_cost_of_authentication_is_a_difference_in_the_same_repeat() {
     let cells = [block(false, 0, ALIKE), block(true, 8_000, ALIKE)].concat();
     let summary = summary(&cells);
     let [cost] = &added(&summary).costs[..] else { panic!("{:?}", added(&summary).costs) };
@@ -108,15 +105,15 @@ fn authentication_costs_what_it_adds_in_the_same_repeat() {
     let said = cost.conclusion.as_deref().unwrap();
     assert_eq!(
         said,
-        "tail at 5,000/s, p50: TLS costs weir 8.00 µs [8.00 .. 8.00] more; TLS costs nginx nothing measurable."
+        "tail at 5,000/s, p50: TLS costs weir 8.00 µs [8.00 .. 8.00] more; TLS has no measurable cost for nginx."
     );
 }
 
 #[test]
-fn every_repeat_is_a_row_with_what_gateway_and_upstream_were_asked() {
+fn every_repeat_is_a_row_with_request_counts_of_gateway_and_upstream() {
     let mut cells = block(false, 0, ALIKE);
     let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { panic!("it was measured") };
-    // An upstream that is asked twice for each request, and a client that never got an answer to the last ones.
+    // Two upstream requests per client request, and a client without responses to the last requests.
     measurements[0].counters.origin_requests = Some(measurements[0].counters.generator_sent * 2);
     measurements[0].record.result.latency_ns.max = None;
     let summary = summary(&cells);
@@ -132,7 +129,7 @@ fn every_repeat_is_a_row_with_what_gateway_and_upstream_were_asked() {
     assert_eq!(rows[0].latency_ns[2].1, Sample::Value(150_000.0));
 }
 
-/// Voids the latency of one repeat of a gateway or a direct cell.
+/// Makes the latency of one repeat of a gateway or direct cell invalid.
 fn void(cells: &mut [Cell], gateway: &str, repeat: u32, reason: Reason) {
     let is_it = |cell: &&mut Cell| cell.key.gateway == gateway && cell.key.repeat == repeat;
     let cell = cells.iter_mut().find(is_it).expect("a cell");
@@ -142,7 +139,7 @@ fn void(cells: &mut [Cell], gateway: &str, repeat: u32, reason: Reason) {
 }
 
 #[test]
-fn what_voids_a_difference_is_told_of_the_cell_that_it_is_of() {
+fn the_reason_of_an_invalid_difference_names_its_cell() {
     let mut cells = block(false, 0, ALIKE);
     void(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
     void(&mut cells, DIRECT_TWIN, 2, Reason::HostNoise);
@@ -152,7 +149,7 @@ fn what_voids_a_difference_is_told_of_the_cell_that_it_is_of() {
     let point = &summary.points[0];
     let of = |name: &str| point.added_reasons(point.rows.iter().find(|row| row.gateway == name).unwrap());
     assert_eq!(of("weir"), [(Side::Direct, Reason::GeneratorLimited, 1)]);
-    // Its own cell would not have counted beside any direct one.
+    // Its own cell is invalid with any direct cell.
     assert_eq!(of("nginx"), [(Side::Own, Reason::GeneratorLimited, 1), (Side::Own, Reason::Throttled, 1)]);
     assert_eq!(
         point.bias_reasons(),
@@ -170,7 +167,7 @@ fn what_voids_a_difference_is_told_of_the_cell_that_it_is_of() {
 }
 
 #[test]
-fn added_latency_is_not_missing_where_direct_counts_or_nothing_of_the_gateway_does() {
+fn added_latency_is_not_missing_if_direct_is_valid_or_the_gateway_is_invalid() {
     let mut cells = block(false, 0, ALIKE);
     assert_eq!(summary(&cells).missing_added_latency(), None);
     for gateway in ["weir", "nginx"] {

@@ -1,4 +1,4 @@
-//! Searches over queues in virtual time whose capacity theory knows, and what is made of their answers.
+//! Searches over simulated queues of known capacity, and the summary of their results.
 
 use weir_analysis::capacity::{Asked, Bound, Search, Seen, Step, TrialSeen, Voided};
 use weir_analysis::summarize;
@@ -12,7 +12,7 @@ use crate::queues::Queue;
 use crate::records::record;
 use crate::runs::{cell, plan, run, tail};
 
-/// Length of a trial, seconds, and of its warm-up.
+/// Duration of a trial and of its warm-up, seconds.
 const TRIAL_S: f64 = 2.0;
 const WARMUP_S: f64 = 0.5;
 
@@ -28,14 +28,14 @@ fn asked(objective: Objective) -> Asked {
     Asked { objective, first_per_s: 100.0, least_per_s: 10.0, width: 0.15, trials_max: 60 }
 }
 
-/// Searches, with `give` for each trial: its number, its rate.
+/// Runs a search; `give` returns the result of a trial from its number and rate.
 fn search(asked: &Asked, mut give: impl FnMut(u32, f64) -> Result<Vec<Seen>, Voided>) -> Found {
     let mut search = Search::new(asked.clone());
     loop {
         match search.step() {
             Step::Try { rate_per_s } => {
                 let number = search.trials().len() as u32 + 1;
-                assert!(number <= asked.trials_max, "more trials than are allowed");
+                assert!(number <= asked.trials_max, "too many trials");
                 assert!(rate_per_s >= asked.least_per_s && rate_per_s.is_finite(), "{rate_per_s}");
                 search.add(TrialSeen { rate_per_s, seen: give(number, rate_per_s) });
             }
@@ -44,7 +44,7 @@ fn search(asked: &Asked, mut give: impl FnMut(u32, f64) -> Result<Vec<Seen>, Voi
     }
 }
 
-/// What a trial of `queue` gives for p99 and errors; `pause_s` is a stop of everything in the middle of it.
+/// The result of a trial of `queue` for p99 and errors; `pause_s` stops the queue in the middle of the trial.
 fn shares(queue: &Queue, random: &mut Random, rate_per_s: f64, limit_s: f64, pause_s: f64) -> Vec<Seen> {
     let times_s = queue.responses_s(random, rate_per_s, WARMUP_S, TRIAL_S, pause_s);
     let over = times_s.iter().filter(|time_s| **time_s > limit_s).count() as u64;
@@ -52,7 +52,7 @@ fn shares(queue: &Queue, random: &mut Random, rate_per_s: f64, limit_s: f64, pau
     vec![Seen::Share { over, of, allowed: 0.01 }, Seen::Share { over: 0, of, allowed: 0.001 }]
 }
 
-/// How 200 searches came out against the truth.
+/// The results of 200 searches, compared with the true capacity.
 struct Record {
     truth: f64,
     answers: Vec<Found>,
@@ -98,11 +98,11 @@ fn the_capacity_of_single_queues_is_found_and_covered() {
 }
 
 #[test]
-fn pauses_of_the_host_that_nobody_noticed_do_not_decide() {
+fn undetected_pauses_of_the_host_do_not_decide() {
     let queue = Queue::exponential(0.001, 1);
     Record::of(1_000.0 - 100.0_f64.ln() / 0.02, |random| {
         search(&asked(p99(20_000_000)), |_, rate| {
-            // Of a trial of two seconds, that is a tenth and more of its requests.
+            // In a trial of two seconds, this affects at least a tenth of the requests.
             let pause_s = if random.unit() < 0.08 { 0.1 + 0.2 * random.unit() } else { 0.0 };
             Ok(shares(&queue, random, rate, 0.02, pause_s))
         })
@@ -111,7 +111,7 @@ fn pauses_of_the_host_that_nobody_noticed_do_not_decide() {
 }
 
 #[test]
-fn one_trial_of_garbage_changes_little_wherever_it_comes() {
+fn one_wrong_trial_changes_little_at_any_position() {
     let queue = Queue::exponential(0.001, 1);
     let truth = 1_000.0 - 100.0_f64.ln() / 0.02;
     let mut off = Vec::new();
@@ -136,7 +136,7 @@ fn one_trial_of_garbage_changes_little_wherever_it_comes() {
 }
 
 #[test]
-fn a_mean_is_searched_for_as_a_quantile_is() {
+fn a_search_for_a_mean_works_like_one_for_a_quantile() {
     let queue = Queue::exponential(0.001, 1);
     let objective = Objective {
         latency_ns: [("mean".to_owned(), 5_000_000)].into(),
@@ -171,7 +171,7 @@ fn a_step_is_found_from_any_first_rate() {
 }
 
 #[test]
-fn errors_may_be_what_gives_way_first() {
+fn errors_can_be_the_first_missed_bound() {
     let found = search(&asked(p99(20_000_000)), |_, rate| {
         let of = (rate * TRIAL_S) as u64;
         let over = if rate > 700.0 { of / 20 } else { 0 };
@@ -184,14 +184,14 @@ fn errors_may_be_what_gives_way_first() {
     );
 }
 
-/// Always so many of a hundred requests are late.
+/// This percentage of requests is always late.
 fn always(percent: u64) -> Result<Vec<Seen>, Voided> {
     let share = |over| Seen::Share { over, of: 1_000, allowed: 0.01 };
     Ok(vec![share(percent * 10), share(0)])
 }
 
 #[test]
-fn the_limits_of_the_rig_end_a_search_honestly() {
+fn a_search_stops_at_the_limits_of_the_rig() {
     for (voided, stopped) in
         [(Voided::Generator, Stopped::GeneratorLimited), (Voided::Upstream, Stopped::UpstreamLimited)]
     {
@@ -214,7 +214,7 @@ fn an_objective_that_is_never_met_ends_at_the_lowest_rate() {
 }
 
 #[test]
-fn trials_that_say_nothing_end_it() {
+fn undecided_trials_end_a_search() {
     let found = search(&asked(p99(20_000_000)), |_, _| Err(Voided::Otherwise));
     assert_eq!((found.stopped, found.void, found.trials), (Stopped::VoidTrials, found.trials, 21));
     let endless = search(&asked(p99(20_000_000)), |_, _| always(0));
@@ -223,7 +223,7 @@ fn trials_that_say_nothing_end_it() {
 }
 
 #[test]
-fn a_void_trial_is_made_again_and_says_nothing() {
+fn an_invalid_trial_is_repeated_and_is_no_evidence() {
     let queue = Queue::exponential(0.001, 1);
     let mut random = Random(7);
     let found = search(&asked(p99(20_000_000)), |number, rate| match number % 4 {
@@ -234,9 +234,9 @@ fn a_void_trial_is_made_again_and_says_nothing() {
     assert_eq!(found.void, found.trials / 4);
 }
 
-/// What a record of 50,000 requests gives, one of them unanswered.
+/// A record of 50,000 requests, one of them without a response.
 #[test]
-fn bounds_are_read_from_books_and_histogram() {
+fn bounds_come_from_request_counts_and_histogram() {
     let mut record = tail(1_000_000).record;
     let mut latency = weir_results::new_histogram();
     latency.record_n(1_000_000, 49_899).unwrap();
@@ -273,7 +273,7 @@ pub(crate) fn found(capacity_per_s: f64) -> Found {
     }
 }
 
-/// A cell with a search of two trials, the last of which tells what was found.
+/// A cell with a search of two trials; the last has the result.
 pub(crate) fn searched(gateway: &str, repeat: u32, found: Found) -> Cell {
     let mut cell = cell(gateway, repeat, vec![tail(1_000_000), tail(1_000_000)]);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
@@ -317,7 +317,7 @@ fn capacities_are_compared_over_repeats_and_trials_are_no_load_points() {
 }
 
 #[test]
-fn a_limit_of_the_rig_is_no_capacity() {
+fn a_limit_of_the_rig_is_not_a_capacity() {
     let limited = |at_least_per_s| Found {
         capacity_per_s: None,
         interval_per_s: None,
@@ -347,7 +347,7 @@ fn a_limit_of_the_rig_is_no_capacity() {
 }
 
 #[test]
-fn lateness_that_cannot_turn_the_answer_voids_no_trial() {
+fn lateness_that_cannot_change_the_result_invalidates_no_trial() {
     let limited = Judgement {
         bound_by: BoundBy::Generator,
         verdicts: Verdicts { latency: vec![Reason::GeneratorLimited], ..Verdicts::default() },

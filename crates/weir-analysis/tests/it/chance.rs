@@ -1,4 +1,4 @@
-//! How often chance is called a difference, and how often a difference is found: properties over sets that are drawn.
+//! False positives and power of comparisons, over random datasets.
 
 use weir_analysis::compare::{
     Dataset, FigureComparison, Measure, Question, RunSource, Series, Source, Verdict, compare,
@@ -8,20 +8,20 @@ use weir_results::Reason;
 
 use crate::runs::run;
 
-/// Sets of data that each property is tried on.
+/// The number of datasets for each property.
 const SETS: u64 = 1_000;
-/// Gateways at load points in a set, with four figures each.
+/// Gateways at load points in a dataset, with four values each.
 const CELLS: usize = 4;
 
-/// What the rig's own CPU time per request wanders by, beside the speed of the host.
+/// Variation of the rig's own CPU time per request, in addition to the speed of the host.
 const RIG_SIGMA: f64 = 0.01;
-/// The power of the rig's slowness that a gateway slows down with.
+/// The gateway's slowdown is the rig's slowdown to this power.
 const SPEED_POWER: f64 = 1.15;
 
-/// Share of the repeats that a neighbour disturbs.
+/// The share of repeats with host noise.
 const NOISY_SHARE: f64 = 0.7;
 
-/// SplitMix64 (Steele, Lea and Flood 2014), by which every run of the tests draws the same.
+/// SplitMix64 (Steele, Lea and Flood 2014), so that every test run draws the same values.
 struct Draws(u64);
 
 impl Draws {
@@ -44,17 +44,17 @@ impl Draws {
     }
 }
 
-/// How a pair of datasets is drawn.
+/// The parameters of a random pair of datasets.
 struct Drawing {
     repeats: usize,
     sigma: f64,
-    /// What the host does to a block, which both sides of one run share.
+    /// The variation of blocks by the host, which both sides of a run share.
     block_sigma: f64,
-    /// What the host's speed does to the gateway and to the rig in each cell; zero where nothing is known of the rig.
+    /// The variation of cells by the speed of the host; zero if the rig's CPU time is unknown.
     speed_sigma: f64,
-    /// What host noise adds to a value in [`NOISY_SHARE`] of the repeats; zero on a quiet host.
+    /// The effect of host noise on a value in [`NOISY_SHARE`] of the repeats; zero on a quiet host.
     noise_sigma: f64,
-    /// True ratio of B to A.
+    /// The true ratio of B to A.
     ratio: f64,
     cells: usize,
     measures: Vec<Measure>,
@@ -113,7 +113,8 @@ fn drawn(draws: &mut Draws, drawing: &Drawing) -> [Vec<Series>; 2] {
     sides
 }
 
-/// A value beside host noise: raised, and valid or bounded as the estimate of the noise has it, which errs both ways.
+/// A value under host noise. It is raised, and valid or bounded by an estimate of the noise with errors in both
+/// directions.
 fn disturbed(draws: &mut Draws, repeat: u32, value: f64, sigma: f64) -> Repeated {
     if sigma == 0.0 || draws.uniform() > NOISY_SHARE {
         return Repeated { repeat, sample: Sample::Value(value), ..Repeated::default() };
@@ -128,7 +129,7 @@ fn disturbed(draws: &mut Draws, repeat: u32, value: f64, sigma: f64) -> Repeated
     Repeated { repeat, sample: Sample::Value(raised), reasons, range }
 }
 
-/// Draws [`SETS`] pairs and counts those in which `is_meant` holds of a figure.
+/// Draws [`SETS`] pairs and counts those in which `is_meant` is true for a value.
 fn count(
     seed: u64,
     of: impl Fn(&mut Draws) -> Drawing,
@@ -155,7 +156,7 @@ fn is_claimed(of: &FigureComparison) -> bool {
     matches!(of.verdict, Some(Verdict::Better | Verdict::Worse))
 }
 
-/// The same thing measured twice, with as much noise and as many repeats as real runs have.
+/// Two measurements of the same gateway, with the noise and the repeats of real runs.
 fn the_same_twice(draws: &mut Draws) -> Drawing {
     Drawing {
         repeats: 6 + (draws.uniform() * 5.0) as usize,
@@ -170,7 +171,7 @@ fn the_same_twice(draws: &mut Draws) -> Drawing {
 }
 
 #[test]
-fn of_a_thousand_sets_of_the_same_thing_at_most_one_in_a_hundred_is_called_different() {
+fn at_most_one_percent_of_equal_pairs_is_called_different() {
     for paired in [false, true] {
         let wrong = count(1, the_same_twice, &Question::default(), paired, is_claimed);
         assert!(wrong <= SETS / 100, "{wrong} of {SETS}, paired: {paired}");
@@ -185,25 +186,25 @@ fn the_same_twice_beside_noise(draws: &mut Draws) -> Drawing {
 }
 
 #[test]
-fn of_a_thousand_noisy_sets_of_the_same_thing_at_most_one_in_a_hundred_is_called_different() {
+fn at_most_one_percent_of_equal_noisy_pairs_is_called_different() {
     for paired in [false, true] {
         let wrong = count(11, the_same_twice_beside_noise, &Question::default(), paired, is_claimed);
         assert!(wrong <= SETS / 100, "{wrong} of {SETS}, paired: {paired}");
     }
     let sequential = Question { is_sequential: true, ..Question::default() };
     let wrong = count(12, the_same_twice_beside_noise, &sequential, true, is_claimed);
-    assert!(wrong <= SETS / 100, "{wrong} of {SETS} when one may look again");
+    assert!(wrong <= SETS / 100, "{wrong} of {SETS} with repeated looks");
 }
 
 #[test]
-fn without_margins_all_comparisons_together_err_as_often_as_they_are_said_to() {
+fn without_margins_the_family_error_rate_is_the_nominal_one() {
     let mut question = Question::default();
     for measure in Measure::JUDGED {
         question.margins.set(measure, 1e-9);
     }
     for paired in [false, true] {
         let wrong = count(2, the_same_twice, &question, paired, is_claimed);
-        // Ten are expected at most; a count of ten has a standard deviation of about three.
+        // At most ten are expected; a count of ten has a standard deviation of about three.
         assert!((1..=20).contains(&wrong), "{wrong} of {SETS}, paired: {paired}");
     }
 }
@@ -226,7 +227,7 @@ fn cpu_times(repeats: usize, sigma: f64, ratio: f64) -> impl Fn(&mut Draws) -> D
 }
 
 #[test]
-fn a_tenth_more_cpu_per_request_is_found_and_more_surely_with_more_repeats() {
+fn ten_percent_more_cpu_per_request_is_found_more_often_with_more_repeats() {
     let is_worse = |of: &FigureComparison| of.verdict == Some(Verdict::Worse);
     // The power of the t test with a margin of 5 % at these numbers of repeats: 0.78, 0.98, 0.998.
     for (repeats, least) in [(6, 700), (10, 960), (12, 985)] {
@@ -237,17 +238,17 @@ fn a_tenth_more_cpu_per_request_is_found_and_more_surely_with_more_repeats() {
     assert_eq!(count(3, cpu_times(6, 0.02, 1.1), &only_cpu(), false, wrong), 0);
 }
 
-/// A run on a host whose speed wanders by a tenth from cell to cell.
+/// A run on a host whose speed varies by 10 % between cells.
 fn on_a_host_that_wanders(repeats: usize, ratio: f64) -> impl Fn(&mut Draws) -> Drawing {
     move |draws| Drawing { speed_sigma: 0.10, ..cpu_times(repeats, 0.02, ratio)(draws) }
 }
 
 #[test]
-fn what_the_hosts_speed_does_is_told_from_what_the_gateway_does_by_the_rig() {
+fn the_rig_separates_the_speed_of_the_host_from_the_gateway() {
     let is_worse = |of: &FigureComparison| of.verdict == Some(Verdict::Worse);
     let is_corrected = |of: &FigureComparison| of.host_speed.is_some();
     assert_eq!(count(8, on_a_host_that_wanders(10, 1.1), &only_cpu(), true, is_corrected), SETS);
-    // In one set of twenty the rig seems to differ, by chance, and then little is found.
+    // In 5 % of the datasets the rig seems to differ by chance, which hides differences.
     for (repeats, least) in [(10, 550), (20, 950)] {
         let found = count(8, on_a_host_that_wanders(repeats, 1.1), &only_cpu(), true, is_worse);
         assert!(found >= least, "{found} of {SETS} with {repeats} repeats");
@@ -256,7 +257,7 @@ fn what_the_hosts_speed_does_is_told_from_what_the_gateway_does_by_the_rig() {
         let wrong = count(9, on_a_host_that_wanders(repeats, 1.0), &only_cpu(), true, is_claimed);
         assert_eq!(wrong, 0, "{repeats} repeats");
     }
-    // The intervals are as wide as they say, apart from the margin.
+    // Without the margin, the intervals have their nominal coverage.
     let mut question = only_cpu();
     question.margins.set(Measure::CpuPerRequest, 1e-9);
     let wrong = count(10, on_a_host_that_wanders(10, 1.0), &question, true, is_claimed);
@@ -271,10 +272,10 @@ fn three_percent_more_is_never_worse() {
 }
 
 #[test]
-fn the_smallest_effect_is_found_in_four_cases_of_five() {
+fn the_smallest_effect_is_detected_with_a_probability_of_80_percent() {
     let smallest = {
         let [a, b] = drawn(&mut Draws(5), &cpu_times(400, 0.03, 1.0)(&mut Draws(0)));
-        // The noise as 400 repeats know it, at 8.
+        // The noise estimated from 400 repeats, applied to 8.
         let spread = |series: &Series| {
             let logs: Vec<f64> =
                 series.figures[0].1.repeats.iter().map(|of| of.value().unwrap().ln()).collect();
@@ -294,6 +295,6 @@ fn the_smallest_effect_is_found_in_four_cases_of_five() {
         let comparison = compare(&foreign("A", a), &foreign("B", b), &only_cpu()).unwrap();
         sum += comparison.points[0].figures[0].smallest_effect.unwrap();
     }
-    let told = 1.0 + sum / SETS as f64;
-    assert!((told / smallest - 1.0).abs() < 0.01, "told {told}, true {smallest}");
+    let reported = 1.0 + sum / SETS as f64;
+    assert!((reported / smallest - 1.0).abs() < 0.01, "reported {reported}, true {smallest}");
 }

@@ -1,4 +1,4 @@
-//! Figures that tables have beside the headlines: CPU ranges, counts of requests, extremes, use of parts.
+//! Values in tables other than headlines: CPU ranges, request counts, minimum and maximum, use of parts.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn disturbed(load: Load) -> Load {
 
 #[test]
 fn the_range_of_cpu_is_that_of_whole_seconds_of_the_phase_in_valid_repeats() {
-    // The warm-up and the drain lie outside; the limit is one core.
+    // Warm-up and drain are excluded; the limit is one core.
     let one = sampled(0, full(20_000), &[0.1, 0.2, 0.93, 0.97, 0.95, 0.01]);
     let other = sampled(1, full(20_000), &[0.1, 0.2, 0.91, 0.94, 0.92, 0.01]);
     let void = sampled(2, disturbed(full(20_000)), &[0.1, 0.2, 0.5, 1.5, 0.9, 0.01]);
@@ -70,7 +70,7 @@ fn a_phase_without_a_whole_second_counts_with_its_mean_and_one_without_a_limit_n
 }
 
 #[test]
-fn fails_of_a_repeat_that_does_not_count_stay_in_the_counts() {
+fn failures_of_an_invalid_repeat_stay_in_the_counts() {
     let mut failing = full(20_000);
     for books in [&mut failing.record.result.requests, &mut failing.record.whole] {
         books.completed -= 5_000;
@@ -102,14 +102,14 @@ fn minimum_and_maximum_are_those_of_all_valid_repeats() {
 }
 
 #[test]
-fn what_parts_used_is_per_second_and_missing_where_it_was_not_measured() {
+fn use_of_parts_is_per_second_and_missing_if_not_measured() {
     let mut cells = [cell("weir", 0, vec![full(20_000)]), cell("weir", 1, vec![full(20_000)])];
     let usage = measurement(&mut cells[0]).usage.get_mut("weir").unwrap();
     usage.network = Some(NetworkUsage { received_bytes: 5_000, sent_packets: 70, ..NetworkUsage::default() });
     usage.block_written_bytes = Some(20);
     usage.sockets_max = Some(12);
     let part = &row(&cells).parts[0];
-    // Phases of ten seconds; the other repeat was not measured and is no zero.
+    // Phases of ten seconds; the unmeasured repeat does not count as zero.
     assert_eq!(part.network_received_bytes_per_s, Some(500.0));
     assert_eq!(part.network_sent_packets_per_s, Some(7.0));
     assert_eq!(part.block_written_bytes_per_s, Some(2.0));

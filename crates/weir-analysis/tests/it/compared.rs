@@ -1,4 +1,4 @@
-//! Two datasets compared: verdicts, what is compared with what, and what is refused.
+//! Comparisons of two datasets: verdicts, matched values, and refusals.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn one(values: [&[f64]; 2], measure: Measure) -> [Vec<Series>; 2] {
     })
 }
 
-/// The verdict and why, of CPU per request in two samples.
+/// Checks the verdict and its reason for CPU per request in two samples.
 #[track_caller]
 fn check(a: &[f64], b: &[f64], verdict: Verdict, why: &str) {
     let [a, b] = one([a, b], Measure::CpuPerRequest);
@@ -44,17 +44,17 @@ fn verdicts_follow_the_interval_and_the_number_of_repeats() {
         "crosses the margin, and better and worse need 6 valid repeats of each: A has 3, B 3",
     );
     check(&six[..5], &times(1.5), Verdict::Undecided, "need 6 valid repeats of each: A has 5, B 6");
-    check(&six[..1], &times(1.5), Verdict::Undecided, "it needs two valid repeats of each: A has 1, B 6");
+    check(&six[..1], &times(1.5), Verdict::Undecided, "two valid repeats of each are required: A has 1, B 6");
     check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "the repeats are all equal");
-    // The other side says how far it wanders.
+    // The other side has the variation.
     check(&[10.0; 6], &times(1.5), Verdict::Worse, "");
     check(&six, &[15.0; 6], Verdict::Worse, "");
-    // Fewer than six may be the same.
+    // Fewer than six repeats can give the verdict same.
     check(&six[..5], &times(1.001), Verdict::Same, "");
 }
 
 #[test]
-fn a_comparison_that_could_not_have_found_anything_worse_says_why() {
+fn a_comparison_that_cannot_find_anything_worse_gives_the_reason() {
     let six = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0];
     let why = |a: &[f64], b: &[f64]| {
         let [a, b] = one([a, b], Measure::CpuPerRequest);
@@ -62,13 +62,13 @@ fn a_comparison_that_could_not_have_found_anything_worse_says_why() {
     };
     let times = |ratio: f64| six.map(|value| value * ratio);
     for ratio in [1.0, 1.05, 1.5] {
-        assert_eq!(why(&six, &times(ratio)), None, "six repeats decide, or are undecided by chance alone");
+        assert_eq!(why(&six, &times(ratio)), None, "with six repeats only chance leaves it undecided");
     }
     assert_eq!(why(&six[..3], &times(1.001)[..3]), None, "the same is a decision");
     let few = why(&six[..3], &times(1.5)[..3]).unwrap();
     assert_eq!(few, "better and worse need 6 valid repeats of each: A has 3, B 3");
-    assert!(why(&six[..1], &six).unwrap().starts_with("no interval, it needs two valid repeats of each"));
-    // No block counts on either side.
+    assert!(why(&six[..1], &six).unwrap().starts_with("no interval, two valid repeats of each are required"));
+    // No block is valid on either side.
     let mut cells = cells(1.5, 1.0);
     for cell in &mut cells {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -82,8 +82,8 @@ fn a_comparison_that_could_not_have_found_anything_worse_says_why() {
 }
 
 #[test]
-fn of_few_noisy_repeats_no_absurd_number_is_told() {
-    // As much noise as makes an interval that no float holds.
+fn few_noisy_repeats_give_no_absurd_numbers() {
+    // So much noise that the interval exceeds the range of a float.
     let [a, b] = one([&[10.0, 5_000.0], &[10.0, 9_000.0]], Measure::CpuPerRequest);
     let comparison = compare(&foreign("A", a), &foreign("B", b), &only_cpu()).unwrap();
     let figure = &comparison.points[0].figures[0];
@@ -113,7 +113,7 @@ fn more_throughput_is_better() {
     assert_eq!((verdict(&a, &b), verdict(&b, &a)), (Some(Verdict::Better), Some(Verdict::Worse)));
 }
 
-/// Six repeats of weir and direct; `factor` changes what the gateway took, `direct` what the baseline took.
+/// Six repeats of weir and direct. `factor` scales the values of the gateway, `direct` those of the baseline.
 fn cells(factor: f64, direct: f64) -> Vec<Cell> {
     let times = |ns: f64, factor: f64| (ns * factor) as u64;
     (0..6)
@@ -156,15 +156,15 @@ fn figure<'a>(comparison: &'a Comparison, load: &str, measure: &str) -> &'a Figu
 }
 
 #[test]
-fn each_load_is_compared_in_what_it_is_for() {
+fn each_load_is_compared_in_its_main_metrics() {
     let comparison = compared(1.5, 1.0);
     let verdict = |load, measure| figure(&comparison, load, measure).verdict;
     assert_eq!(verdict("full", "throughput"), Some(Verdict::Worse));
     assert_eq!(verdict("full", "cpu"), Some(Verdict::Worse));
     assert_eq!(verdict("full", "p99"), None, "there is an open load for it");
     assert_eq!(verdict("tail", "p50"), Some(Verdict::Worse));
-    assert_eq!(verdict("tail", "throughput"), None, "the rate was asked for");
-    assert_eq!(verdict("tail", "p90"), None, "nobody asked for a verdict");
+    assert_eq!(verdict("tail", "throughput"), None, "the rate is given");
+    assert_eq!(verdict("tail", "p90"), None, "p90 has no verdict by default");
     assert!(figure(&comparison, "tail", "p90").ratio.is_some());
     assert_eq!(comparison.points.len(), 2, "direct is no gateway");
     assert_eq!(
@@ -177,7 +177,7 @@ fn each_load_is_compared_in_what_it_is_for() {
 }
 
 #[test]
-fn what_an_open_load_did_not_carry_is_compared_in_throughput() {
+fn an_open_load_below_its_rate_is_compared_in_throughput() {
     let mut slow = cells(1.0, 1.0);
     for cell in slow.iter_mut().filter(|cell| cell.key.gateway == "weir") {
         let repeat = cell.key.repeat;
@@ -193,7 +193,7 @@ fn what_an_open_load_did_not_carry_is_compared_in_throughput() {
     }
     let mut good = cells(1.0, 1.0);
     for (cell, add) in good.iter_mut().zip(0_u32..) {
-        // Rates of an open load differ by chance, too.
+        // Rates of an open load also vary by chance.
         if let weir_results::CellOutcome::Measured { measurements } = &mut cell.outcome {
             measurements[1].record.result.rate_per_s += f64::from(add);
         }
@@ -204,7 +204,7 @@ fn what_an_open_load_did_not_carry_is_compared_in_throughput() {
     // The latency of an overloaded gateway is a lower bound.
     assert_eq!(figure(&comparison, "tail", "p99").verdict, Some(Verdict::Worse));
     let cpu = figure(&comparison, "tail", "cpu");
-    assert_eq!(cpu.verdict, Some(Verdict::Undecided), "it carried another rate");
+    assert_eq!(cpu.verdict, Some(Verdict::Undecided), "its throughput differs");
     assert!(cpu.why.contains("overloaded"), "{}", cpu.why);
 }
 
@@ -231,7 +231,7 @@ fn only_valid_repeats_count() {
 }
 
 #[test]
-fn a_side_that_failed_is_worse_although_none_of_its_figures_counts() {
+fn a_failed_side_is_worse_without_any_valid_value() {
     let good = || dataset("a", |_| {}, &cells(1.0, 1.0));
     let without_answers = |load: Load| {
         let mut load = load;
@@ -249,17 +249,17 @@ fn a_side_that_failed_is_worse_although_none_of_its_figures_counts() {
         .collect();
     let bad = || dataset("b", |_| {}, &broken);
     let comparison = compare(&good(), &bad(), &Question::default()).unwrap();
-    assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, and a does not"]);
+    assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, but a does not"]);
     assert!(comparison.is_worse() && comparison.count(Verdict::Worse) == 0, "{}", comparison.headline());
     assert!(comparison.headline().starts_with("b against a: failed at 1 load point, "));
-    // The other way round, and both alike.
+    // With the sides swapped, and with two failed sides.
     assert!(!compare(&bad(), &good(), &Question::default()).unwrap().is_worse());
     let other = dataset("c", |_| {}, &broken);
     assert_eq!(compare(&bad(), &other, &Question::default()).unwrap().failed, [""; 0]);
 }
 
 #[test]
-fn cells_that_failed_on_one_side_alone_are_told() {
+fn cells_that_failed_on_only_one_side_are_reported() {
     let at = |cpus: f64, mut cells: Vec<Cell>| {
         for cell in &mut cells {
             cell.key.axes.insert("limits.data.cpus".into(), cpus.into());
@@ -286,7 +286,7 @@ fn cells_that_failed_on_one_side_alone_are_told() {
 }
 
 #[test]
-fn what_the_rig_differs_by_is_told_and_no_smaller_difference_claimed() {
+fn a_difference_below_that_of_the_rig_is_undecided() {
     let honest = compared(1.3, 1.0);
     let bias = figure(&honest, "tail", "p50").bias.unwrap();
     assert!(!bias.excludes_one() && (bias.ratio - 1.0).abs() < 0.01, "{bias:?}");
@@ -298,12 +298,12 @@ fn what_the_rig_differs_by_is_told_and_no_smaller_difference_claimed() {
     assert_eq!(p50.verdict, Some(Verdict::Undecided));
     assert!(p50.why.contains("the rig itself differs as much"), "{}", p50.why);
     assert!(biased.conclusions().iter().any(|said| said.contains("the rig itself differs in p50 latency")));
-    // What seems the same may be hidden.
+    // The difference of the rig can hide a difference of the gateway.
     let hidden = compared(1.0, 1.2);
     let p50 = figure(&hidden, "tail", "p50");
     assert_eq!(p50.verdict, Some(Verdict::Undecided));
     assert!(p50.why.contains("the rig itself differs too much"), "{}", p50.why);
-    // A difference beyond the rig's own stands.
+    // A difference beyond that of the rig keeps its verdict.
     assert_eq!(figure(&compared(2.0, 1.2), "tail", "p50").verdict, Some(Verdict::Worse));
 }
 
@@ -334,16 +334,16 @@ fn other_conditions_are_refused_field_by_field_unless_forced() {
     let comparison = compare(&a, &b, &Question { force: true, ..Question::default() }).unwrap();
     assert_eq!(comparison.forced.len(), 2);
     assert!(comparison.notes[0].starts_with("Forced"), "{:?}", comparison.notes);
-    let told = |all: &[weir_analysis::compare::Difference]| {
+    let words = |all: &[weir_analysis::compare::Difference]| {
         all.iter().map(|difference| difference.words()).collect::<Vec<_>>().join("\n")
     };
-    assert!(told(&comparison.environment).contains("kernel: missing in A, Linux 7 in B"));
-    assert!(told(&comparison.gateways).contains("weir: binary: missing in A, /opt/weir in B"));
-    assert_eq!(figure(&comparison, "full", "cpu").margin, 0.05, "those of A");
+    assert!(words(&comparison.environment).contains("kernel: missing in A, Linux 7 in B"));
+    assert!(words(&comparison.gateways).contains("weir: binary: missing in A, /opt/weir in B"));
+    assert_eq!(figure(&comparison, "full", "cpu").margin, 0.05, "the margin of A");
 }
 
 #[test]
-fn what_cannot_be_compared_says_why() {
+fn a_refused_comparison_gives_the_reason() {
     let all = cells(1.0, 1.0);
     let a = dataset("a", |_| {}, &all);
     let error = |a: &Dataset, b: &Dataset, question: &Question| {
@@ -374,7 +374,7 @@ fn what_cannot_be_compared_says_why() {
     assert!(said.ends_with("step 5 and 91 more in B"), "{said}");
     assert!(apart.remedy().contains("--load NAME"), "{}", apart.remedy());
     let step = Question { load: Some("step 2".into()), ..Question::default() };
-    let comparison = compare(&alone, &steps, &step).expect("the way out is one");
+    let comparison = compare(&alone, &steps, &step).expect("the remedy works");
     assert_eq!(comparison.points.iter().map(|point| point.load.as_str()).collect::<Vec<_>>(), ["step 2"]);
     let loads = Question { load: Some("fall".into()), ..Question::default() };
     assert!(error(&a, &dataset("b", |_| {}, &all), &loads).contains("full, tail"));
@@ -398,7 +398,7 @@ fn what_cannot_be_compared_says_why() {
 
 #[test]
 fn two_gateways_of_one_run_are_compared_block_by_block() {
-    // Blocks differ twentyfold, which both gateways have in common.
+    // Blocks differ twentyfold, equally for both gateways.
     let cells: Vec<Cell> = (0..6)
         .flat_map(|repeat| {
             let rate = [10_000, 200_000, 40_000, 20_000, 90_000, 50_000][repeat as usize];

@@ -1,4 +1,4 @@
-//! Values of findings compared: which count as failures, which series belong together, and which guards hold for them.
+//! Comparisons of findings: failures, matched series, and guards.
 
 use weir_analysis::compare::{
     CompareError, Comparison, Dataset, FigureComparison, LoadPoint, Measure, Question, Series, Verdict,
@@ -68,7 +68,7 @@ fn near(value: f64) -> [f64; 6] {
     [1.0, 1.01, 0.99, 1.005, 0.995, 1.0].map(|noise| value * noise)
 }
 
-/// The same with other noise, so that ratios of blocks spread as well.
+/// The same with different noise, so that ratios of blocks vary.
 fn around(value: f64) -> [f64; 6] {
     [0.995, 1.0, 1.01, 1.0, 0.99, 1.005].map(|noise| value * noise)
 }
@@ -92,7 +92,7 @@ fn a_load_that_fails_in_every_repeat_is_a_failure_although_its_changes_took_effe
     let (good, bad) = (repeats(|repeat| changed(repeat, 0)), repeats(|repeat| changed(repeat, 25_000)));
     let comparison = compared(&good, &bad);
     assert!(figure(&comparison, "changes.effective_after").ratio.is_some());
-    assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, and a does not"]);
+    assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, but a does not"]);
     assert!(comparison.is_worse());
     assert!(!compared(&bad, &good).is_worse());
 }
@@ -110,14 +110,14 @@ fn started(load: Load, repeat: u32) -> Cell {
 }
 
 #[test]
-fn values_that_belong_to_no_load_are_no_load() {
+fn values_without_a_load_are_not_matched_as_a_load() {
     let cells = repeats(|repeat| started(tail(200_000 + u64::from(repeat)), repeat));
     let [a, b] = sides(&cells, &cells);
     let of_load = |load: &str| Question { load: Some(load.into()), force: true, ..Question::default() };
     let error = compare(&a, &b, &of_load("tial")).unwrap_err();
     let CompareError::NoLoad { names, .. } = &error else { panic!("{error}") };
     assert_eq!(names, "tail");
-    // A file of another program is compared with the load, not with starts.
+    // A file of another program is compared with the load, not with the starts.
     let file = foreign("F", vec![of_values("throughput", near(10.0))].into_iter().map(unnamed).collect());
     for question in [of_load("tail"), Question { force: true, ..Question::default() }] {
         let comparison = compare(&a, &file, &question).expect("one load");
@@ -137,7 +137,7 @@ fn unnamed(series: Series) -> Series {
 }
 
 #[test]
-fn a_search_alone_is_a_load_that_can_be_named() {
+fn a_run_with_only_a_search_has_a_load_to_name() {
     let cells = repeats(|repeat| searched("weir", repeat, found(800.0 + f64::from(repeat))));
     let [a, b] = sides(&cells, &cells);
     let question = Question { load: Some("capacity".into()), ..Question::default() };
@@ -152,14 +152,14 @@ fn never_met(stopped: Stopped) -> Found {
 }
 
 #[test]
-fn a_capacity_that_no_repeat_finds_is_not_reached_unless_the_rig_is_why() {
+fn a_capacity_without_any_result_is_not_reached_unless_the_rig_is_the_reason() {
     let good = repeats(|repeat| searched("weir", repeat, found(800.0 + f64::from(repeat))));
     let bad = repeats(|repeat| searched("weir", repeat, never_met(Stopped::NeverMet)));
     let comparison = compared(&good, &bad);
     assert_eq!(comparison.failed, [""; 0], "no load failed");
     assert_eq!(
         comparison.not_reached,
-        ["weir, capacity: capacity.rate: no capacity found in 6 of 6 repeats of b, and a has 6 values"]
+        ["weir, capacity: capacity.rate: no capacity found in 6 of 6 repeats of b, but a has 6 values"]
     );
     assert!(comparison.is_worse());
     assert_eq!(comparison.headline(), "b against a: not reached: 1 metric, 1 undecided");
@@ -177,7 +177,7 @@ fn a_capacity_that_no_repeat_finds_is_not_reached_unless_the_rig_is_why() {
 }
 
 #[test]
-fn a_search_that_one_side_alone_has_is_listed() {
+fn a_search_of_only_one_side_is_listed() {
     let both = repeats(|repeat| {
         let mut cell = searched("weir", repeat, found(800.0 + f64::from(repeat)));
         let mut with_load = crate::runs::cell("weir", repeat, vec![tail(200_000)]);
@@ -187,7 +187,7 @@ fn a_search_that_one_side_alone_has_is_listed() {
     let without = repeats(|repeat| cell("weir", repeat, vec![tail(200_000)]));
     assert_eq!(compared(&both, &without).unmatched, ["only in a: weir, capacity (capacity.rate)"]);
     assert_eq!(compared(&without, &both).unmatched, ["only in b: weir, capacity (capacity.rate)"]);
-    // A fault that only one side had belongs to a load that both have.
+    // A fault of one side belongs to a load of both.
     let faulted = repeats(|repeat| {
         let mut cell = faulted("weir", repeat, &[]);
         measurements(&mut cell)[0].load = "tail".into();
@@ -197,7 +197,7 @@ fn a_search_that_one_side_alone_has_is_listed() {
 }
 
 #[test]
-fn cells_of_a_search_that_failed_on_one_side_alone_fail_the_comparison() {
+fn cells_of_a_search_that_failed_on_only_one_side_fail_the_comparison() {
     let of = |gateway: &'static str| {
         repeats(move |repeat| searched(gateway, repeat, found(800.0 + f64::from(repeat))))
     };
@@ -241,7 +241,7 @@ fn cpu_time_of_findings_is_compared_at_equal_load_points_only() {
 }
 
 #[test]
-fn cpu_time_of_findings_leaves_out_repeats_that_did_not_carry_the_rate() {
+fn cpu_time_of_findings_excludes_repeats_below_the_rate() {
     let storm = |overloaded: bool| {
         let cells = repeats(|repeat| {
             let mut cell = cell("weir", repeat, vec![tail(200_000 + u64::from(repeat))]);
@@ -265,7 +265,7 @@ fn cpu_time_of_findings_leaves_out_repeats_that_did_not_carry_the_rate() {
 }
 
 #[test]
-fn a_rescaled_copy_of_cpu_time_is_judged_only_if_asked_for() {
+fn a_rescaled_copy_of_cpu_time_is_judged_only_on_request() {
     let judged: Vec<&str> = Measure::judged().map(Measure::name).collect();
     for measure in CPU_OF_FINDINGS {
         assert!(!judged.contains(&measure), "{measure}");
@@ -282,7 +282,7 @@ fn values_of_zero_or_below_have_no_ratio() {
         for (a, b) in [(values, near(1_000.0)), (near(1_000.0), values)] {
             let of = pair(of_values(measure, a), of_values(measure, b), &asked(&[measure]));
             assert_eq!((of.ratio, of.verdict), (None, Some(Verdict::Undecided)), "{of:?}");
-            assert_eq!(of.why, "a repeat is zero or below, so there is no ratio");
+            assert_eq!(of.why, "a repeat is zero or negative, so there is no ratio");
         }
     }
     // A time below the resolution is raised to it.
@@ -310,12 +310,12 @@ fn a_difference_below_one_step_of_the_measurement_is_not_claimed() {
     check(3.0, 3.9, Verdict::Undecided);
     check(3.0, 4.5, Verdict::Undecided);
     check(3.0, 5.2, Verdict::Worse);
-    // At a minute a step is no more than the margin bears.
+    // At a minute, one step is within the margin.
     check(60.0, 60.9, Verdict::Same);
     check(3.0, 3.1, Verdict::Undecided);
 }
 
-/// Values of six repeats; `None` lies beyond what was measured.
+/// Values of six repeats; `None` is beyond the measured range.
 fn with_beyond(values: [Option<f64>; 6]) -> Series {
     let repeated = |(repeat, value): (usize, Option<f64>)| Repeated {
         repeat: repeat as u32,
@@ -330,7 +330,7 @@ fn with_beyond(values: [Option<f64>; 6]) -> Series {
 }
 
 #[test]
-fn repeats_beyond_what_was_measured_rank_last() {
+fn repeats_beyond_the_measured_range_rank_last() {
     let check = |b: [Option<f64>; 6], verdict: Verdict, why: &str| {
         let a = with_beyond(near(2.0).map(Some));
         let of = pair(a.clone(), with_beyond(b), &asked(&["recovery.time"]));
@@ -343,17 +343,17 @@ fn repeats_beyond_what_was_measured_rank_last() {
     let late = Some(9.0);
     check([None; 6], Verdict::Worse, "");
     check([Some(2.0), None, None, None, None, None], Verdict::Worse, "");
-    // Those that recover take so much longer that the lower bounds of the others suffice.
+    // The repeats that recover take so long that a lower bound for the other one suffices.
     check([late, late, late, late, late, None], Verdict::Worse, "");
     check(
         [Some(2.0), Some(2.0), None, None, None, None],
         Verdict::Undecided,
-        "not recovered in 4 of 6 repeats of B and 0 of 6 of A, which can be chance",
+        "not recovered in 4 of 6 repeats of B and 0 of 6 of A, which may be chance",
     );
     check(
         [Some(2.5), late, late, late, late, None],
         Verdict::Undecided,
-        "not recovered in 1 of 6 repeats of B and 0 of 6 of A, which can be chance",
+        "not recovered in 1 of 6 repeats of B and 0 of 6 of A, which may be chance",
     );
 }
 
@@ -369,9 +369,7 @@ fn sentences_name_metrics_of_findings_as_command_lines_do() {
     let comparison = compare(&old, &never, &Question::default()).unwrap();
     let said = comparison.conclusions().join("\n");
     assert!(
-        said.ends_with(
-            "recovery.time of new is worse: not recovered in 6 of 6 repeats, and in 0 of 6 of old."
-        ),
+        said.ends_with("recovery.time of new is worse: not recovered in 6 of 6 repeats (old: 0 of 6)."),
         "{said}"
     );
     for measure in

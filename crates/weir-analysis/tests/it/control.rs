@@ -1,4 +1,4 @@
-//! The positive control in runs that never happened: what is found, and that it is no gateway of the run.
+//! The positive control in synthetic runs: its detection, and that it is no gateway of the run.
 
 use weir_analysis::compare::Dataset;
 use weir_analysis::findings::{Finding, Value};
@@ -58,7 +58,7 @@ fn texts(finding: &Finding) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_quiet_run_finds_what_was_added() {
+fn a_quiet_run_detects_the_added_cpu_time() {
     let finding = finding(&cells(8, |number| 0.001 * f64::from(number + 1)));
     let rows = texts(&finding);
     let found: Vec<[&str; 3]> =
@@ -82,13 +82,13 @@ fn a_quiet_run_finds_what_was_added() {
 }
 
 #[test]
-fn a_noisy_run_does_not_find_it_and_says_why() {
+fn a_noisy_run_does_not_detect_it_and_gives_the_reason() {
     let finding = finding(&cells(8, |number| 0.12 * f64::from(number % 3 + 1)));
     assert!(texts(&finding).iter().all(|row| row[4] == "not detected" && !row[6].is_empty()), "{finding:?}");
 }
 
 #[test]
-fn few_repeats_find_nothing() {
+fn few_repeats_detect_nothing() {
     let finding = finding(&cells(3, |number| 0.001 * f64::from(number + 1)));
     assert!(texts(&finding).iter().all(|row| row[4] == "not detected"), "{finding:?}");
     assert!(finding.sentences[0].contains("need 6 valid repeats"), "{:?}", finding.sentences);
@@ -111,7 +111,7 @@ fn a_control_is_no_gateway_of_the_run() {
 }
 
 #[test]
-fn a_control_that_failed_says_so() {
+fn a_failed_control_is_reported() {
     let cells = [repeat("weir", 0, 0.0), failed(CONTROL, 0)];
     let finding = finding(&cells);
     assert!(finding.sentences[0].starts_with("The positive control failed."), "{:?}", finding.sentences);

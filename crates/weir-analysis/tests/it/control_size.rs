@@ -1,4 +1,4 @@
-//! Whether the size of a control plane matters: what sizes are compared in, and what may be concluded.
+//! Whether the size of a control plane matters: compared values and conclusions.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::sizing::demand;
 const RATE_PER_S: f64 = 20_000.0;
 const P50_NS: f64 = 400_000.0;
 
-/// Throughput, or p50, of a size over that of the largest, and by how much repeats differ.
+/// Throughput or p50 of a size relative to the largest, and the variation of repeats.
 #[derive(Clone, Copy)]
 struct Size {
     cpus: f64,
     ratio: f64,
     noise: f64,
-    /// Where its noise begins, so that ratios spread as well.
+    /// The offset of its noise, so that ratios vary.
     shift: u32,
 }
 
@@ -31,7 +31,7 @@ fn size(cpus: f64, ratio: f64) -> Size {
     Size { cpus, ratio, noise: 0.01, shift: (cpus * 10.0).log2() as u32 }
 }
 
-/// What a repeat differs by.
+/// The factor of a repeat.
 fn factor(size: Size, repeat: u32) -> f64 {
     let place = (repeat + size.shift) % 5;
     1.0 + size.noise * (f64::from(place) - 2.0) / 2.0
@@ -52,7 +52,7 @@ fn contour(size: Size, repeat: u32) -> Cell {
     cell
 }
 
-/// Gives a cell a control plane of so many cores that uses some of them.
+/// Adds a control plane with a limit of `cpus` cores that uses `used` of them.
 fn with_control(cell: &mut Cell, cpus: f64, used: f64) {
     let data = cell.parts[0].clone();
     let limit_memory_bytes = Some((256.0 * cpus) as u64 * 1_048_576);
@@ -150,7 +150,7 @@ fn sizes_within_the_margin_of_the_largest_do_not_matter() {
 }
 
 #[test]
-fn rows_have_what_the_control_plane_used_and_not_what_the_data_plane_did() {
+fn rows_have_the_use_of_the_control_plane_and_not_of_the_data_plane() {
     let finding = finding(&cells(&[size(0.1, 1.0), size(1.0, 1.0)], 3));
     let table = table(&finding, "throughput");
     let numbers = |column: &str| -> Vec<f64> {
@@ -164,7 +164,7 @@ fn rows_have_what_the_control_plane_used_and_not_what_the_data_plane_did() {
 }
 
 #[test]
-fn a_size_that_takes_throughput_matters() {
+fn a_size_that_reduces_throughput_matters() {
     let sizes = [size(0.1, 0.7), size(0.5, 1.0), size(1.0, 1.0)];
     let finding = finding(&cells(&sizes, 8));
     let (same, cost) = ("same within 10 %", "same within 5 %");
@@ -182,7 +182,7 @@ fn a_size_that_takes_throughput_matters() {
         ),
         "{said}"
     );
-    // A smaller size that is faster matters as well.
+    // A smaller size that is faster also matters.
     let inverse = self::finding(&cells(&[size(0.1, 1.4), size(1.0, 1.0)], 8));
     assert_eq!(texts(table(&inverse, "throughput"), "verdict"), ["matters", ""]);
 }
@@ -213,7 +213,7 @@ fn fewer_than_three_valid_repeats_have_rows_and_no_conclusion() {
         assert_eq!(table.rows.len(), 2);
         (texts(table, "verdict")[0].to_owned(), finding.sentences[0].clone())
     };
-    // Three of them decide, so that the number of repeats is the reason.
+    // Three repeats decide, so the number of repeats is the reason.
     assert_eq!(verdicts(&cells(&sizes, 3)).0, "same within 10 %");
     let (verdict, said) = verdicts(&cells(&sizes, 2));
     assert_eq!(verdict, "undecided");
@@ -221,18 +221,18 @@ fn fewer_than_three_valid_repeats_have_rows_and_no_conclusion() {
         said.starts_with("It is undecided whether the size of the control plane matters for contour: "),
         "{said}"
     );
-    assert!(said.contains("(2 valid repeats of both sizes, at least 3 are needed)"), "{said}");
+    assert!(said.contains("(2 valid repeats of both sizes, at least 3 are required)"), "{said}");
     let mut excluded = cells(&sizes, 3);
     measurements(&mut excluded[5]).iter_mut().for_each(|of| {
         excluded_as_before_0_2(&mut of.judgement, Reason::HostNoise);
     });
     let (verdict, said) = verdicts(&excluded);
     assert_eq!(verdict, "undecided");
-    assert!(said.contains("(2 valid repeats of both sizes, at least 3 are needed: host-noise)"), "{said}");
+    assert!(said.contains("(2 valid repeats of both sizes, at least 3 are required: host-noise)"), "{said}");
 }
 
 #[test]
-fn noise_is_undecided_with_the_number_of_repeats_that_decide() {
+fn a_noisy_size_is_undecided_with_a_forecast_of_repeats() {
     let noisy = |cpus, ratio| Size { noise: 0.1, ..size(cpus, ratio) };
     let check = |repeats: u32| {
         let finding = finding(&cells(&[noisy(0.1, 1.0), noisy(1.0, 1.0)], repeats));
@@ -249,13 +249,13 @@ fn noise_is_undecided_with_the_number_of_repeats_that_decide() {
     let repeats = repeats.expect("a forecast");
     assert!((20.0..100.0).contains(&repeats), "{repeats}");
     assert!(detectable > 0.3, "{detectable}");
-    // The forecast holds: so many repeats of this noise decide, and a third of them do not.
+    // The forecast is right: this number of repeats decides, a third of it does not.
     assert_eq!(check(repeats as u32 / 3).0, "undecided");
     assert_eq!(check(repeats as u32).0, "same within 10 %");
 }
 
 #[test]
-fn an_answer_about_throughput_does_not_wait_for_the_cpu_time() {
+fn a_conclusion_on_throughput_does_not_need_cpu_time() {
     let mut cells = cells(&[size(0.1, 1.0), size(1.0, 1.0)], 8);
     for (place, cell) in cells.iter_mut().enumerate() {
         let factor = 1.0 + 0.15 * ((place % 3) as f64 - 1.0);
@@ -271,10 +271,10 @@ fn an_answer_about_throughput_does_not_wait_for_the_cpu_time() {
     );
 }
 
-/// What is known of a value: its lower and its upper bound.
+/// The lower and the upper bound of a value.
 type Sides = fn(f64) -> [Option<f64>; 2];
 
-/// Replaces what is known of the p50 of the open load in all repeats of a size.
+/// Replaces the bounds of p50 of the open load in all repeats of a size.
 fn bound_p50(cells: &mut [Cell], cpus: f64, bounds: Sides) {
     for cell in cells.iter_mut().filter(|cell| cell.key.axes["limits.control.cpus"] == json!(cpus)) {
         let open = &mut measurements(cell)[1];
@@ -297,7 +297,7 @@ fn bounds_decide_on_their_strong_side_only() {
     };
     let at_least: Sides = |value| [Some(value), None];
     let at_most: Sides = |value| [None, Some(value)];
-    // A p50 of twice that of the largest, at least or at most.
+    // A p50 of at least or at most twice that of the largest.
     let Value::Text { text } = check(0.5, at_least, "matters") else { panic!("a bound in words") };
     assert!(text.starts_with("≥ 1.9"), "{text}");
     check(0.5, at_most, "undecided");
@@ -308,7 +308,7 @@ fn bounds_decide_on_their_strong_side_only() {
 }
 
 #[test]
-fn requests_without_a_response_matter_if_that_is_no_chance() {
+fn requests_without_a_response_matter_beyond_chance() {
     let check = |lost: u32, verdict: &str, words: &str| {
         let mut cells = cells(&[size(0.1, 1.0), size(1.0, 1.0)], 6);
         let small = cells.iter_mut().filter(|cell| cell.key.axes["limits.control.cpus"] == json!(0.1));
@@ -321,10 +321,9 @@ fn requests_without_a_response_matter_if_that_is_no_chance() {
         assert_eq!(texts(table(&finding, "p50"), "verdict")[0], verdict, "{lost} of 6");
         assert!(finding.sentences[0].contains(words), "{}", finding.sentences[0]);
     };
-    let words = "p50 latency at tail is > timeout in 5 of 6 repeats, and in 0 of 6 of those with 1 core";
+    let words = "p50 latency at tail is > timeout in 5 of 6 repeats (those with 1 core: 0 of 6)";
     check(5, "matters", words);
-    let words =
-        "tail with 0.1 cores (> timeout in 1 of 6 repeats, and in 0 of 6 of those with the largest size)";
+    let words = "tail with 0.1 cores (> timeout in 1 of 6 repeats (those with the largest size: 0 of 6))";
     check(1, "undecided", words);
 }
 
@@ -345,7 +344,7 @@ fn gateways_without_a_control_plane_have_a_sentence_and_no_rows() {
     assert_eq!(finding.sentences.last().unwrap(), "nginx has no control plane.");
     all.extend(others("weir"));
     assert_eq!(self::finding(&all).sentences.last().unwrap(), "weir and nginx have no control plane.");
-    // The parts of a gateway that weir does not run are unknown.
+    // The parts of a remote gateway are unknown.
     for cell in all.iter_mut().filter(|cell| cell.key.gateway == "nginx") {
         cell.parts[0].limited_by = weir_results::ELSEWHERE.into();
     }
@@ -429,7 +428,7 @@ fn a_size_whose_cells_failed_is_named() {
         cell.key.axes = BTreeMap::from([("limits.control.cpus".to_owned(), json!(0.01))]);
         cell
     }));
-    // Of a size with other repeats, the rows say what is missing.
+    // For a size with other repeats, the rows show the missing ones.
     let mut once = failed("contour", 6);
     once.key.axes = BTreeMap::from([("limits.control.cpus".to_owned(), json!(0.1))]);
     cells.push(once);
@@ -456,7 +455,7 @@ fn repeats_that_were_added_after_a_look_widen_the_interval() {
     assert!(width(true) > 1.02 * width(false));
 }
 
-/// Contour under one load, with a control plane that uses as much as it may of a tenth of a core.
+/// Contour with one load, and a saturated control plane with a limit of 0.1 cores.
 fn beside_a_busy_control_plane(load: fn() -> Load) -> Vec<Cell> {
     let one = |repeat: u32| {
         let mut cell = cell("contour", repeat, vec![load()]);
@@ -479,7 +478,7 @@ fn rounded(value: Option<f64>) -> f64 {
 }
 
 #[test]
-fn what_the_control_plane_uses_is_no_cost_of_the_data_plane() {
+fn use_of_the_control_plane_is_no_cost_of_the_data_plane() {
     let summary = summary(&beside_a_busy_control_plane(|| Load { data: usage(0.4), ..full(20_000) }));
     let row = &summary.points[0].rows[0];
     assert_eq!([&row.cpu_cores, &row.cpu_share_of_limit].map(|of| rounded(of.mean)), [0.4, 0.4]);
@@ -505,7 +504,7 @@ fn instances_are_sized_by_the_limit_of_the_data_plane() {
 }
 
 #[test]
-fn a_control_plane_at_rest_does_not_hide_that_the_data_plane_is_at_its_limit() {
+fn an_idle_control_plane_does_not_hide_a_saturated_data_plane() {
     let mut cell = cell("contour", 0, vec![full(20_000)]);
     with_control(&mut cell, 1.0, 0.01);
     let measurement = &measurements(&mut cell)[0].clone();

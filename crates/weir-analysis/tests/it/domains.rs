@@ -1,4 +1,4 @@
-//! What a limit carries of many domains and of one, and what starts and configurations take.
+//! Throughput at a limit with many domains and with one, and costs of starts and configurations.
 
 use serde_json::json;
 use weir_analysis::findings::ManyDomains;
@@ -15,7 +15,7 @@ use crate::runs::{Load, cell, plan, run};
 const RATE_PER_S: u64 = 2_000;
 const MIB: u64 = 1 << 20;
 
-/// A cell at `cpus` cores with so many domains: 10 MiB and 50 KiB more for each of them, and repeats 1 MiB apart.
+/// A cell at `cpus` cores: 10 MiB plus 50 KiB for each domain; repeats are 1 MiB apart.
 fn at(gateway: &str, domains: u64, cpus: f64, repeat: u32) -> Cell {
     let mut record = record(Closed, RATE_PER_S, 500_000);
     record.result.tls = Some(TlsResult { handshakes: 20_000, resumed: 5_000, ..TlsResult::default() });
@@ -41,7 +41,7 @@ fn at(gateway: &str, domains: u64, cpus: f64, repeat: u32) -> Cell {
     cell
 }
 
-/// One domain and 1,024 of them at two limits in three repeats; `change` does something to each cell.
+/// One domain and 1,024 domains at two limits in three repeats; `change` modifies each cell.
 fn summary(change: impl Fn(&mut Cell)) -> Summary {
     let mut cells = Vec::new();
     for repeat in 0..3 {
@@ -70,7 +70,7 @@ fn near(figure: &Figure, expected: f64) {
 }
 
 #[test]
-fn each_load_stands_over_the_limits() {
+fn each_load_is_listed_over_the_limits() {
     let summary = summary(|_| ());
     let found = summary.former.domains.as_ref().unwrap();
     assert_eq!(found.loads.len(), 2, "one for each number of domains");
@@ -84,7 +84,7 @@ fn each_load_stands_over_the_limits() {
             assert_eq!(point.axes["limits.data.cpus"].as_f64(), row.limit_cpus);
             assert_eq!(point.axes["topology.domains"], load.axes["topology.domains"]);
             let rate_per_s = RATE_PER_S as f64;
-            // What the client sends the gateway receives.
+            // The gateway receives what the client sends.
             near(&row.received_bytes_per_s, 60.0 * rate_per_s);
             near(&row.sent_bytes_per_s, 200.0 * rate_per_s);
             near(&row.requests_per_day, 86_400.0 * rate_per_s);
@@ -95,7 +95,7 @@ fn each_load_stands_over_the_limits() {
 }
 
 #[test]
-fn handshakes_are_those_of_connections_that_end_after_so_many_requests() {
+fn handshakes_come_from_connections_with_a_request_limit() {
     let mut summarized = summary(|_| ());
     let weir = |summary: &Summary| summary.former.domains.as_ref().unwrap().loads[0].rows[0].clone();
     assert!(weir(&summarized).handshakes_per_cpu_s.is_some());
@@ -119,7 +119,7 @@ fn without_tls(mut cell: Cell) -> Cell {
 }
 
 #[test]
-fn bytes_are_those_of_the_interfaces_where_all_have_one() {
+fn bytes_come_from_the_interfaces_if_all_gateways_have_one() {
     let crossed = |cell: &mut Cell| {
         let gateway = cell.key.gateway.clone();
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
@@ -131,7 +131,7 @@ fn bytes_are_those_of_the_interfaces_where_all_have_one() {
     assert!(all.loads.iter().all(|load| load.of_interfaces));
     near(&all.loads[1].rows[2].received_bytes_per_s, 500_000.0);
     near(&all.loads[1].rows[2].sent_bytes_per_s, 700_000.0);
-    // Figures of two kinds do not stand in one column.
+    // A column does not mix two kinds of values.
     let some = domains(|cell| {
         if cell.key.gateway == "weir" {
             crossed(cell)
@@ -142,7 +142,7 @@ fn bytes_are_those_of_the_interfaces_where_all_have_one() {
 }
 
 #[test]
-fn starts_tell_what_the_configuration_holds() {
+fn starts_measure_the_memory_of_the_configuration() {
     let found = domains(|_| ());
     let [one, many] = found.starts.as_slice() else { panic!("{:?}", found.starts) };
     assert!(one.rows.iter().all(|row| row.configuration_memory_bytes.is_none()));
@@ -152,7 +152,7 @@ fn starts_tell_what_the_configuration_holds() {
     let more = row.configuration_memory_bytes.as_ref().unwrap();
     near(more, 1_023.0 * 50.0 * 1024.0);
     assert!(more.headline && row.first_answer_ns.headline && row.memory_bytes.headline);
-    assert_eq!(row.configuration_bytes, Some(70 * 1_024), "the upstream's is not its own");
+    assert_eq!(row.configuration_bytes, Some(70 * 1_024), "without that of the upstream");
     assert_eq!(
         found.conclusions,
         ["weir", "nginx"].map(|gateway| format!(
@@ -162,7 +162,7 @@ fn starts_tell_what_the_configuration_holds() {
 }
 
 #[test]
-fn starts_that_were_disturbed_or_unlimited_do_not_count() {
+fn starts_with_host_noise_or_without_limits_are_excluded() {
     let disturbed = domains(|cell| {
         if cell.key.repeat == 1 {
             cell.cold_start.as_mut().unwrap().host = Some(HostShare { steal: 0.1, others: 0.0, idle: 0.2 });
@@ -177,6 +177,6 @@ fn starts_that_were_disturbed_or_unlimited_do_not_count() {
 }
 
 #[test]
-fn without_starts_there_is_nothing_of_it() {
+fn without_starts_there_is_no_finding() {
     assert_eq!(summary(|cell| cell.cold_start = None).former.domains, None);
 }

@@ -1,4 +1,4 @@
-//! What each reason does to each value, in each direction: the table in `docs/method.md#reasons`, row by row.
+//! The effect of each reason on each value, in both directions: the table in `docs/method.md#reasons`, row by row.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use weir_results::{
 
 use crate::records::{agreeing, quiet, record, usage};
 
-/// Latencies from 1 µs to 10 ms, even over the ranks: the quantile q is 10 ms times q.
+/// Latencies from 1 µs to 10 ms, uniform over the ranks: the quantile q is 10 ms times q.
 const REQUESTS: u64 = 10_000;
 
 struct Load {
@@ -34,7 +34,7 @@ impl Load {
         record.latency = Histogram::encode(&latency);
         record.generator.in_flight_mean = Some(record.result.rate_per_s * times.mean.expect("a mean") / 1e9);
         if model == Open {
-            // 3 % of the requests are a millisecond late, the others in time.
+            // 3 % of the requests are sent 1 ms late, the others on time.
             let mut lateness = new_histogram();
             lateness.record_n(1_000, REQUESTS * 97 / 100).expect("within the bounds");
             lateness.record_n(1_000_000, REQUESTS * 3 / 100).expect("within the bounds");
@@ -69,12 +69,12 @@ impl Load {
     }
 }
 
-/// What is expected of a value, relative to the measured one.
+/// The expected bounds of a value, relative to the measured one.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
-    /// It is valid.
+    /// The value is valid.
     Valid,
-    /// Both sides; `None` is an unknown one.
+    /// The lower and the upper bound; `None` if unknown.
     Sides(Option<f64>, Option<f64>),
 }
 
@@ -84,7 +84,7 @@ const AT_LEAST: Expected = Sides(Some(1.0), None);
 const AT_MOST: Expected = Sides(None, Some(1.0));
 const INVALID: Expected = Sides(None, None);
 
-/// Checks throughput, p50, p99, CPU time per request and memory of a load that `change` disturbs.
+/// Checks throughput, p50, p99, CPU time per request and memory of a load that `change` modifies.
 #[track_caller]
 fn check(model: ArrivalModel, reason: Reason, change: impl FnOnce(&mut Load), expected: [Expected; 5]) {
     let mut load = Load::new(model);
@@ -131,7 +131,7 @@ fn a_busy_generator_bounds_a_closed_loop_from_below() {
 #[test]
 fn late_requests_of_an_open_loop_move_quantiles_by_their_share() {
     let late = |load: &mut Load| load.record.result.lateness_ns.as_mut().unwrap().p99 = Some(2_000_000);
-    // 3 % are late: p50 and p99 move by 3 % of the ranks, within their tolerance, and so does the CPU time.
+    // 3 % are late: p50, p99 and CPU time move by 3 %, within their tolerance.
     check(Open, Reason::GeneratorLimited, late, [Valid; 5]);
     let later = |load: &mut Load| {
         late(load);
@@ -152,15 +152,15 @@ fn late_requests_of_an_open_loop_move_quantiles_by_their_share() {
 }
 
 #[test]
-fn a_full_upstream_bounds_what_waits_for_it() {
+fn a_saturated_upstream_bounds_values_that_depend_on_it() {
     let full = |load: &mut Load| load.origin = usage(0.96);
     check(Closed, Reason::UpstreamLimited, full, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
     check(Open, Reason::UpstreamLimited, full, [Valid, AT_MOST, AT_MOST, Valid, Valid]);
 }
 
 #[test]
-fn host_noise_moves_values_by_what_it_can_have_done() {
-    // A tenth of two cores, for 5 s of 10 in which a part was ready: others stalled a part for a fifth of the time.
+fn host_noise_moves_values_by_its_possible_effect() {
+    // Noise of 0.2 cores; a part was ready for 5 s of 10: it was stalled for a fifth of the time.
     let noisy = |waited_s: f64| {
         move |load: &mut Load| {
             load.host = HostShare { steal: 0.0, others: 0.1, idle: 0.3 };
@@ -169,11 +169,11 @@ fn host_noise_moves_values_by_what_it_can_have_done() {
             }
         }
     };
-    // Utilization of the busiest part 0.5; all requests may be slower by 7 %, and faster by 14 %.
+    // The busiest part has a utilization of 0.5; all requests may be 7 % slower or 14 % faster.
     let quantile = Sides(Some(0.6 * 0.86), Some(1.07));
     let cpu = Sides(Some(0.93), Some(1.07));
     check(Open, Reason::HostNoise, noisy(5.0), [Valid, quantile, quantile, cpu, Valid]);
-    // Parts that waited for 5 % of the time were stalled no longer: ranks move by a tenth, within the tolerance.
+    // Parts waited for 5 % of the time, so they were stalled at most as long: ranks move by a tenth, within tolerance.
     check(Open, Reason::HostNoise, noisy(5.0 / 30.0), [Valid, Valid, Valid, cpu, Valid]);
     let quantile = Sides(None, Some(1.07));
     let throughput = Sides(Some(1.0 / 1.07), Some(1.0 / 0.93 / 0.8));
@@ -182,14 +182,14 @@ fn host_noise_moves_values_by_what_it_can_have_done() {
         noisy(5.0)(load);
         load.data = Usage { runqueue_s: Some(5.0), ..usage(0.99) };
     };
-    // At the gateway's limit, throughput moves with the CPU time per request, within its tolerance.
+    // If the gateway is saturated, throughput moves with CPU time per request, within its tolerance.
     check(Closed, Reason::HostNoise, full, [Valid, quantile, quantile, cpu, Valid]);
 }
 
 #[test]
-fn noise_on_the_machine_of_an_agent_delays_what_that_agent_sent() {
-    // A tenth of two cores of the machine of one of two agents, whose worker was busy for half of the time and waited for
-    // another half: it was stalled for a fifth of the time, and two fifths of its requests were delayed.
+fn noise_on_the_machine_of_an_agent_delays_the_requests_of_that_agent() {
+    // Noise of 0.2 cores on the machine of one of two agents. Its worker was busy for half of the time and waited for
+    // the other half: it was stalled for a fifth of the time, which delayed two fifths of its requests.
     let noisy = |load: &mut Load| {
         let mut shards = ["a", "b"].map(|agent| ShardResult::of(agent, &load.record, 0, 0));
         shards[1].machine = Some(AgentMachine {
@@ -232,13 +232,13 @@ fn noise_at_one_agent_does_not_excuse_another_that_sent_late() {
     load.record.shards = shards.to_vec();
     let says = |load: &Load, words: &str| load.judge().evidence.iter().any(|said| said.contains(words));
     assert!(says(&load, "agent late sent late: ") && says(&load, "the machine of agent noisy: "));
-    // Its own noise explains the lateness of an agent.
+    // The noise on its machine explains the lateness of an agent.
     load.record.shards[0].machine = Some(machine("noisy, too", 0.1));
     assert!(!says(&load, "sent late"));
 }
 
 #[test]
-fn agents_that_want_more_cores_than_their_machine_has_limit_the_load() {
+fn agents_that_need_more_cores_than_their_machine_has_limit_the_load() {
     let crowded = |load: &mut Load| {
         let mut shard = ShardResult::of("a", &load.record, 0, 0);
         let own = &mut shard.generator;
@@ -249,7 +249,7 @@ fn agents_that_want_more_cores_than_their_machine_has_limit_the_load() {
         load.record.shards = vec![shard; 18];
     };
     check(Closed, Reason::GeneratorLimited, crowded, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
-    // An open load that was carried had enough, and a gateway at its limit is the limit.
+    // An open load at its rate had enough cores, and a saturated gateway is the limit.
     check(Open, Reason::GeneratorLimited, crowded, [Valid; 5]);
     let full = |load: &mut Load| {
         crowded(load);
@@ -259,7 +259,7 @@ fn agents_that_want_more_cores_than_their_machine_has_limit_the_load() {
     let mut load = Load::new(Closed);
     crowded(&mut load);
     let said = load.judge().evidence.remove(0);
-    assert_eq!(said, "18 agents on this host needed 4.50 cores, and it has 2.00");
+    assert_eq!(said, "18 agents on this host needed 4.50 cores, but it has only 2.00");
 }
 
 #[test]
@@ -307,19 +307,19 @@ fn throttled_periods_delay_their_requests_and_those_of_the_next() {
     check(Open, Reason::Throttled, throttled(2), [Valid; 5]);
     let moved = Sides(Some(0.7), Some(1.0));
     check(Open, Reason::Throttled, throttled(15), [Valid, moved, moved, Valid, Valid]);
-    // From half of the periods on, nothing is known of the lower side.
+    // From half of the periods, the lower bound is unknown.
     check(Open, Reason::Throttled, throttled(50), [Valid, AT_MOST, AT_MOST, Valid, Valid]);
 }
 
 #[test]
-fn errors_leave_no_value_valid_that_they_can_move() {
+fn errors_invalidate_every_value_that_they_can_move() {
     let wrong = |load: &mut Load| {
         for books in [&mut load.record.result.requests, &mut load.record.whole] {
             books.unexpected = books.scheduled / 10;
         }
     };
     let [p50, p99] = [0.5, 0.99].map(|quantile| {
-        // No quantile lies beyond the slowest request.
+        // No quantile is above the slowest request.
         let high = Some((quantile + 0.1) / quantile).filter(|_| quantile < 0.9);
         Sides(Some((quantile - 0.1) / quantile), high)
     });
@@ -330,14 +330,14 @@ fn errors_leave_no_value_valid_that_they_can_move() {
 }
 
 #[test]
-fn missing_connections_are_a_smaller_load() {
+fn missing_connections_reduce_the_load() {
     let missing = |load: &mut Load| load.record.generator.connections_missing_mean = Some(2.0);
     for model in [Closed, Open] {
         check(model, Reason::Errors, missing, [AT_LEAST, AT_LEAST, AT_LEAST, INVALID, AT_LEAST]);
     }
 }
 
-/// Seconds of the phase, in thirds of four with so many responses and this latency each.
+/// Sets the seconds of the phase: three thirds of four seconds, each with its responses and latency.
 fn thirds(load: &mut Load, thirds: [(u64, u64); 3]) {
     load.record.seconds = (0..12)
         .map(|second| {
@@ -372,7 +372,7 @@ fn a_drift_bounds_in_its_own_direction() {
 }
 
 #[test]
-fn of_contradictions_and_missing_limits_nothing_is_known() {
+fn contradictions_and_missing_limits_leave_no_bounds() {
     let contradicting = |load: &mut Load| load.record.generator.in_flight_mean = Some(1_000.0);
     let unlimited = |load: &mut Load| load.limits_applied = false;
     for model in [Closed, Open] {
@@ -391,7 +391,7 @@ fn shards_that_start_apart_move_throughput_and_cpu_by_the_share_of_the_phase() {
     for model in [Closed, Open] {
         let duration_ns = Load::new(model).record.result.duration_s * 1e9;
         check(model, Reason::ClockUncertain, started(9_000_000), [Valid; 5]);
-        // Within the tolerance of both.
+        // Within the tolerance of throughput and CPU time.
         check(model, Reason::ClockUncertain, started((duration_ns * 0.04) as i64), [Valid; 5]);
         let sides = Sides(Some(0.5), Some(1.5));
         let half = started((duration_ns * 0.5) as i64);
@@ -404,7 +404,7 @@ fn shard(record: &LoadRecord, start_offset_ns: i64) -> ShardResult {
 }
 
 #[test]
-fn two_reasons_that_bound_opposite_sides_leave_nothing() {
+fn two_reasons_with_opposite_bounds_leave_no_bounds() {
     let mut load = Load::new(Open);
     load.origin = usage(0.96);
     load.record.generator.connections_missing_mean = Some(2.0);
@@ -414,9 +414,9 @@ fn two_reasons_that_bound_opposite_sides_leave_nothing() {
 }
 
 #[test]
-fn a_bound_far_beyond_the_next_quantile_says_nothing() {
+fn a_bound_far_beyond_the_next_quantile_is_dropped() {
     let mut load = Load::new(Open);
-    // A sixth of the requests took a second. With a fifth of errors, p66 may be among them, and p95 may not.
+    // 15 % of the requests took 1 s. With 20 % errors, p66 may be one of them; p95 has no bounds.
     let mut latency = new_histogram();
     latency.record_n(1_000_000, REQUESTS * 85 / 100).expect("within the bounds");
     latency.record_n(1_000_000_000, REQUESTS * 15 / 100).expect("within the bounds");

@@ -1,4 +1,4 @@
-//! Objectives on errors are judged by counts, in every repeat, whatever else is wrong with it.
+//! Objectives on errors are checked by counts in every repeat, also in invalid ones.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use weir_results::{BoundBy, HostShare, Objective, Reason, Requests};
 
 use crate::runs::{Load, cell, plan, run, tail};
 
-/// A neighbour takes half of the host.
+/// Host noise of half of the host.
 const DISTURBED: HostShare = HostShare { steal: 0.3, others: 0.2, idle: 0.1 };
 
 fn objective(p99_ns: Option<u64>, errors: Option<f64>) -> Objective {
@@ -15,7 +15,7 @@ fn objective(p99_ns: Option<u64>, errors: Option<f64>) -> Objective {
     Objective { latency_ns: BTreeMap::from_iter(latency_ns), errors, ..Objective::default() }
 }
 
-/// Three repeats of an open load whose books `change` makes other than good, on a host that is disturbed or not.
+/// Three repeats of an open load with request counts from `change`, on a host with or without noise.
 fn repeats(host: HostShare, objective: Option<Objective>, change: fn(&mut Requests)) -> Summary {
     let load = || {
         let mut load: Load = tail(100_000);
@@ -28,12 +28,12 @@ fn repeats(host: HostShare, objective: Option<Objective>, change: fn(&mut Reques
     summarize(&plan(run(&["weir"], objective), &cells), &cells)
 }
 
-/// One request in five is answered with 503.
+/// One request in five gets the status 503.
 fn a_fifth_of_503(books: &mut Requests) {
     books.unexpected = books.scheduled / 5;
 }
 
-/// One request in five is never answered.
+/// One request in five gets no response.
 fn a_fifth_timed_out(books: &mut Requests) {
     books.timed_out = books.scheduled / 5;
     books.completed -= books.timed_out;
@@ -44,7 +44,7 @@ fn results(summary: &Summary) -> Vec<(&str, Met)> {
 }
 
 #[test]
-fn a_fifth_of_503_misses_the_objective_in_repeats_that_the_host_disturbed() {
+fn a_fifth_of_503_misses_the_objective_under_host_noise() {
     let summary = repeats(DISTURBED, Some(objective(Some(20_000_000), Some(0.001))), a_fifth_of_503);
     let row = &summary.points[0].rows[0];
     assert_eq!(row.error_share.reasons(), [(Reason::Errors, 3)], "noise makes no errors");
@@ -63,7 +63,7 @@ fn a_fifth_of_503_misses_the_objective_in_repeats_that_the_host_disturbed() {
 }
 
 #[test]
-fn each_view_of_the_problems_has_the_same_sentences() {
+fn all_views_of_the_problems_have_the_same_text() {
     let summary = repeats(DISTURBED, Some(objective(Some(20_000_000), Some(0.001))), a_fifth_of_503);
     let words = summary.problems();
     assert_eq!(words.len(), 2, "{words:?}");
@@ -76,8 +76,8 @@ fn each_view_of_the_problems_has_the_same_sentences() {
 }
 
 #[test]
-fn every_reason_leaves_errors_judged() {
-    // As stored verdicts may have them, in any combination.
+fn errors_are_checked_with_every_reason() {
+    // Stored verdicts may have any combination of reasons.
     let all = [
         Reason::GeneratorLimited,
         Reason::UpstreamLimited,
@@ -111,7 +111,7 @@ fn every_reason_leaves_errors_judged() {
 }
 
 #[test]
-fn requests_without_a_response_are_not_the_gateways_fault_on_a_disturbed_host() {
+fn requests_without_a_response_are_undecided_under_host_noise() {
     let bound = || Some(objective(None, Some(0.001)));
     let summary = repeats(DISTURBED, bound(), a_fifth_timed_out);
     assert_eq!(results(&summary), [("errors", Met::Unknown)]);
@@ -121,17 +121,17 @@ fn requests_without_a_response_are_not_the_gateways_fault_on_a_disturbed_host() 
          gateway's fault: host-noise in 3 of 3 repeats"
     );
     assert_eq!(summary.outcome, Outcome::Undecided);
-    // Nobody else was short of anything.
+    // Without noise, the gateway is responsible.
     let quiet = HostShare { steal: 0.0, others: 0.0, idle: 0.5 };
     let summary = repeats(quiet, bound(), a_fifth_timed_out);
     assert_eq!((results(&summary), summary.outcome), (vec![("errors", Met::Missed)], Outcome::Missed));
-    // As many are allowed: whosever fault they are, the objective is met.
+    // The objective allows this many, so it is met regardless of the cause.
     let summary = repeats(DISTURBED, Some(objective(None, Some(0.2))), a_fifth_timed_out);
     assert_eq!(results(&summary), [("errors", Met::Met)]);
 }
 
 #[test]
-fn no_error_at_all_meets_the_objective_on_a_disturbed_host() {
+fn zero_errors_meet_the_objective_under_host_noise() {
     let summary = repeats(DISTURBED, Some(objective(None, Some(0.001))), |_| {});
     assert_eq!(results(&summary), [("errors", Met::Met)]);
     assert_eq!(summary.outcome, Outcome::Undecided, "the headline on latency is");
@@ -148,7 +148,7 @@ fn counts_that_contradict_each_other_decide_nothing() {
 }
 
 #[test]
-fn an_objective_on_latency_alone_is_missed_by_errors_too() {
+fn errors_miss_an_objective_that_has_only_latency() {
     let latency = || Some(objective(Some(20_000_000), None));
     let summary = repeats(DISTURBED, latency(), a_fifth_of_503);
     assert_eq!(results(&summary), [("p99", Met::Unknown), ("errors", Met::Missed)]);

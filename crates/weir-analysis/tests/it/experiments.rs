@@ -1,4 +1,4 @@
-//! What load points say together: users at a limit, limits beside each other, the share of direct.
+//! Findings over several load points: users at a limit, throughput per limit, the share of direct.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use weir_results::{Cell, CellOutcome, DIRECT, HostShare, Usage};
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, plan, run};
 
-/// A closed load: connections, responses per second, and the share of the limit that the gateway uses.
+/// A closed load: connections, responses per second, and the gateway's share of its CPU limit.
 type Users = (u32, f64, f64);
 
-/// A gateway at a limit, over its repeats; the rates of the repeats are 1 % apart.
+/// A gateway at a limit. The rates of its repeats differ by 1 %.
 struct Bench {
     gateway: &'static str,
     cpus: Option<f64>,
     users: Vec<Users>,
-    /// Repeats in which the load with so many connections is disturbed.
+    /// Repeats with host noise in the load with this number of connections.
     disturbed: Vec<(u32, u32)>,
     repeats: u32,
 }
@@ -89,7 +89,7 @@ fn check(bench: Bench, expected: &str) {
 }
 
 #[test]
-fn a_full_limit_says_from_where_on_and_what_more_connections_get() {
+fn a_saturated_limit_is_described_with_the_gain_of_more_connections() {
     check(
         bench("weir", 0.5, &[(4, 5_000.0, 0.8), (8, 5_900.0, 0.98), (16, 5_940.0, 0.981)]),
         "weir saturates 0.5 cores from 8 connections on (98.0 % to 98.1 % of the limit): more connections \
@@ -122,7 +122,7 @@ fn a_full_limit_says_from_where_on_and_what_more_connections_get() {
 }
 
 #[test]
-fn a_limit_that_is_not_full_has_no_maximum() {
+fn a_limit_that_is_not_saturated_has_no_maximum() {
     let rising = bench("weir", 1.0, &[(1, 2_000.0, 0.3), (4, 5_000.0, 0.85)]);
     assert_eq!(experiment(&[rising]).saturations[0].maximum, None);
     check(
@@ -134,7 +134,7 @@ fn a_limit_that_is_not_full_has_no_maximum() {
 }
 
 #[test]
-fn without_a_limit_nothing_is_full() {
+fn without_a_limit_nothing_is_saturated() {
     let free = |users: &[Users]| Bench { cpus: None, ..bench("weir", 1.0, users) };
     check(
         free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)]),
@@ -146,7 +146,7 @@ fn without_a_limit_nothing_is_full() {
 }
 
 #[test]
-fn what_does_not_count_is_named_and_carries_nothing() {
+fn invalid_loads_are_named_and_excluded() {
     let users = [(4, 5_900.0, 0.98), (8, 9_000.0, 0.98), (16, 5_940.0, 0.98)];
     check(
         Bench { disturbed: vec![(8, 1)], ..bench("weir", 0.5, &users) },
@@ -170,7 +170,7 @@ fn what_does_not_count_is_named_and_carries_nothing() {
 }
 
 #[test]
-fn users_at_the_greatest_limit_are_summed_up_over_gateways() {
+fn users_at_the_highest_limit_are_summarized_over_gateways() {
     let experiment = experiment(&[
         bench("weir", 0.5, &[(4, 5_000.0, 0.99), (8, 5_000.0, 0.99)]),
         bench("weir", 1.0, &[(4, 8_000.0, 0.7), (8, 9_000.0, 0.8)]),
@@ -195,21 +195,24 @@ fn users_at_the_greatest_limit_are_summed_up_over_gateways() {
 }
 
 #[test]
-fn cores_are_compared_where_both_ends_are_full() {
+fn cores_are_compared_if_both_ends_are_saturated() {
     let at = |cpus: f64, rate: f64, share: f64| bench("weir", cpus, &[(8, rate, share)]);
     let said = |benches: &[Bench]| experiment(benches).per_core[0].conclusion.clone();
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 8_000.0, 0.99)]),
-        "weir carries 10,000/s [9,754 .. 10,251] per core with 0.5 cores and 8,000/s [7,803 .. 8,201] with 1 core, 80.0 % \
+        "weir handles 10,000/s [9,754 .. 10,251] per core with 0.5 cores and 8,000/s [7,803 .. 8,201] with 1 core, 80.0 % \
          [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost."
     );
     assert_eq!(
         said(&[at(1.0, 5_000.0, 0.99), at(3.0, 12_000.0, 0.99)]),
-        "weir carries 5,000/s [4,877 .. 5,126] per core with 1 core and 4,000/s [3,902 .. 4,100] with 3 cores, 80.0 % \
+        "weir handles 5,000/s [4,877 .. 5,126] per core with 1 core and 4,000/s [3,902 .. 4,100] with 3 cores, 80.0 % \
          [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost, 10.0 % [10.0 .. 10.0] per core \
          added."
     );
-    assert!(said(&[at(0.5, 5_000.0, 0.99), at(1.0, 11_000.0, 0.99)]).ends_with(": each core carries more."));
+    assert!(
+        said(&[at(0.5, 5_000.0, 0.99), at(1.0, 11_000.0, 0.99)])
+            .ends_with(": throughput per core is higher.")
+    );
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 8_000.0, 0.5)]),
         "weir: throughput per core is not compared: only 0.5 cores is saturated, at 5,000/s."
@@ -224,7 +227,7 @@ fn cores_are_compared_where_both_ends_are_full() {
         "weir: throughput per core is not compared: only 0.5 cores is saturated, at 5,000/s; no load is valid \
         with 1 core."
     );
-    // The third repeat of one end and the first of the other do not count: two pairs are left.
+    // The third repeat of one end and the first of the other are invalid, which leaves two pairs.
     let four = |cpus: f64, rate: f64, disturbed: u32| Bench {
         disturbed: vec![(8, disturbed)],
         repeats: 4,
@@ -232,13 +235,13 @@ fn cores_are_compared_where_both_ends_are_full() {
     };
     assert_eq!(
         said(&[four(0.5, 5_000.0, 0), four(1.0, 8_000.0, 2)]),
-        "weir: throughput per core is not compared: it needs three valid repeats at both ends."
+        "weir: throughput per core is not compared: three valid repeats are required at both limits."
     );
 }
 
 #[test]
 fn repeats_that_scatter_show_no_loss() {
-    // Repeats rise at one limit and fall at the other, so that their ratios scatter around 0.98.
+    // Repeats rise at one limit and fall at the other, so that their ratios vary around 0.98.
     let mut cells = bench("weir", 0.5, &[(8, 5_000.0, 0.99)]).cells();
     let mut others = bench("weir", 1.0, &[(8, 9_800.0, 0.99)]).cells();
     for (cell, repeat) in others.iter_mut().zip([2, 1, 0]) {
@@ -262,7 +265,7 @@ fn limited_direct(benches: &[Bench]) -> Summary {
 }
 
 #[test]
-fn shares_of_direct_are_told_from_the_least_to_the_greatest() {
+fn shares_of_direct_are_printed_as_a_range() {
     let users = [(4, 5_000.0, 0.99), (8, 6_000.0, 0.99)];
     let mut benches = vec![bench("weir", 0.5, &users)];
     benches.push(bench(DIRECT, 0.5, &[(4, 20_000.0, 0.0), (8, 20_000.0, 0.0)]));
@@ -327,11 +330,11 @@ fn loads_of_other_kinds_and_single_points_make_no_experiment() {
     let other = json!({ "users-4": { "connections": 4 }, "users-8": { "connections": 8, "think": "1ms" } });
     assert_eq!(found(other, &mut run), 0, "they differ in more than their connections");
     let stepped = json!({ "users-4": { "connections": "1..4" }, "users-8": { "connections": 8 } });
-    assert_eq!(found(stepped, &mut run), 0, "a ramp has no one number of connections");
+    assert_eq!(found(stepped, &mut run), 0, "a ramp has no single number of connections");
 }
 
 #[test]
-fn connections_on_an_axis_are_users_too_and_open_loads_stand_beside_their_limit() {
+fn connections_on_an_axis_are_users_and_open_loads_belong_to_their_limit() {
     let mut cells = Vec::new();
     for (connections, rate) in [(4, 4_000.0), (8, 5_000.0)] {
         for mut cell in bench("weir", 0.5, &[(connections, rate, 0.99)]).cells() {

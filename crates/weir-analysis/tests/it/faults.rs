@@ -1,4 +1,4 @@
-//! Faults of the upstream and of services in runs that never happened: what went wrong from each to the next, and for how long.
+//! Faults of the upstream and of services in synthetic runs: errors between faults, and their duration.
 
 use weir_analysis::findings::{FaultStage, Faults};
 use weir_analysis::summarize;
@@ -11,10 +11,11 @@ use weir_results::{
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, plan, run, tail};
 
-/// The second in which nothing is sent any more.
+/// The second of the drain, without sent requests.
 const DRAIN: u32 = 12;
 
-/// Twelve seconds at 100/s, the first two of warm-up, and one of drain behind them: those in `wrong` have so many unexpected and lost ones.
+/// Twelve seconds at 100/s, of which two are warm-up, then one of drain. `wrong` lists second, unexpected and lost
+/// requests.
 fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
     let mut of = record(Open, 100, 1_000_000);
     of.seconds = (0..=DRAIN)
@@ -40,7 +41,7 @@ fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
     of
 }
 
-/// Its second server is killed at 4.5 s of the record's clock and returns at 8.2 s.
+/// A cell whose second server is killed at 4.5 s of the record's clock and returns at 8.2 s.
 pub(crate) fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
     let mut record = seconds(wrong);
     let (unexpected, lost) = wrong.iter().fold((0, 0), |(a, b), (_, more, most)| (a + more, b + most));
@@ -72,7 +73,7 @@ fn counts(stage: &FaultStage) -> (u64, u64, u64, Option<f64>) {
 }
 
 #[test]
-fn what_went_wrong_is_told_from_each_fault_to_the_next() {
+fn errors_are_counted_from_each_fault_to_the_next() {
     let cells = [
         faulted("weir", 0, &[(4, 10, 5), (5, 0, 40)]),
         faulted("weir", 1, &[(4, 1, 0), (8, 2, 0)]),
@@ -88,27 +89,25 @@ fn what_went_wrong_is_told_from_each_fault_to_the_next() {
         (killed.words().as_str(), returned.words().as_str()),
         ("replica 2 killed", "replica 2 returned")
     );
-    // The second in which a fault is done is the first of its own.
+    // The second of a fault is the first of its stage.
     assert_eq!(counts(before), (600, 0, 0, Some(0.0)));
     assert_eq!(counts(killed), (1_200, 11, 45, Some(1.5)));
     assert_eq!(counts(returned), (1_200, 2, 0, Some(0.8)));
     assert!((killed.fault.as_ref().unwrap().at_s - 2.5).abs() < 1e-9);
-    // A tenth of one repeat was never answered, which ranks last.
+    // A tenth of one repeat has no response, which ranks last.
     assert!(killed.p99_ns.beyond_timeout && !killed.p50_ns.beyond_timeout);
     assert!((before.p99_ns.mean.unwrap() / 1e6 - 1.0).abs() < 1e-3, "{:?}", before.p99_ns);
     assert_eq!(
         found.conclusions,
-        [
-            "weir: 58 of 3,000 requests of steady failed. Before the first fault: none of 600; replica 2 killed: \
-            56 of 1,200, the last after 1.5 s; replica 2 returned: 2 of 1,200, the last after 0.8 s."
-        ]
+        ["weir: 58 of 3,000 requests of steady failed. Before the first fault: 0 of 600; replica 2 killed: \
+            56 of 1,200, the last after 1.5 s; replica 2 returned: 2 of 1,200, the last after 0.8 s."]
     );
-    // That faults break something is no problem of the run.
+    // Errors after faults are no problem of the run.
     assert_eq!(problems, [""; 0]);
 }
 
 #[test]
-fn what_goes_wrong_to_the_end_of_a_stage_has_no_end() {
+fn errors_until_the_end_of_a_stage_are_marked() {
     let cells = [faulted("weir", 0, &[(5, 1, 0), (7, 1, 0)]), faulted("weir", 1, &[])];
     let found = faults(&cells).0.unwrap();
     assert_eq!(counts(&found.courses[0].stages[1]), (800, 2, 0, None));
@@ -116,20 +115,20 @@ fn what_goes_wrong_to_the_end_of_a_stage_has_no_end() {
 }
 
 #[test]
-fn what_is_given_up_behind_the_phase_belongs_to_its_last_time() {
+fn requests_that_time_out_after_the_phase_count_for_its_last_stage() {
     let found = faults(&[faulted("weir", 0, &[(DRAIN, 0, 30)]), faulted("weir", 1, &[])]).0.unwrap();
     let returned = &found.courses[0].stages[2];
     assert_eq!(counts(returned), (800, 0, 30, None));
-    assert!(returned.p99_ns.beyond_timeout, "what was never answered ranks last");
+    assert!(returned.p99_ns.beyond_timeout, "requests without a response rank last");
     assert!(found.conclusions[0].contains("replica 2 returned: 30 of 830, until the end"), "{found:?}");
 }
 
 #[test]
-fn a_run_without_faults_says_nothing_of_them() {
+fn a_run_without_faults_has_no_finding() {
     assert_eq!(faults(&[cell("weir", 0, vec![tail(1_000_000)])]).0, None);
 }
 
-/// The same under noise on the host that delayed this share of the requests.
+/// The cell with host noise that delayed this share of the requests.
 pub(crate) fn under_noise(mut cell: Cell, delayed: f64) -> Cell {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     let bounds = ["p50", "p99"].map(|name| {
@@ -157,13 +156,13 @@ fn all_delayed_requests_can_lie_in_one_stage() {
     };
     let (found, _) = faults(&[noisy(0), noisy(1), noisy(2)]);
     let killed = &found.expect("there were faults").courses[0].stages[1];
-    // A fiftieth of all requests is a twentieth of its own, so that p99 moves to p94, and p50 to p47.5.
+    // 2 % of all requests are 5 % of the stage, so that p99 moves to p94, and p50 to p47.5.
     assert_eq!((killed.p50_ns.valid, killed.error_share.valid), (3, 3));
     let [low, high] = [killed.p99_ns.bounds.low, killed.p99_ns.bounds.high].map(Option::unwrap);
     assert!((0.99e6..1.01e6).contains(&low) && (4.99e6..5.01e6).contains(&high), "{low} {high}");
 }
 
-/// The same with NATS instead of a server of the upstream.
+/// The cell of [`faulted`] with NATS instead of a server of the upstream.
 fn without_nats(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
     let mut cell = faulted(gateway, repeat, wrong);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -181,9 +180,9 @@ fn a_gateway_that_serves_without_its_service_is_a_finding() {
     assert_eq!(
         found.conclusions,
         [
-            "weir: 0 of 2,000 requests of steady failed. Before the first fault: none of 400; nats killed: none of \
-             800; nats returned: none of 800.",
-            "weir kept serving while nats was gone: 0 failed requests of 800; p99 1.00 ms [1.00 .. 1.00] (1.00 ms \
+            "weir: 0 of 2,000 requests of steady failed. Before the first fault: 0 of 400; nats killed: 0 of \
+             800; nats returned: 0 of 800.",
+            "weir kept serving while nats was down: 0 failed requests of 800; p99 1.00 ms [1.00 .. 1.00] (1.00 ms \
              [1.00 .. 1.00] before); throughput 100/s [100 .. 100] (100/s [100 .. 100] before)."
         ]
     );
@@ -191,7 +190,7 @@ fn a_gateway_that_serves_without_its_service_is_a_finding() {
 }
 
 #[test]
-fn what_clients_notice_of_a_stalled_service_stands_beside_the_time_before() {
+fn errors_during_a_stalled_service_are_compared_with_the_time_before() {
     let stalled = |repeat, wrong: &[(u32, u64, u64)]| {
         let mut cell = without_nats("weir", repeat, wrong);
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -218,14 +217,14 @@ fn what_clients_notice_of_a_stalled_service_stands_beside_the_time_before() {
 }
 
 #[test]
-fn a_service_that_does_not_return_is_away_to_the_end_whatever_else_happens() {
+fn a_service_that_does_not_return_is_down_until_the_end() {
     let mut cell = without_nats("weir", 0, &[(9, 3, 0)]);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     measurements[0].faults[1].target = FaultTarget::Replica(1);
     let found = faults(&[cell]).0.expect("there were faults");
     assert!(
         found.conclusions[1]
-            .starts_with("weir: 3 of 800 requests failed while nats was gone, 0 of 200 before;")
+            .starts_with("weir: 3 of 800 requests failed while nats was down, 0 of 200 before;")
     );
     assert_eq!(found.conclusions.len(), 2, "{found:?}");
 }
@@ -239,6 +238,6 @@ fn gateways_that_do_not_need_the_service_are_named() {
     let summary = summarize(&plan(run(&["weir", "nginx"], None), &cells), &cells);
     let found = summary.former.faults.expect("there were faults");
     let last = found.conclusions.last().expect("it has sentences");
-    assert_eq!(last, "Gateways that do not need nats, and had no fault of it: nginx.");
+    assert_eq!(last, "Not affected, because they do not use nats: nginx.");
     assert_eq!(found.courses.len(), 1);
 }

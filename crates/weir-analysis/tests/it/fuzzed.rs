@@ -1,4 +1,4 @@
-//! Odd data is summarized without a panic: seeded changes to a run, field by field.
+//! Unusual data causes no panic: seeded changes to a run, field by field.
 
 use serde_json::Value;
 use weir_analysis::capacity::{Bound, TrialSeen};
@@ -8,7 +8,7 @@ use weir_results::{Cell, CellOutcome, DIRECT, Run, Thresholds};
 use crate::capacity::{found, searched};
 use crate::runs::{cell, failed, full, plan, run, tail};
 
-/// A small generator of numbers, so that a failure names its seed.
+/// A small random number generator, so that a failure is reproducible by its seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Changes scalars here and there: nulls, zeros, huge and negative numbers.
+/// Changes some scalars to nulls, zeros, huge and negative numbers.
 fn change(value: &mut Value, random: &mut Random) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(|field| change(field, random)),
@@ -75,7 +75,7 @@ fn odd_data_never_panics() {
         for cell in &cells {
             let mut value = serde_json::to_value(cell).unwrap();
             change(&mut value, &mut random);
-            // What the schema refuses never reaches the analysis.
+            // Cells that the schema rejects never reach the analysis.
             odd.extend(serde_json::from_value::<Cell>(value));
         }
         summarized += usize::from(!odd.is_empty());

@@ -1,4 +1,4 @@
-//! Headroom of runs that never happened: curves, what routes cost, what changes of routes cost.
+//! Headroom of synthetic runs: curves, cost of routes, and cost of changes.
 
 use serde_json::json;
 use weir_analysis::headroom::{Curve, Headroom};
@@ -25,7 +25,7 @@ const RATES: [(u64, &str); 10] = [
     (9_500, "curve-9500"),
 ];
 
-/// What the gateway carries.
+/// The capacity of the gateway.
 const LIMIT_PER_S: f64 = 10_000.0;
 
 fn measurements(cell: &mut Cell) -> &mut Vec<Measurement> {
@@ -35,7 +35,8 @@ fn measurements(cell: &mut Cell) -> &mut Vec<Measurement> {
     }
 }
 
-/// A cell at every rate: p50 is 0.2 ms + 3 s / (limit - rate), p99 2.5 times of it; `cpu_us` of CPU time a request.
+/// A cell at every rate: p50 is 0.2 ms + 3 s / (limit - rate), p99 is 2.5 times p50. A request takes `cpu_us` of CPU
+/// time.
 fn climbing(gateway: &str, repeat: u32, paths: u64, cpu_us: f64) -> Cell {
     let noise = 1.0 + 0.01 * (f64::from(repeat) - 1.0);
     let load = |(rate_per_s, name): &(u64, &'static str)| {
@@ -91,7 +92,7 @@ fn rates_of_one_load_are_a_curve_with_its_fit_and_its_knee() {
     let said = summary.headroom.conclusions.join("\n");
     assert!(said.contains("weir (topology.paths = 1): the knee of p99 is at 7,500/s"), "{said}");
     assert!(said.contains("not for sizing") && said.contains("from the 10 points"), "{said}");
-    // An objective is not asked of rates that are there to break it.
+    // Rates of a curve have no objective, because high rates miss it by design.
     assert!(summary.points.iter().all(|point| point.rows.iter().all(|row| row.objective.is_empty())));
     assert!(summary.problems().is_empty(), "{:?}", summary.problems());
 }
@@ -113,7 +114,7 @@ fn rates_beyond_the_limit_are_no_problem_and_enter_no_fit() {
     assert_eq!(curve.fitted("p99").unwrap().fit().unwrap().points, 9);
     assert!(summary.problems().is_empty(), "{:?}", summary.problems());
 
-    // A disturbed host is one at any rate.
+    // Host noise is a problem at any rate.
     for cell in &mut cells {
         let mut disturbed = record(Open, 500, 400_000);
         disturbed.result.rate_per_s = 500.0;
@@ -128,7 +129,7 @@ fn rates_beyond_the_limit_are_no_problem_and_enter_no_fit() {
     assert!(problems.contains("host-noise") && !problems.contains("overloaded"), "{problems}");
 }
 
-/// An open load of which a third was not carried.
+/// An open load of which a third did not complete.
 fn overloaded() -> weir_results::LoadRecord {
     let mut record = record(Open, 9_500, 1_000_000_000);
     record.result.requests.completed = 63_000;
@@ -138,7 +139,7 @@ fn overloaded() -> weir_results::LoadRecord {
 }
 
 #[test]
-fn routes_cost_the_ratio_of_cpu_per_request_in_the_same_repeat() {
+fn the_cost_of_routes_is_a_ratio_of_cpu_per_request_in_the_same_repeat() {
     let mut cells: Vec<Cell> = (0..3).map(|repeat| climbing("weir", repeat, 1, 50.0)).collect();
     cells.extend((0..3).map(|repeat| climbing("weir", repeat, 100_000, 65.0)));
     let headroom = summary(&cells).headroom;
@@ -148,14 +149,14 @@ fn routes_cost_the_ratio_of_cpu_per_request_in_the_same_repeat() {
     assert_eq!((cost.few, cost.many, cost.rate_per_s), (1, 100_000, 500.0));
     near(cost.ratio.mean.unwrap(), 1.3);
     let [low, high] = cost.ratio.interval.unwrap();
-    assert!(low > 1.29 && high < 1.31, "noise that both share falls out: {low} .. {high}");
+    assert!(low > 1.29 && high < 1.31, "shared noise cancels out: {low} .. {high}");
     let said = headroom.conclusions.join("\n");
     let expected = "weir: at 9,500/s, a request takes 1.30 [1.30 .. 1.30] times as much CPU time with 100,000 paths as with 1.";
     assert!(said.contains(expected), "{said}");
 }
 
 #[test]
-fn routes_that_cost_nothing_are_not_said_to_cost_something() {
+fn routes_without_a_cost_have_no_measurable_cost() {
     let mut cells: Vec<Cell> = (0..3).map(|repeat| climbing("weir", repeat, 1, 50.0)).collect();
     cells.extend((0..3).map(|repeat| climbing("weir", repeat, 100_000, [49.0, 51.0, 50.5][repeat as usize])));
     let said = summary(&cells).headroom.conclusions.join("\n");
@@ -165,7 +166,7 @@ fn routes_that_cost_nothing_are_not_said_to_cost_something() {
     );
 }
 
-/// Ten seconds at 100/s, in which requests take 1 ms; from 4 s to 6 s they take 5 ms, and three go wrong.
+/// Ten seconds at 100/s. Requests take 1 ms, from 4 s to 6 s they take 5 ms, and three fail.
 fn changed(gateway: &str, repeat: u32) -> Cell {
     let mut of = record(Open, 100, 1_000_000);
     of.seconds = (0..12)
@@ -195,13 +196,13 @@ fn changed(gateway: &str, repeat: u32) -> Cell {
         routes: 2,
         seen_after_ns: 100_000_000 + 20_000_000 * u64::from(repeat),
     };
-    // One in the warm-up, which is over long before the phase, and one that reaches from 4.5 s to 5.6 s and later.
+    // One change in the warm-up, which ends long before the phase, and one at 4.5 s with effects beyond 5.6 s.
     measurements(&mut cell)[0].route_changes = vec![change(0.5, false, 1), change(4.5, true, -1)];
     cell
 }
 
 #[test]
-fn changes_cost_what_the_seconds_near_them_have_over_the_rest() {
+fn the_cost_of_changes_compares_near_seconds_with_the_rest() {
     let cells: Vec<Cell> = (0..3).map(|repeat| changed("weir", repeat)).collect();
     let summary = summary(&cells);
     let headroom = &summary.headroom;
@@ -226,7 +227,7 @@ fn changes_cost_what_the_seconds_near_them_have_over_the_rest() {
 }
 
 #[test]
-fn changes_are_told_by_kind_and_against_the_load_that_nothing_changed() {
+fn changes_are_reported_by_kind_and_compared_with_a_load_without_changes() {
     let at = |repeat| {
         let mut cell = changed("weir", repeat);
         let mut quiet = measurements(&mut cell)[0].clone();
@@ -265,7 +266,7 @@ fn changes_are_told_by_kind_and_against_the_load_that_nothing_changed() {
 }
 
 #[test]
-fn a_load_that_climbs_in_steps_has_the_law_of_its_throughput() {
+fn a_load_in_steps_has_a_fit_of_the_scalability_law() {
     const CONNECTIONS: [u32; 7] = [1, 2, 4, 8, 16, 32, 60];
     let climb = |repeat: u32| {
         let mut of = record(Closed, 5_000, 1_000_000);
@@ -293,14 +294,19 @@ fn a_load_that_climbs_in_steps_has_the_law_of_its_throughput() {
     assert_eq!(only(&headroom).spots.len(), 7);
     let [law] = headroom.scalability.as_slice() else { panic!("{:?}", headroom.scalability) };
     let usl = law.usl.fit().unwrap();
-    // Rates are whole numbers here.
+    // Rates are integers here.
     assert!((usl.sigma.value - 0.1).abs() < 1e-3 && (usl.kappa.value - 0.001).abs() < 1e-4, "{usl:?}");
     assert!(usl.r_squared > 0.999, "{usl:?}");
-    assert!(headroom.conclusions.join("\n").contains("the Universal Scalability Law has contention 1.0e-1"));
+    let conclusions = headroom.conclusions.join("\n");
+    let is_stated = |words| conclusions.contains(words);
+    assert!(
+        is_stated("the Universal Scalability Law over ") && is_stated("has contention 1.0e-1"),
+        "{conclusions}"
+    );
 }
 
 #[test]
-fn a_run_without_rates_or_changes_says_nothing_of_headroom() {
+fn a_run_without_rates_or_changes_has_no_headroom() {
     let cells: Vec<Cell> =
         (0..3).map(|repeat| cell("weir", repeat, vec![crate::runs::full(9_000)])).collect();
     assert!(summary(&cells).headroom.is_empty());

@@ -1,4 +1,4 @@
-//! One change per case to a valid load, at and beside each threshold.
+//! One change per case to a valid load, at and next to each threshold.
 
 use weir_analysis::{Evidence, judge};
 use weir_results::{
@@ -9,7 +9,7 @@ use weir_results::{
 
 use crate::records::{agreeing, quiet, record, usage};
 
-/// A load with all of its evidence, owned, to be changed.
+/// A load with all its evidence, for changes by a test.
 struct Load {
     record: LoadRecord,
     data: Option<Usage>,
@@ -69,7 +69,7 @@ impl Load {
     }
 }
 
-/// What a judgement says must be: the bound, and the reasons for throughput, latency and CPU.
+/// Checks a judgement: the bound, and the reasons for throughput, latency and CPU.
 #[track_caller]
 fn check(
     model: ArrivalModel,
@@ -100,7 +100,7 @@ fn latency(reasons: &'static [Reason]) -> [&'static [Reason]; 3] {
 }
 
 #[test]
-fn a_delay_of_the_upstream_is_what_a_closed_loop_measures() {
+fn a_delay_of_the_upstream_limits_a_closed_loop() {
     let with_delay = |model, share: f64| {
         let mut load = Load::new(model);
         let service_ns = load.record.result.service_time_ns.mean.unwrap();
@@ -112,7 +112,7 @@ fn a_delay_of_the_upstream_is_what_a_closed_loop_measures() {
     assert_eq!(judgement.verdicts.throughput, [Reason::UpstreamLimited]);
     assert_eq!(with_delay(ArrivalModel::Closed, 0.49).judge().bound_by, BoundBy::Concurrency);
 
-    // An open loop that was carried measured what it asked for, a gateway at its limit was measured.
+    // An open loop at its rate is limited by the rate, a saturated gateway by itself.
     assert_eq!(with_delay(ArrivalModel::Open, 0.9).judge().bound_by, BoundBy::Rate);
     let mut short = with_delay(ArrivalModel::Open, 0.9);
     short.books(|books| {
@@ -126,27 +126,27 @@ fn a_delay_of_the_upstream_is_what_a_closed_loop_measures() {
 }
 
 #[test]
-fn an_undisturbed_load_is_valid() {
+fn a_load_without_interference_is_valid() {
     check(Closed, |_| {}, BoundBy::Concurrency, VALID);
     check(Open, |_| {}, BoundBy::Rate, VALID);
 }
 
 #[test]
-fn the_gateway_binds_from_95_percent_of_its_limit() {
+fn the_gateway_is_the_limit_from_95_percent_of_its_cpu_limit() {
     let at = |share| move |load: &mut Load| load.data = Some(usage(share));
     check(Closed, at(0.9499), BoundBy::Concurrency, VALID);
     let judgement = check(Closed, at(0.95), BoundBy::Gateway, VALID);
     assert_eq!(
         judgement.evidence,
         [
-            "bound by the gateway: the gateway used 0.950 cores, 95.0 % of its CPU limit (saturated from 95.0 %)"
+            "limited by the gateway: the gateway used 0.950 cores, 95.0 % of its CPU limit (saturated from 95.0 %)"
         ]
     );
     check(Open, at(0.95), BoundBy::Gateway, VALID);
 }
 
 #[test]
-fn a_part_without_a_limit_is_never_at_it() {
+fn a_part_without_a_limit_is_never_saturated() {
     let unlimited = |load: &mut Load| {
         load.data = Some(Usage { cpu_share_of_limit: None, ..usage(1.0) });
         load.origin = Some(Usage { cpu_share_of_limit: None, ..usage(1.0) });
@@ -156,7 +156,7 @@ fn a_part_without_a_limit_is_never_at_it() {
 }
 
 #[test]
-fn a_full_upstream_bounds_a_closed_loop_and_the_latency_of_an_open_one() {
+fn a_saturated_upstream_limits_a_closed_loop_and_the_latency_of_an_open_loop() {
     let at = |share| move |load: &mut Load| load.origin = Some(usage(share));
     check(Closed, at(0.95), BoundBy::Upstream, all(&[Reason::UpstreamLimited]));
     check(Open, at(0.95), BoundBy::Upstream, latency(&[Reason::UpstreamLimited]));
@@ -164,7 +164,7 @@ fn a_full_upstream_bounds_a_closed_loop_and_the_latency_of_an_open_one() {
 }
 
 #[test]
-fn a_full_gateway_is_measured_in_a_closed_loop_whoever_else_is_busy() {
+fn a_closed_loop_on_a_saturated_gateway_is_valid_if_other_parts_are_busy() {
     let both = |load: &mut Load| {
         load.data = Some(usage(0.99));
         load.origin = Some(usage(0.96));
@@ -223,7 +223,7 @@ fn an_open_loop_may_be_late_by_250_us_or_a_tenth_of_the_latency() {
 }
 
 #[test]
-fn lateness_that_a_wait_for_connections_explains_is_not_the_generators() {
+fn lateness_from_a_wait_for_connections_is_no_generator_limit() {
     let waiting = |busy_s: f64, lateness_ns: u64| {
         move |load: &mut Load| {
             load.record.result.lateness_ns.as_mut().unwrap().p99 = Some(lateness_ns);
@@ -238,7 +238,7 @@ fn lateness_that_a_wait_for_connections_explains_is_not_the_generators() {
 }
 
 #[test]
-fn an_open_loop_sends_99_percent_of_what_found_a_free_connection() {
+fn an_open_loop_may_leave_one_percent_unsent_despite_free_connections() {
     let unsent = |n: u64| move |load: &mut Load| load.record.generator.unsent_with_free_connection = n;
     check(Open, unsent(100), BoundBy::Rate, VALID);
     check(Open, unsent(101), BoundBy::Generator, all(&[Reason::GeneratorLimited]));
@@ -246,7 +246,7 @@ fn an_open_loop_sends_99_percent_of_what_found_a_free_connection() {
 }
 
 #[test]
-fn two_percent_of_the_host_may_go_elsewhere() {
+fn host_noise_is_allowed_up_to_two_percent() {
     let host = |steal, others| move |load: &mut Load| load.host = HostShare { steal, others, idle: 0.3 };
     check(Closed, host(0.01, 0.01), BoundBy::Concurrency, VALID);
     check(Closed, host(0.01, 0.0101), BoundBy::Host, latency(&[Reason::HostNoise]));
@@ -266,7 +266,7 @@ fn two_percent_of_the_host_may_go_elsewhere() {
 }
 
 #[test]
-fn a_host_without_idle_time_is_the_bound_of_a_closed_loop() {
+fn a_host_without_idle_time_limits_a_closed_loop() {
     let full = |idle| move |load: &mut Load| load.host.idle = idle;
     check(Closed, full(0.04), BoundBy::Host, VALID);
     check(Closed, full(0.06), BoundBy::Concurrency, VALID);
@@ -274,7 +274,7 @@ fn a_host_without_idle_time_is_the_bound_of_a_closed_loop() {
 }
 
 #[test]
-fn overload_voids_latency_only() {
+fn overload_invalidates_only_latency() {
     let done = |completed: u64, gateway: f64| {
         move |load: &mut Load| {
             load.data = Some(usage(gateway));
@@ -286,9 +286,9 @@ fn overload_voids_latency_only() {
         }
     };
     check(Open, done(9_899, 0.97), BoundBy::Gateway, latency(&[Reason::Overloaded]));
-    // Exactly 99 % completed is no overload, so its time-outs are errors like any.
+    // Exactly 99 % completed is no overload, so its time-outs are ordinary errors.
     check(Open, done(9_900, 0.97), BoundBy::Gateway, all(&[Reason::Errors]));
-    // No part was at its limit: the connections were all busy, and the latency is a queue's length all the same.
+    // No part is saturated, but all connections are busy, so the latency still measures a queue.
     let errors: &[Reason] = &[Reason::Errors];
     check(
         Open,
@@ -299,7 +299,7 @@ fn overload_voids_latency_only() {
 }
 
 #[test]
-fn a_backlog_answered_after_the_end_was_not_carried() {
+fn responses_after_the_phase_do_not_count_as_throughput() {
     let second = |completed| LoadSecond {
         t_s: 0.0,
         length_s: 10.0,
@@ -340,7 +340,7 @@ fn refused_requests_are_errors_even_under_overload() {
 }
 
 #[test]
-fn a_quota_may_pause_any_part_in_one_percent_of_its_periods() {
+fn a_part_may_be_throttled_in_one_percent_of_its_periods() {
     let throttled = |n: u64| move |load: &mut Load| load.data.as_mut().unwrap().periods_throttled = Some(n);
     check(Closed, throttled(1), BoundBy::Concurrency, VALID);
     check(Closed, throttled(2), BoundBy::Concurrency, latency(&[Reason::Throttled]));
@@ -377,7 +377,7 @@ fn errors_are_judged_by_the_objective_or_by_a_tenth_of_a_percent() {
 }
 
 #[test]
-fn a_load_that_lost_its_first_seconds_since_connections_failed_is_not_valid() {
+fn a_load_without_its_first_seconds_after_failed_connections_is_invalid() {
     let missing = |connections: f64, allowed: Option<f64>| {
         move |load: &mut Load| {
             load.record.generator.connections_missing_mean = Some(connections);
@@ -393,7 +393,7 @@ fn a_load_that_lost_its_first_seconds_since_connections_failed_is_not_valid() {
             "2.50 of 10 connections were missing on average, because they could not be opened (25.0 %, limit 1.00 %)"
         );
     }
-    // A gateway at its limit refuses some.
+    // A saturated gateway refuses some requests.
     let overloaded = |load: &mut Load| {
         missing(2.5, None)(load);
         load.data = Some(usage(0.97));
@@ -404,7 +404,7 @@ fn a_load_that_lost_its_first_seconds_since_connections_failed_is_not_valid() {
 }
 
 #[test]
-fn counters_agree_but_for_what_was_uncertain_or_in_flight() {
+fn counters_may_differ_by_uncertain_and_in_flight_requests() {
     let counted = |gateway: u64, origin: u64, uncertain: u64| {
         move |load: &mut Load| {
             load.counters.gateway_requests = Some(gateway);
@@ -419,7 +419,7 @@ fn counters_agree_but_for_what_was_uncertain_or_in_flight() {
     let judgement = check(Open, counted(9_996, 9_997, 3), BoundBy::Rate, implausible);
     assert_eq!(
         judgement.evidence[0],
-        "counters disagree: the generator sent 10,000, the gateway counted 9,996 (allowed difference 3: requests that broke or were in flight)"
+        "counters disagree: the generator sent 10,000, the gateway counted 9,996 (allowed difference 3: failed or in-flight requests)"
     );
     let answered_by_the_gateway = |load: &mut Load| {
         load.books(|books| books.unexpected = 5);
@@ -429,13 +429,13 @@ fn counters_agree_but_for_what_was_uncertain_or_in_flight() {
 }
 
 #[test]
-fn books_that_do_not_balance_are_implausible() {
+fn inconsistent_request_counts_are_implausible() {
     let lost = |load: &mut Load| load.record.whole.completed -= 1;
     check(Closed, lost, BoundBy::Concurrency, all(&[Reason::Implausible]));
 }
 
 #[test]
-fn nothing_is_faster_than_the_loopback() {
+fn a_latency_below_the_loopback_floor_is_implausible() {
     let least = |ns| move |load: &mut Load| load.record.result.latency_ns.min = Some(ns);
     check(Closed, least(20_000), BoundBy::Concurrency, VALID);
     check(Closed, least(19_999), BoundBy::Concurrency, all(&[Reason::Implausible]));
@@ -443,7 +443,7 @@ fn nothing_is_faster_than_the_loopback() {
 
 #[test]
 fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
-    // 20,000/s x 2.2 ms are 44 in flight; half more and three are allowed.
+    // 20,000/s x 2.2 ms is 44 in flight; half of that plus three is tolerated.
     let sampled = |in_flight: f64, service_ns: f64| {
         move |load: &mut Load| {
             load.record = record(Open, 20_000, 2_000_000);
@@ -473,12 +473,12 @@ fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
 }
 
 #[test]
-fn a_limit_that_was_not_applied_voids_everything() {
+fn a_limit_that_was_not_applied_invalidates_everything() {
     check(Closed, |load| load.limits_applied = false, BoundBy::Concurrency, all(&[Reason::LimitNotApplied]));
 }
 
 #[test]
-fn a_record_alone_is_judged_by_what_it_knows() {
+fn a_record_without_other_evidence_is_judged() {
     let record = record(Open, 1_000, 2_000_000);
     let evidence = Evidence {
         record: &record,
@@ -500,13 +500,13 @@ fn a_record_alone_is_judged_by_what_it_knows() {
     assert_eq!(
         judgement.evidence,
         [
-            "bound by the rate: 10,000 of 10,000 scheduled requests completed in the phase, the generator was not the limit"
+            "limited by the rate: 10,000 of 10,000 scheduled requests completed in the phase, the generator was not the limit"
         ]
     );
 }
 
 #[test]
-fn what_bounds_a_load_does_not_repeat_a_reason() {
+fn the_bound_of_a_load_does_not_repeat_a_reason() {
     let busy = check(
         Closed,
         |load| load.record.generator.worker_cpu_s = vec![load.record.generator.wall_s; 2],
@@ -514,11 +514,11 @@ fn what_bounds_a_load_does_not_repeat_a_reason() {
         all(&[Reason::GeneratorLimited]),
     );
     assert!(busy.evidence[0].starts_with("generator worker"), "{:?}", busy.evidence);
-    assert_eq!(busy.evidence[1], "bound by the generator");
+    assert_eq!(busy.evidence[1], "limited by the generator");
 }
 
 #[test]
-fn a_warm_up_that_grew_is_told_and_voids_nothing() {
+fn an_extended_warm_up_is_reported_and_invalidates_nothing() {
     let judged = |taken_ns, has_settled| {
         let mut load = Load::new(Open);
         load.record.generator.warm_up = Some(WarmUp { asked_ns: 5_000_000_000, taken_ns, has_settled });
@@ -535,17 +535,17 @@ fn a_warm_up_that_grew_is_told_and_voids_nothing() {
 }
 
 #[test]
-fn a_load_above_the_generators_ceiling_is_told_so() {
+fn a_load_above_the_ceiling_of_the_generator_is_reported() {
     let said = |model: ArrivalModel, rate_per_s: f64, workers: u32| {
         let mut load = Load::new(model);
         load.record.generator.workers = workers;
         load.ceiling = Some(Ceiling { rate_per_s, workers: 1, lateness_p99_ns: 100_000 });
         let judgement = load.judge();
-        assert!(judgement.verdicts.all_valid(), "what it costs is told by the lateness: {judgement:?}");
-        judgement.evidence.iter().any(|sentence| sentence.contains("more than the 999"))
+        assert!(judgement.verdicts.all_valid(), "only lateness may invalidate it: {judgement:?}");
+        judgement.evidence.iter().any(|sentence| sentence.contains("exceeds the generator's maximum of 999"))
     };
     assert!(said(Open, 999.0, 1));
     assert!(!said(Open, 1_000.0, 1));
-    assert!(!said(Closed, 999.0, 1), "a closed loop asks for no rate");
-    assert!(!said(Open, 999.0, 2), "two workers keep more than one");
+    assert!(!said(Closed, 999.0, 1), "a closed loop has no target rate");
+    assert!(!said(Open, 999.0, 2), "two workers have a higher ceiling than one");
 }

@@ -1,4 +1,4 @@
-//! New connections of runs that never happened: of loads whose connections end, and of no others.
+//! New connections in synthetic runs: only loads with a limit of requests per connection have values.
 
 use serde_json::json;
 use weir_analysis::findings::NewConnections;
@@ -9,7 +9,7 @@ use weir_results::{Cell, TimesNs, TlsResult};
 use crate::records::{quiet, record, times, usage};
 use crate::runs::{Load, cell, plan, run};
 
-/// 2,000 requests a second at half a core, over connections that end and over some that are kept.
+/// 2,000 requests per second at half a core, over short connections and over kept connections.
 fn at(gateway: &str, repeat: u32) -> Cell {
     let load = |name| {
         let mut record = record(Closed, 2_000, 500_000);
@@ -35,7 +35,7 @@ fn found(cells: &[Cell]) -> Vec<NewConnections> {
 }
 
 #[test]
-fn connections_that_end_are_counted_by_their_requests() {
+fn short_connections_are_counted_by_their_requests() {
     let cells: Vec<Cell> =
         (0..3).flat_map(|repeat| ["weir", "direct"].map(|gateway| at(gateway, repeat))).collect();
     let found = found(&cells);
@@ -48,9 +48,9 @@ fn connections_that_end_are_counted_by_their_requests() {
         assert!((value.unwrap() / expected - 1.0).abs() < 1e-9, "{row:?}")
     };
     near(row.per_s.mean, 500.0);
-    // Half a core over 2,000 requests, four times.
+    // Half a core divided by 2,000 requests, times four.
     near(row.cpu_us.mean, 1_000.0);
-    // Over connections that are kept a request costs as much.
+    // A request over a kept connection costs the same.
     assert!(row.connection_cpu_us.as_ref().unwrap().mean.unwrap().abs() < 1e-9, "{row:?}");
     near(row.handshake_p50_ns.as_ref().unwrap().mean, 3_000_000.0);
     near(row.resumed_share.as_ref().unwrap().mean, 0.2);

@@ -6,7 +6,8 @@ use weir_results::{DIRECT, Reason};
 use crate::runs::{plan, run};
 use crate::summarized::undisturbed;
 
-/// The undisturbed run, in which throughput and CPU per request reach 2.5 % from their means, latency 1.3 % and less.
+/// A valid run whose intervals extend 2.5 % from the mean for throughput and CPU per request, at most 1.3 % for
+/// latency.
 fn summary(interval_share: Option<f64>) -> Summary {
     let cells = undisturbed();
     let mut run = plan(run(&["weir", "nginx"], None), &cells);
@@ -20,13 +21,13 @@ fn conclusions(summary: &Summary, point: usize) -> String {
 }
 
 #[test]
-fn intervals_within_what_is_allowed_change_nothing() {
+fn allowed_intervals_change_nothing() {
     assert_eq!(summary(Some(0.026)), summary(None));
     assert_eq!(summary(Some(0.026)).problems(), [] as [String; 0]);
 }
 
 #[test]
-fn a_noisy_headline_does_not_count_and_says_so_with_its_figures() {
+fn a_noisy_headline_is_excluded_and_reported_with_its_values() {
     let summary = summary(Some(0.02));
     let [full, tail] = &summary.points[..] else { panic!("two loads") };
     let weir = &full.rows[0];
@@ -37,7 +38,7 @@ fn a_noisy_headline_does_not_count_and_says_so_with_its_figures() {
         assert!((reach - 0.02516).abs() < 1e-4 && allowed == 0.02, "{reach}");
     }
     assert!(weir.memory_bytes_peak.headline, "it is the same in all repeats");
-    assert!(weir.ratio_to_direct.as_ref().unwrap().ratio.headline, "direct wandered alike");
+    assert!(weir.ratio_to_direct.as_ref().unwrap().ratio.headline, "direct varies in the same way");
     let direct = full.rows.iter().find(|row| row.gateway == DIRECT).unwrap();
     assert!(direct.noisy.is_empty() && direct.throughput_per_s.noise.is_none(), "it has no headlines");
     assert!(tail.rows.iter().all(|row| row.noisy.is_empty()));
@@ -56,7 +57,7 @@ fn a_noisy_headline_does_not_count_and_says_so_with_its_figures() {
 
 #[test]
 fn added_latency_is_measured_against_the_whole() {
-    // 101 us [98.5 .. 103]: 2.5 % of itself, and 1.2 % of the gateway's own 201 us.
+    // 101 us [98.5 .. 103]: 2.5 % of added latency, but 1.2 % of the gateway's 201 us.
     let added = |summary: &Summary| -> Figure {
         let row = &summary.points[1].rows[0];
         row.added_latency_ns.iter().find(|(name, _)| name == "p50").unwrap().1.clone()
@@ -72,7 +73,7 @@ fn added_latency_is_measured_against_the_whole() {
 }
 
 #[test]
-fn quantiles_that_nothing_is_concluded_from_are_marked_and_no_problem() {
+fn noisy_quantiles_without_conclusions_are_marked_and_no_problem() {
     let summary = summary(Some(0.001));
     let weir = &summary.points[1].rows[0];
     assert!(weir.latency_ns.iter().all(|(_, figure)| figure.noise.is_some() && !figure.headline));

@@ -1,8 +1,8 @@
-//! Queues in virtual time: Poisson arrivals, one line, N servers.
+//! Simulated queues: Poisson arrivals, one queue, N servers.
 
 use crate::fuzzed::Random;
 
-/// A line before some servers with exponential service times.
+/// A queue for several servers with exponential service times.
 pub(crate) struct Queue {
     service_s: f64,
     servers: usize,
@@ -13,8 +13,8 @@ impl Queue {
         Self { service_s, servers }
     }
 
-    /// Response times of those that arrive after the warm-up, from an empty queue on. In the middle everything stops
-    /// for `pause_s`.
+    /// Response times of requests that arrive after the warm-up. The queue is empty at the start. In the middle, all
+    /// servers stop for `pause_s`.
     pub(crate) fn responses_s(
         &self,
         random: &mut Random,

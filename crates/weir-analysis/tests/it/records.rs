@@ -1,4 +1,4 @@
-//! Records of loads that never ran: valid ones, to be changed in one place by each test.
+//! Synthetic load records: valid ones, of which each test changes one field.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use weir_results::{
     LoadRecord, LoadResult, Protocol, Requests, SCHEMA_VERSION, TimesNs, Usage, Verdicts, new_histogram,
 };
 
-/// A distribution of times, all quantiles a fixed multiple of the median.
+/// A distribution of times whose quantiles are fixed multiples of the median.
 pub(crate) fn times(p50_ns: u64) -> TimesNs {
     let at = |percent: u64| Some(p50_ns * percent / 100);
     TimesNs {
@@ -28,7 +28,7 @@ pub(crate) fn times(p50_ns: u64) -> TimesNs {
     }
 }
 
-/// A load of ten seconds at `rate_per_s` in which every request was answered.
+/// A load of ten seconds at `rate_per_s` in which every request completed.
 pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadRecord {
     let scheduled = rate_per_s * 10;
     let books = Requests { scheduled, sent: scheduled, completed: scheduled, ..Requests::default() };
@@ -85,7 +85,7 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
     }
 }
 
-/// What a part used over those ten seconds, of a limit of one core.
+/// The use of a part in these ten seconds, with a limit of one core.
 pub(crate) fn usage(share_of_limit: f64) -> Usage {
     Usage {
         cpu_s: CpuSeconds { user: share_of_limit * 4.0, system: share_of_limit * 6.0 },
@@ -103,7 +103,7 @@ pub(crate) fn usage(share_of_limit: f64) -> Usage {
     }
 }
 
-/// Everybody counted what the generator sent.
+/// All counters equal the number of sent requests.
 pub(crate) fn agreeing(record: &LoadRecord) -> Counters {
     Counters {
         generator_sent: record.whole.sent,
@@ -115,7 +115,7 @@ pub(crate) fn agreeing(record: &LoadRecord) -> Counters {
     }
 }
 
-/// A host that nobody else used.
+/// A host without noise.
 pub(crate) fn quiet() -> HostShare {
     HostShare { steal: 0.001, others: 0.004, idle: 0.3 }
 }

@@ -1,4 +1,4 @@
-//! How long gateways take to recover after a fault, and what a comparison makes of it.
+//! Recovery times of gateways after a fault, and their comparison.
 
 use weir_analysis::compare::{Comparison, Dataset, Question, Verdict, compare};
 use weir_analysis::findings::{Finding, Value};
@@ -13,7 +13,7 @@ fn found(cells: &[Cell]) -> Finding {
     summary.findings.into_iter().find(|finding| finding.key == "recovery").expect("there were faults")
 }
 
-/// The times of the repeats of a gateway's only fault, in seconds; `None` where it did not recover.
+/// The recovery times of a gateway's only fault by repeat, in seconds; `None` without recovery.
 fn times(finding: &Finding, gateway: &str) -> Vec<Option<f64>> {
     let row = finding.tables[0].rows.iter().find(|row| row.gateway == gateway).expect("it had the fault");
     let Value::Figure { figure } = &row.values[2] else { panic!("{row:?}") };
@@ -55,7 +55,7 @@ fn with_slow(repeat: u32, slow: &[(usize, u64, u64)]) -> Cell {
 }
 
 #[test]
-fn errors_until_the_last_second_are_no_recovery_whatever_the_drain_has() {
+fn errors_until_the_last_second_are_no_recovery_in_spite_of_the_drain() {
     let finding = found(&[faulted("weir", 0, &[(5, 100, 0), (11, 100, 0)])]);
     assert_eq!(times(&finding, "weir"), [None], "the drain has no errors, since nothing is sent there");
 }
@@ -73,7 +73,7 @@ fn slow_seconds_count_but_not_those_of_the_drain_or_with_few_responses() {
 }
 
 #[test]
-fn a_second_that_is_slower_by_microseconds_is_normal_service() {
+fn a_second_that_is_slower_by_microseconds_is_normal() {
     let mut cell = faulted("weir", 0, &[(5, 1, 0)]);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     for (place, second) in measurements[0].record.seconds.iter_mut().enumerate() {
@@ -120,7 +120,7 @@ fn a_gateway_that_recovers_later_is_worse() {
 
 #[test]
 fn times_below_a_second_are_the_same() {
-    // One fails for half a second, the other not at all.
+    // One gateway fails for half a second, the other does not fail.
     let comparison = compared(&|_| 4, &|_| 3);
     assert_eq!(verdict(&comparison), Some(Verdict::Same));
     assert!(!comparison.is_worse());
@@ -128,7 +128,7 @@ fn times_below_a_second_are_the_same() {
 
 #[test]
 fn a_difference_of_one_second_is_not_claimed() {
-    // Recovery times are whole seconds after the fault, so the truth may differ by hardly more than nothing.
+    // Recovery times have a resolution of one second, so the true difference may be close to zero.
     let second = |repeat| if repeat == 0 { 4 } else { 5 };
     assert_eq!(verdict(&compared(&|_| 4, &second)), Some(Verdict::Undecided));
     assert_eq!(verdict(&compared(&second, &|_| 4)), Some(Verdict::Undecided));
@@ -140,7 +140,7 @@ fn a_gateway_that_never_recovers_is_worse() {
     assert_eq!(verdict(&comparison), Some(Verdict::Worse), "{comparison:#?}");
     assert!(comparison.is_worse());
     assert_eq!(comparison.failed, [""; 0], "it answers requests");
-    assert!(comparison.not_reached.is_empty(), "the verdict says it");
+    assert!(comparison.not_reached.is_empty(), "the verdict covers it");
     assert!(!compared(&|_| 12, &|_| 4).is_worse());
 }
 
@@ -151,21 +151,19 @@ fn a_gateway_that_recovers_in_one_repeat_of_six_is_worse() {
     assert_eq!(verdict(&comparison), Some(Verdict::Worse), "{comparison:#?}");
     let said = comparison.conclusions().join("\n");
     assert!(
-        said.contains(
-            "recovery.time of nginx is worse: not recovered in 5 of 6 repeats, and in 0 of 6 of weir."
-        ),
+        said.contains("recovery.time of nginx is worse: not recovered in 5 of 6 repeats (weir: 0 of 6)."),
         "{said}"
     );
     assert_eq!(verdict(&compared(&hardly, &|_| 4)), Some(Verdict::Better));
 }
 
 #[test]
-fn a_gateway_that_recovers_in_no_repeat_fails_the_comparison_however_few_there_are() {
+fn a_gateway_that_recovers_in_no_repeat_fails_the_comparison_even_with_one_repeat() {
     let comparison = compared_in(1, &|_| 4, &|_| 12);
     assert_eq!(verdict(&comparison), Some(Verdict::Undecided), "one repeat is no statistics");
     let [words] = comparison.not_reached.as_slice() else { panic!("{comparison:#?}") };
     assert!(
-        words.ends_with("recovery.time: not recovered in 1 of 1 repeat of nginx, and weir has 1 value"),
+        words.ends_with("recovery.time: not recovered in 1 of 1 repeat of nginx, but weir has 1 value"),
         "{words}"
     );
     assert!(comparison.is_worse() && comparison.headline().contains("not reached: 1 metric"));
@@ -173,7 +171,7 @@ fn a_gateway_that_recovers_in_no_repeat_fails_the_comparison_however_few_there_a
 }
 
 #[test]
-fn noise_that_leaves_the_median_leaves_the_time_to_recover() {
+fn noise_that_keeps_the_median_keeps_the_recovery_time() {
     let recovered = |delayed| {
         let cell = under_noise(faulted("weir", 0, &[(5, 10, 0)]), delayed);
         let finding = found(&[cell]);

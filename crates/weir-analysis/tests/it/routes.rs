@@ -1,4 +1,4 @@
-//! What many routes cost a gateway beside few.
+//! The cost of many routes compared with few.
 
 use serde_json::json;
 use weir_analysis::findings::{Finding, Value};
@@ -12,8 +12,8 @@ use crate::runs::{Load, cell, excluded_as_before_0_2, plan, run, tail};
 
 const MIB: u64 = 1 << 20;
 
-/// A cell with so many domains: 10 MiB and 1 KiB for each of them, 100 µs of CPU time per request, a tenth more with more
-/// than one, and a capacity that falls from 4,000/s to 3,000/s. Repeats are 1 % apart.
+/// A cell with this number of domains: 10 MiB plus 1 KiB per domain, and 100 µs of CPU time per request. With several
+/// domains, CPU time is 10 % higher and capacity falls from 4,000/s to 3,000/s. Repeats differ by 1 %.
 fn at(domains: u64, repeat: u32, is_searched: bool) -> Cell {
     let noise = 1.0 + 0.01 * f64::from(repeat);
     let bytes = (10 * MIB + 1024 * (domains - 1)) as f64 * noise;
@@ -55,7 +55,7 @@ fn mean(value: &Value) -> Option<f64> {
 }
 
 #[test]
-fn many_routes_stand_beside_few() {
+fn many_routes_are_compared_with_few() {
     let finding = found(&[1, 10_241], true).expect("two numbers of routes");
     let rows = &finding.tables[0].rows;
     assert_eq!(rows.len(), 2);
@@ -72,13 +72,13 @@ fn many_routes_stand_beside_few() {
         [
             "weir, tail: with 10,241 domains, memory is 2.00 [2.00 .. 2.00] times, CPU time per request 1.10 [1.10 .. 1.10] \
              times and capacity 0.750 [0.750 .. 0.750] times that with 1. Memory is 20.2 MiB [19.7 .. 20.7], 1.01 KiB \
-             [1,009 B .. 1.04 KiB] for each further one."
+             [1,009 B .. 1.04 KiB] per added domain."
         ]
     );
 }
 
 #[test]
-fn a_base_stands_once_and_without_a_search_there_is_no_capacity() {
+fn the_base_is_listed_once_and_capacity_needs_a_search() {
     let finding = found(&[1, 11, 101], false).expect("three numbers of routes");
     let rows = &finding.tables[0].rows;
     let domains: Vec<_> = rows.iter().map(|row| row.axes["topology.domains"].as_u64().unwrap()).collect();
@@ -89,7 +89,7 @@ fn a_base_stands_once_and_without_a_search_there_is_no_capacity() {
 }
 
 #[test]
-fn the_load_is_the_highest_rate_that_is_valid_and_else_the_lowest() {
+fn the_load_is_the_highest_valid_rate_or_else_the_lowest() {
     let load_of = |invalid: &[&str]| {
         let mut cells: Vec<Cell> = Vec::new();
         for (repeat, domains) in [(0, 1), (0, 11), (1, 1), (1, 11)] {

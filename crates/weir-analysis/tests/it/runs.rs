@@ -1,4 +1,4 @@
-//! Whole runs that never happened, cell by cell.
+//! Synthetic runs, cell by cell.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(crate) fn key(gateway: &str, repeat: u32) -> CellKey {
     CellKey { index: repeat, gateway: gateway.into(), axes: BTreeMap::new(), repeat }
 }
 
-/// One load to be judged.
+/// A load to judge.
 pub(crate) struct Load {
     pub(crate) name: &'static str,
     pub(crate) record: LoadRecord,
@@ -47,13 +47,13 @@ pub(crate) struct Load {
     pub(crate) host: HostShare,
 }
 
-/// A closed load at the gateway's limit.
+/// A closed load that saturates the gateway.
 pub(crate) fn full(rate_per_s: u64) -> Load {
     let record = record(Closed, rate_per_s, 10_000_000_000 / rate_per_s);
     Load { name: "full", record, data: usage(0.99), host: quiet() }
 }
 
-/// An open load below it.
+/// An open load below saturation.
 pub(crate) fn tail(p50_ns: u64) -> Load {
     Load { name: "tail", record: record(Open, 5_000, p50_ns), data: usage(0.5), host: quiet() }
 }
@@ -141,7 +141,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
     }
 }
 
-/// Gives the judgement `reason` against every value of every metric, without bounds.
+/// Adds `reason` to every value of the judgement, without bounds.
 pub(crate) fn excluded_as_before_0_2(judgement: &mut Judgement, reason: Reason) {
     judgement.bounds = None;
     let Verdicts { throughput, latency, cpu } = &mut judgement.verdicts;

@@ -1,4 +1,4 @@
-//! A burst of silent connections in runs that never happened.
+//! A burst of silent connections in synthetic runs.
 
 use weir_analysis::findings::{Finding, Row, Value};
 use weir_analysis::summarize;

@@ -1,4 +1,4 @@
-//! How many instances: the example of the Gorouter's report, and every answer that is none.
+//! The number of instances: an example with Gorouter, and every kind of refusal.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::capacity::{found, searched};
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, failed, full, plan, run};
 
-/// A load point that was measured: name, rate, p99 in milliseconds, share of the CPU limit.
+/// A measured load point: name, rate, p99 in milliseconds, share of the CPU limit.
 type Rate = (&'static str, u64, f64, f64);
 
-/// 2,500/s at less than 20 ms, and twice that breaks it.
+/// 2,500/s has a p99 below 20 ms, twice the rate exceeds it.
 const GOROUTER: [Rate; 3] =
     [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 18.0, 0.5), ("high", 5_000, 60.0, 0.9)];
 
-/// The repeats of a gateway at these rates, whose latencies are a hundredth apart.
+/// The repeats of a gateway at these rates. Latencies of repeats differ by 1 %.
 fn measured(gateway: &str, repeats: u32, rates: &[Rate]) -> Vec<Cell> {
     let one = |repeat: u32| {
         let wobble = 1.0 + 0.01 * (f64::from(repeat % 3) - 1.0);
         let load = |(name, rate_per_s, p99_ms, share): &Rate| {
-            // All quantiles of a record are in proportion to its median.
+            // All quantiles of a record are proportional to its median.
             let p50_ns = (p99_ms * 1e6 / 2.5 * wobble) as u64;
             Load { name, record: record(Open, *rate_per_s, p50_ns), data: usage(*share), host: quiet() }
         };
@@ -81,7 +81,7 @@ fn sized(cells: &[Cell], demand: Demand) -> Sized {
     }
 }
 
-/// Kind, sentence and remedy of a refusal.
+/// The kind of a refusal, and its message with remedy.
 #[track_caller]
 fn refused(cells: &[Cell], demand: Demand) -> (RefusedFor, String) {
     match offer(cells, demand).outcome {
@@ -131,12 +131,12 @@ fn the_interval_of_the_rate_is_carried_through() {
 }
 
 #[test]
-fn a_rate_that_was_not_kept_is_what_was_carried() {
+fn a_rate_that_was_not_reached_is_replaced_by_the_throughput() {
     let mut cells = measured("weir", 3, &GOROUTER[..2]);
     for cell in &mut cells {
         measurements(cell)[1].record.result.rate_per_s = 2_400.0;
     }
-    // 4 % below the asked rate, where 1 % is what chance and the method allow.
+    // 4 % below the offered rate; chance and the method allow 1 %.
     let answer = sized(&cells, demand(10_000.0));
     assert_eq!((answer.rate_per_s.value.round(), answer.instances), (2_400.0, count(5, 5, 5)));
 }
@@ -153,7 +153,7 @@ fn costs_are_those_of_a_month_and_growth_is_compounded() {
     assert_eq!(answer.instances, count(5, 5, 5));
     let cost = answer.cost.unwrap();
     near(cost.per_month.value, 5.0 * 0.17 * 730.0);
-    // 10,000/s over 730 h are 26,280 million requests.
+    // 10,000/s for 730 h is 26,280 million requests.
     near(cost.per_million.value, 5.0 * 0.17 * 730.0 / 26_280.0);
     let later: Vec<(u32, f64, Count)> =
         answer.later.iter().map(|later| (later.months, later.rate_per_s.round(), later.instances)).collect();
@@ -174,26 +174,26 @@ fn costs_are_those_of_a_month_and_growth_is_compounded() {
 fn a_target_below_one_instance_is_one_instance() {
     let answer = sized(&measured("weir", 3, &GOROUTER), demand(500.0));
     assert_eq!(answer.instances, count(1, 1, 1));
-    assert_eq!(answer.notes[1], "the target is 20.0 % of what one instance carries");
+    assert_eq!(answer.notes[1], "the target is 20.0 % of the rate of one instance");
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.0)).instances, count(1, 1, 1));
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.1)).instances, count(2, 2, 2));
 }
 
 #[test]
-fn what_is_kept_at_the_highest_rate_is_at_least_that() {
+fn an_objective_met_at_the_highest_rate_gives_a_lower_bound() {
     let answer = sized(&measured("weir", 3, &GOROUTER[..2]), demand(10_000.0));
     assert_eq!((answer.instances, answer.basis), (count(4, 4, 4), Basis::AtLeast));
     assert_eq!(
         answer.notes,
         [
-            "objective met at 2,500/s, the highest rate measured: an instance may carry more. `weir run capacity` searches for how \
-          much"
+            "objective met at 2,500/s, the highest rate measured: an instance may carry more. `weir run capacity` \
+             searches for the maximum"
         ]
     );
 }
 
 #[test]
-fn an_interval_that_holds_the_limit_is_borderline_and_the_rate_below_is_taken() {
+fn an_interval_that_includes_the_limit_is_borderline() {
     let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 20.0, 0.5), ("high", 5_000, 60.0, 0.9)];
     let answer = sized(&measured("weir", 3, &rates), demand(10_000.0));
     assert_eq!((answer.rate_per_s.value, answer.instances.value), (1_000.0, 10));
@@ -210,14 +210,14 @@ fn an_interval_that_holds_the_limit_is_borderline_and_the_rate_below_is_taken() 
 }
 
 #[test]
-fn what_keeps_the_objective_above_a_rate_that_misses_it_does_so_by_luck() {
+fn an_objective_met_above_a_rate_that_misses_it_does_not_count() {
     let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 60.0, 0.5), ("high", 5_000, 18.0, 0.9)];
     let answer = sized(&measured("weir", 3, &rates), demand(10_000.0));
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::Measured));
 }
 
 #[test]
-fn an_objective_that_is_never_met_has_no_answer() {
+fn an_objective_that_is_never_met_is_refused() {
     let (why, said) =
         refused(&measured("weir", 3, &GOROUTER[1..]), Demand { bounds: p99(5.0), ..demand(10_000.0) });
     assert_eq!(why, RefusedFor::NeverMet);
@@ -232,7 +232,7 @@ fn an_objective_that_is_never_met_has_no_answer() {
 }
 
 #[test]
-fn a_cpu_share_holds_the_rate_down_and_says_what_to_measure() {
+fn a_cpu_share_limits_the_rate_and_suggests_a_rate_to_measure() {
     let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.5), ("high", 4_000, 18.0, 0.8)];
     let cells = measured("weir", 3, &rates);
     let asked = Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) };
@@ -243,7 +243,7 @@ fn a_cpu_share_holds_the_rate_down_and_says_what_to_measure() {
         ["next rate rejected: at 4,000/s, CPU is 80.0 % [80.0 .. 80.0], above the limit of 65.0 %; measure \
             about 3,250/s to narrow the gap"]
     );
-    // 2,500/s at half of the limit are 5,000/s at all of it, and 3,250/s at 65 %.
+    // 2,500/s at 50 % of the limit is 5,000/s at 100 %, and 3,250/s at 65 %.
     let answer = sized(&cells, Demand { extrapolate: true, ..asked.clone() });
     near(answer.rate_per_s.value, 3_250.0);
     assert_eq!(
@@ -252,7 +252,7 @@ fn a_cpu_share_holds_the_rate_down_and_says_what_to_measure() {
     );
     assert!(answer.notes[0].starts_with("extrapolated from 2,500/s, which used 50.0 % of the CPU limit"));
 
-    // All of it above what is allowed.
+    // The whole interval is above the limit.
     let tight = Demand { cpu_share_max: Some(0.1), ..asked };
     let (why, said) = refused(&cells, tight.clone());
     assert_eq!(why, RefusedFor::CpuAbove);
@@ -270,11 +270,11 @@ fn a_cpu_share_holds_the_rate_down_and_says_what_to_measure() {
 #[test]
 fn nothing_is_extrapolated_past_a_rate_that_misses_the_objective() {
     let asked = Demand { cpu_share_max: Some(1.0), extrapolate: true, ..demand(10_000.0) };
-    // 2,500/s at half of the limit would be 5,000/s at all of it, where latency broke.
+    // 2,500/s at 50 % of the limit would be 5,000/s at 100 %, where latency misses the objective.
     let answer = sized(&measured("weir", 3, &GOROUTER), asked.clone());
     assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
     assert_eq!(answer.notes[1], "not extrapolated: it is not certain that the objective is met at 5,000/s");
-    // Nothing is known to break above the highest rate.
+    // No rate above is known to miss the objective.
     let answer = sized(&measured("weir", 3, &GOROUTER[..2]), asked);
     near(answer.rate_per_s.value, 5_000.0);
     assert_eq!(answer.basis, Basis::Extrapolated);
@@ -298,7 +298,7 @@ fn without_a_cpu_limit_a_share_of_it_is_not_known() {
 }
 
 #[test]
-fn what_does_not_count_is_not_sized_from() {
+fn invalid_values_are_not_used_for_sizing() {
     let mut cells = measured("weir", 3, &GOROUTER);
     for cell in &mut cells {
         for measurement in measurements(cell) {
@@ -316,7 +316,7 @@ fn what_does_not_count_is_not_sized_from() {
 }
 
 #[test]
-fn a_rate_of_which_nothing_is_known_is_no_bound() {
+fn an_undecided_rate_is_no_limit() {
     let without = |loads: &[usize]| {
         let mut cells = measured("weir", 3, &GOROUTER);
         for measurement in cells.iter_mut().flat_map(|cell| {
@@ -332,7 +332,7 @@ fn a_rate_of_which_nothing_is_known_is_no_bound() {
     let answer = without(&[1, 2]);
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::AtLeast));
     let known = "objective met at 1,000/s, the highest rate with valid results: an instance may carry more. `weir run \
-         capacity` searches for how much";
+         capacity` searches for the maximum";
     let unknown = ["2,500/s", "5,000/s"].map(|rate| format!("undecided: at {rate}, {void}"));
     assert_eq!(answer.notes, [&unknown[0], &unknown[1], known]);
     let answer = without(&[1]);
@@ -346,9 +346,9 @@ fn a_rate_of_which_nothing_is_known_is_no_bound() {
 }
 
 #[test]
-fn a_rate_to_measure_is_named_only_between_those_that_were() {
+fn a_rate_to_measure_is_suggested_only_between_measured_rates() {
     let asked = Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) };
-    // By what 1,000/s took, 3,250/s would be 65 %; but 2,500/s took more.
+    // Extrapolated from 1,000/s, 65 % would be 3,250/s, but 2,500/s already uses more.
     let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.9)];
     let answer = sized(&measured("weir", 3, &rates), asked.clone());
     assert_eq!(
@@ -381,7 +381,7 @@ fn an_overloaded_gateway_misses_any_objective() {
 }
 
 #[test]
-fn errors_are_bounded_beside_latency() {
+fn errors_are_bounded_together_with_latency() {
     let mut cells = measured("weir", 3, &GOROUTER);
     for cell in &mut cells {
         let requests = &mut measurements(cell)[1].record.result.requests;
@@ -414,7 +414,7 @@ fn each_point_of_the_limits_is_an_instance_type_and_the_cheapest_comes_first() {
     };
     assert_eq!(settings(demand(6_000.0)), ["2.0", "1.0", "0.5"], "by their number: 3, 4 and 12");
     let per_core = Some(Price { per_hour: 0.1, of: PriceOf::Core });
-    // 4 x 1, 3 x 2 and 12 x 0.5 cores: the order of the axis stays among equals.
+    // 4 x 1, 3 x 2 and 12 x 0.5 cores: equal costs keep the order of the axis.
     assert_eq!(settings(Demand { price: per_core, ..demand(6_000.0) }), ["1.0", "0.5", "2.0"]);
 }
 
@@ -435,7 +435,7 @@ fn rates_of_an_axis_are_load_points_of_one_type() {
 }
 
 #[test]
-fn every_gateway_has_a_row_and_those_without_an_answer_come_last() {
+fn every_gateway_has_a_row_and_refusals_are_last() {
     let mut cells = measured("nginx", 3, &GOROUTER[2..]);
     cells.extend(measured("weir", 3, &GOROUTER));
     cells.extend((0..3).map(|repeat| cell("closed", repeat, vec![full(20_000)])));
@@ -451,7 +451,7 @@ fn every_gateway_has_a_row_and_those_without_an_answer_come_last() {
 }
 
 #[test]
-fn loads_that_are_of_another_kind_are_sized_apart() {
+fn loads_of_different_kinds_are_sized_separately() {
     let cells = measured(
         "weir",
         3,
@@ -472,14 +472,14 @@ fn loads_that_are_of_another_kind_are_sized_apart() {
         offers.iter().map(|offer| (offer.setting.clone(), rate(offer))).collect()
     };
     assert_eq!(sized(&run), [("plain .. more".to_owned(), 2_000.0), ("large".to_owned(), 900.0)]);
-    // What changes within a load is no rate to size from.
+    // A load with a changing rate is not used for sizing.
     run.scenario["loads"]["more"]["rate"] = "1000/s..3000/s".into();
     run.scenario["loads"]["large"]["burst"] = "2000/s:100ms/1s".into();
     assert_eq!(sized(&run), [(String::new(), 1_000.0)]);
 }
 
 #[test]
-fn a_kind_of_load_is_called_by_what_its_loads_have_in_common() {
+fn a_kind_of_load_has_the_common_prefix_of_its_loads_as_name() {
     let rates = [
         ("get-10", 1_000, 5.0, 0.2),
         ("get-50", 3_000, 5.0, 0.2),
@@ -499,7 +499,7 @@ fn a_kind_of_load_is_called_by_what_its_loads_have_in_common() {
     run.scenario["loads"] =
         serde_json::json!({ "get-10": small, "get-50": small, "new-10": large, "new-50": large });
     assert_eq!(types(&run), [of("get", ["get-10", "get-50"]), of("new", ["new-10", "new-50"])]);
-    // Where both are called alike, each is named by its first and last.
+    // If both names are equal, each kind is named by its first and last load.
     run.scenario["loads"] =
         serde_json::json!({ "get-10": small, "get-50": large, "new-10": large, "new-50": small });
     let crossed =
@@ -508,7 +508,7 @@ fn a_kind_of_load_is_called_by_what_its_loads_have_in_common() {
 }
 
 #[test]
-fn what_has_no_two_repeats_may_answer_nothing() {
+fn fewer_than_two_repeats_cannot_be_sized() {
     let may_answer = |repeats: u32| {
         let cells = measured("weir", repeats, &GOROUTER);
         let run = plan(run(&["weir"], None), &cells);
@@ -520,7 +520,7 @@ fn what_has_no_two_repeats_may_answer_nothing() {
 }
 
 #[test]
-fn what_a_run_asks_is_what_is_asked() {
+fn the_default_objective_is_that_of_the_run() {
     let cells = [measured("weir", 3, &GOROUTER), measured("nginx", 3, &GOROUTER)].concat();
     let bound = |limit_ms: u64| BTreeMap::from([("p99".to_owned(), limit_ms * 1_000_000)]);
     let own = |load: &str| OwnObjective {
@@ -550,7 +550,7 @@ fn what_a_run_asks_is_what_is_asked() {
 }
 
 #[test]
-fn a_capacity_that_was_searched_for_at_what_is_asked_is_the_answer() {
+fn a_capacity_search_for_the_same_objective_is_used() {
     let capacities = [3_080.0, 3_100.0, 3_120.0];
     let sought = |repeat: usize| searched("weir", repeat as u32, found(capacities[repeat]));
     let mut cells: Vec<Cell> = (0..3).map(sought).collect();
@@ -563,11 +563,11 @@ fn a_capacity_that_was_searched_for_at_what_is_asked_is_the_answer() {
     assert!((answer.rate_per_s.value - 3_100.0).abs() < 0.1, "{answer:?}");
     let kept = "p99 at most 20.0 ms and errors at most 0.100 %";
     assert_eq!(answer.notes, [format!("from a search for {kept}: 6 trials in 3 searches")]);
-    // Its own objective is what is asked where nothing else is.
+    // The default is the objective of the search.
     let offered = offer(&cells, Demand { bounds: None, ..demand(10_000.0) });
     assert_eq!(Some(offered.bounds), asked(20.0).bounds);
 
-    // With less asked it carries no less; what is stricter, or of CPU, it does not know.
+    // A looser objective allows at least this rate. A stricter one, or one on CPU, needs other measurements.
     for less in [asked(50.0), demand(10_000.0)] {
         let answer = sized(&cells, less);
         assert_eq!(answer.basis, Basis::AtLeast);
@@ -583,7 +583,7 @@ fn a_capacity_that_was_searched_for_at_what_is_asked_is_the_answer() {
     let (_, said) = refused(&cells, Demand { cpu_share_max: Some(0.65), ..asked(20.0) });
     assert!(said.contains("does not measure CPU: remove --max-cpu"), "{said}");
 
-    // Rates that were measured beside it answer what it does not.
+    // Measured rates cover objectives that the search does not.
     for (cell, rates) in cells.iter_mut().zip(measured("weir", 3, &GOROUTER)) {
         let CellOutcome::Measured { measurements: more } = rates.outcome else { unreachable!() };
         measurements(cell).extend(more);
@@ -594,7 +594,7 @@ fn a_capacity_that_was_searched_for_at_what_is_asked_is_the_answer() {
 }
 
 #[test]
-fn a_search_without_an_answer_sizes_nothing() {
+fn a_search_without_a_result_is_refused() {
     let nothing = || Found { capacity_per_s: None, interval_per_s: None, at_least_per_s: None, ..found(1.0) };
     let cells: Vec<Cell> = (0..3).map(|repeat| searched("weir", repeat, nothing())).collect();
     let (why, said) = refused(&cells, demand(10_000.0));

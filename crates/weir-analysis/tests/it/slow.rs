@@ -1,4 +1,4 @@
-//! Slow clients beside loads of runs that never happened: what each of them takes of the gateway's memory.
+//! Slow clients during loads of synthetic runs: the gateway's memory per slow client.
 
 use weir_analysis::findings::SlowCost;
 use weir_analysis::summarize;
@@ -10,7 +10,7 @@ use crate::runs::{Load, cell, plan, run};
 
 const MIB: u64 = 1 << 20;
 
-/// A load alone at 10 MiB and one beside a hundred slow clients at 30 MiB, each a MiB more with each repeat.
+/// A load without slow clients at 10 MiB and one with 100 slow clients at 30 MiB, plus 1 MiB per repeat.
 fn at(repeat: u32) -> Cell {
     let load = |name, mib: u64| {
         let memory_bytes_peak = Some((mib + u64::from(repeat)) * MIB);
@@ -36,7 +36,7 @@ fn costs(cells: &[Cell]) -> Vec<SlowCost> {
 }
 
 #[test]
-fn memory_beside_slow_clients_is_shared_among_them() {
+fn memory_with_slow_clients_is_divided_by_their_number() {
     let cells: Vec<Cell> = (0..3).map(at).collect();
     let costs = costs(&cells);
     let [cost] = costs.as_slice() else { panic!("{costs:?}") };
@@ -50,13 +50,13 @@ fn memory_beside_slow_clients_is_shared_among_them() {
     let alone = cost.alone.as_ref().unwrap();
     assert_eq!(alone.load, "alone");
     let each = alone.memory_bytes_per_client.mean.unwrap();
-    assert!((each - 20.0 * MIB as f64 / 80.0).abs() < 1e-6, "{each}: eighty were there at the end");
-    assert!(cost.conclusion.starts_with("weir: beside 100 slow clients, 0 of "), "{}", cost.conclusion);
+    assert!((each - 20.0 * MIB as f64 / 80.0).abs() < 1e-6, "{each}: eighty were connected at the end");
+    assert!(cost.conclusion.starts_with("weir: with 100 slow clients, 0 of "), "{}", cost.conclusion);
     assert!(cost.conclusion.ends_with(" of memory per slow client."), "{}", cost.conclusion);
 }
 
 #[test]
-fn a_run_without_slow_clients_says_nothing_of_them() {
+fn a_run_without_slow_clients_has_no_finding() {
     let mut cell = at(0);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     measurements[1].slow = None;

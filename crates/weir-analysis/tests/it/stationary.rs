@@ -1,4 +1,4 @@
-//! Loads that drift, and loads that only seem to by chance.
+//! Loads that drift, and loads that seem to drift by chance.
 
 use weir_analysis::{Evidence, judge};
 use weir_results::{
@@ -9,7 +9,7 @@ use weir_results::{
 use crate::fuzzed::Random;
 use crate::records::{record, usage};
 
-/// A second of the sustained phase with answers by their latency, and requests that were given up.
+/// A second of the sustained phase with responses by latency, and lost requests.
 fn second(answers: &[(u64, u64)], lost: u64) -> LoadSecond {
     let mut latency = new_histogram();
     for (count, latency_ns) in answers {
@@ -29,12 +29,12 @@ fn second(answers: &[(u64, u64)], lost: u64) -> LoadSecond {
     }
 }
 
-/// Thirds of `n` like seconds each.
+/// Three thirds of `n` equal seconds each.
 fn thirds(n: usize, of: [LoadSecond; 3]) -> Vec<LoadSecond> {
     of.into_iter().flat_map(|second| vec![second; n]).collect()
 }
 
-/// A load that went through `seconds`, whose books say nothing against it.
+/// A load with these `seconds` and consistent request counts.
 struct Load {
     model: ArrivalModel,
     seconds: Vec<LoadSecond>,
@@ -79,7 +79,7 @@ impl Load {
 
 const MS: u64 = 1_000_000;
 
-/// What the reasons for latency must be.
+/// Checks the reasons for latency.
 #[track_caller]
 fn check(model: ArrivalModel, seconds: Vec<LoadSecond>, expected: &[Reason]) -> Judgement {
     let judgement = Load::of(model, seconds).judge();
@@ -90,10 +90,10 @@ fn check(model: ArrivalModel, seconds: Vec<LoadSecond>, expected: &[Reason]) -> 
 const DRIFTED: &[Reason] = &[Reason::NotStationary];
 
 #[test]
-fn throughput_that_drifts_voids_everything() {
+fn a_drift_of_throughput_invalidates_everything() {
     let per_s = |completed| second(&[(completed, 2 * MS)], 0);
     let drifted = |last| thirds(5, [per_s(10_000), per_s(9_900), per_s(last)]);
-    // A tenth is allowed, up or down, as share of the larger.
+    // A drift of 10 % of the larger value is allowed, up or down.
     check(Closed, drifted(9_000), &[]);
     check(Closed, drifted(11_111), &[]);
     check(Closed, drifted(11_112), DRIFTED);
@@ -115,10 +115,10 @@ fn a_median_that_drifts_is_that_of_all_requests_of_a_third() {
     check(Open, thirds(5, [with_p50(2 * MS), with_p50(2 * MS), with_p50(2 * MS + MS / 10)]), &[]);
     let judgement = check(Open, thirds(5, [with_p50(2 * MS), with_p50(2 * MS), with_p50(3 * MS)]), DRIFTED);
     assert!(judgement.evidence[0].contains("p50 went from 2.00 ms to 3.00 ms"), "{:?}", judgement.evidence);
-    // Tails may wander as they like.
+    // Tails may drift.
     let with_tail = |tail_ns| second(&[(600, 2 * MS), (399, tail_ns)], 0);
     check(Open, thirds(5, [with_tail(10 * MS), with_tail(20 * MS), with_tail(90 * MS)]), &[]);
-    // A second with few requests counts by its requests: the mean of the seconds' medians would be 2.40 ms.
+    // A second is weighted by its requests: the mean of the medians per second would be 2.40 ms.
     let mut seconds = thirds(5, [with_p50(2 * MS), with_p50(2 * MS), with_p50(8 * MS)]);
     seconds[0] = second(&[(10, 4 * MS)], 0);
     let judgement = check(Closed, seconds, DRIFTED);
@@ -126,7 +126,7 @@ fn a_median_that_drifts_is_that_of_all_requests_of_a_third() {
 }
 
 #[test]
-fn what_was_given_up_ranks_last_in_the_median() {
+fn lost_requests_rank_last_in_the_median() {
     let with_lost = |lost| second(&[(600, 2 * MS), (400, 9 * MS)], lost);
     check(Open, thirds(4, [with_lost(0), with_lost(0), with_lost(200)]), &[]);
     let judgement = check(Open, thirds(4, [with_lost(0), with_lost(0), with_lost(300)]), DRIFTED);
@@ -139,7 +139,7 @@ fn a_phase_under_twelve_seconds_is_not_judged() {
     let twelve = thirds(4, [per_s(1_000), per_s(3_000), per_s(9_000)]);
     check(Closed, twelve[1..].to_vec(), &[]);
     check(Closed, twelve.clone(), DRIFTED);
-    // The quickstart's phase, and a last second that was cut short.
+    // The phase of quickstart, with a shorter last second.
     let quickstart = vec![per_s(1_000), LoadSecond { length_s: 0.6, ..per_s(60) }];
     check(Closed, quickstart, &[]);
     let mut cut_short = twelve;
@@ -148,7 +148,7 @@ fn a_phase_under_twelve_seconds_is_not_judged() {
 }
 
 #[test]
-fn a_straight_drift_is_found_from_twelve_seconds_on() {
+fn a_linear_drift_is_detected_from_twelve_seconds() {
     let rising =
         |seconds: u64| (0..seconds).map(|at| second(&[(1_000 + 50 * at, 2 * MS)], 0)).collect::<Vec<_>>();
     check(Closed, rising(11), &[]);
@@ -158,7 +158,7 @@ fn a_straight_drift_is_found_from_twelve_seconds_on() {
 }
 
 #[test]
-fn warm_up_and_drain_are_left_out() {
+fn warm_up_and_drain_are_excluded() {
     let per_s = |completed| second(&[(completed, 2 * MS)], 0);
     let aside = || vec![LoadSecond { sustained: false, ..per_s(10) }; 4];
     let steady = thirds(4, [per_s(1_000), per_s(1_000), per_s(1_000)]);
@@ -166,7 +166,7 @@ fn warm_up_and_drain_are_left_out() {
 }
 
 #[test]
-fn a_load_that_is_meant_to_change_is_not_judged() {
+fn a_load_that_changes_by_design_is_not_judged() {
     let per_s = |completed| second(&[(completed, 2 * MS)], 0);
     let ramp = thirds(4, [per_s(1_000), per_s(3_000), per_s(9_000)]);
     let judgement = Load { is_steady: false, ..Load::of(Closed, ramp) }.judge();
@@ -174,7 +174,7 @@ fn a_load_that_is_meant_to_change_is_not_judged() {
 }
 
 #[test]
-fn the_growing_queue_of_an_overload_is_the_overload() {
+fn the_growing_queue_of_an_overload_is_no_drift() {
     let with_p50 = |latency_ns| second(&[(900, latency_ns)], 0);
     let growing = thirds(4, [with_p50(100 * MS), with_p50(500 * MS), with_p50(900 * MS)]);
     let overloaded = |seconds| {
@@ -183,21 +183,21 @@ fn the_growing_queue_of_an_overload_is_the_overload() {
     let verdicts = overloaded(growing);
     assert_eq!(verdicts.latency, [Reason::Overloaded]);
     assert!(verdicts.throughput.is_empty() && verdicts.cpu.is_empty(), "{verdicts:?}");
-    // What it carries has to be the same all along even so.
+    // Its throughput must still be constant.
     let fewer = |completed| second(&[(completed, 100 * MS)], 0);
     let verdicts = overloaded(thirds(4, [fewer(900), fewer(900), fewer(500)]));
     assert_eq!(verdicts.throughput, DRIFTED);
 }
 
 #[test]
-fn seconds_that_are_kept_by_their_counts_say_nothing_of_times() {
+fn seconds_with_only_counts_have_no_drift_of_latency() {
     let counted = |completed| LoadSecond { completed, ..second(&[], 0) };
     check(Closed, thirds(4, [counted(900), counted(900), counted(900)]), &[]);
     check(Closed, thirds(4, [counted(900), counted(900), counted(700)]), DRIFTED);
 }
 
 #[test]
-fn seconds_that_spread_widely_are_not_called_a_drift() {
+fn seconds_with_a_large_variation_are_no_drift() {
     let per_s = |counts: [u64; 12]| counts.map(|completed| second(&[(completed, 2 * MS)], 0)).to_vec();
     // 100/s and 120/s: 17 % apart, and seconds of 50 to 170.
     check(Closed, per_s([50, 150, 80, 120, 90, 110, 100, 100, 110, 170, 80, 120]), &[]);
@@ -209,7 +209,7 @@ fn exponential(random: &mut Random) -> f64 {
     -random.unit().ln()
 }
 
-/// How many of `loads` are said to drift, and how many have thirds more than a tenth apart in their counts.
+/// The number of `loads` with an alarm, and with counts of thirds that differ by more than a tenth.
 fn alarms(loads: impl Iterator<Item = Vec<LoadSecond>>) -> (usize, usize) {
     let (mut alarms, mut apart) = (0, 0);
     for seconds in loads {
@@ -222,19 +222,19 @@ fn alarms(loads: impl Iterator<Item = Vec<LoadSecond>>) -> (usize, usize) {
     (alarms, apart)
 }
 
-/// A thousandth of the comparisons may be an alarm; so many of `loads` with two comparisons each, by six sigma at most.
+/// The maximum number of alarms: 0.1 % of two comparisons per load, plus six sigma.
 fn most(loads: usize) -> usize {
     let expected = 2.0 * loads as f64 / 1_000.0;
     (expected + 6.0 * expected.sqrt()).ceil() as usize
 }
 
 #[test]
-fn chance_arrivals_are_no_drift() {
+fn random_arrivals_are_no_drift() {
     const LOADS: usize = 2_000;
     let mut random = Random(1);
     let empty = second(&[], 0);
     let loads = (0..LOADS).map(|_| {
-        // 20/s by chance, for twelve seconds.
+        // Random arrivals at 20/s, for twelve seconds.
         let mut seconds = vec![empty.clone(); 12];
         let mut at_s = exponential(&mut random) / 20.0;
         while at_s < 12.0 {
@@ -249,11 +249,11 @@ fn chance_arrivals_are_no_drift() {
 }
 
 #[test]
-fn queues_whose_waits_depend_on_each_other_are_no_drift() {
+fn queues_with_correlated_waits_are_no_drift() {
     const LOADS: usize = 150;
     let mut random = Random(2);
     let loads = (0..LOADS).map(|_| {
-        // M/M/1 at 80 %, 50/s, for fifteen seconds after five that nobody looks at.
+        // M/M/1 at 80 %, 50/s, for fifteen seconds after five that are discarded.
         let mut latencies: Vec<Vec<(u64, u64)>> = vec![Vec::new(); 15];
         let (mut at_s, mut free_s) = (0.0, 0.0_f64);
         while at_s < 20.0 {

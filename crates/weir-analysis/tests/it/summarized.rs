@@ -1,4 +1,4 @@
-//! Figures, headlines, objectives, conclusions and problems of whole runs.
+//! Values, headlines, objectives, conclusions and problems of whole runs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn disturbed(load: Load) -> Load {
     Load { host: HostShare { steal: 0.1, others: 0.0, idle: 0.2 }, ..load }
 }
 
-/// Two gateways and direct, three repeats, all valid; direct in the closed loop is bound by concurrency.
+/// Two gateways and direct, three valid repeats. In the closed load, direct is limited by concurrency.
 pub(crate) fn undisturbed() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (repeat, (weir, nginx, direct)) in
@@ -75,11 +75,11 @@ fn added_latency_is_the_difference_in_the_same_repeat() {
     near(Some(low), 101_000.0 - 2_484.1);
     near(Some(high), 101_000.0 + 2_484.1);
     assert!(added(0, "p50").headline);
-    assert!(tail.rows[2].added_latency_ns.is_empty(), "direct adds nothing to itself");
+    assert!(tail.rows[2].added_latency_ns.is_empty(), "direct has no added latency");
 }
 
 #[test]
-fn conclusions_are_what_the_figures_imply() {
+fn conclusions_follow_from_the_values() {
     let objective = Objective {
         latency_ns: BTreeMap::from([("p99".to_owned(), 600_000)]),
         errors: Some(0.001),
@@ -154,12 +154,12 @@ fn nothing_invalid_reaches_a_headline() {
         assert_eq!(named.len(), 1, "{named:?}");
         assert!(named[0].starts_with("No conclusion about"), "{named:?}");
     }
-    // The outlier is not in the mean either.
+    // The mean excludes the outlier.
     near(summary.points[0].rows[0].throughput_per_s.mean, 49_749.4);
 }
 
 #[test]
-fn one_repeat_has_figures_and_neither_interval_nor_headline_nor_problem() {
+fn one_repeat_has_values_without_interval_headline_or_problem() {
     let cells = [cell("weir", 0, vec![full(50_000)]), cell("nginx", 0, vec![full(40_000)])];
     let summary = summary(&["weir", "nginx"], None, &cells);
     assert_eq!(summary.problems(), [] as [String; 0]);
@@ -168,13 +168,13 @@ fn one_repeat_has_figures_and_neither_interval_nor_headline_nor_problem() {
     assert_eq!(
         summary.points[0].conclusions,
         [
-            "No conclusion about the throughput of weir and nginx (1 valid repeat): it needs three valid repeats."
+            "No conclusion about the throughput of weir and nginx (1 valid repeat): three valid repeats are required."
         ]
     );
 }
 
 #[test]
-fn a_baseline_that_the_rig_limits_bounds_the_ratio_from_above() {
+fn a_baseline_limited_by_the_rig_gives_an_upper_bound_of_the_ratio() {
     let mut cells = undisturbed();
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
         let repeat = cell.key.repeat;
@@ -185,17 +185,17 @@ fn a_baseline_that_the_rig_limits_bounds_the_ratio_from_above() {
     let summary = summary(&["weir", "nginx"], None, &cells);
     let ratio = summary.points[0].rows[0].ratio_to_direct.as_ref().unwrap();
     assert!(ratio.at_most && ratio.ratio.headline);
-    let sentence = "Throughput through the gateway is at most this share of direct (direct limited by the rig): weir 50.8 %, nginx 40.7 %.";
+    let sentence = "Throughput through the gateway is at most this share of direct, which the rig limited: weir 50.8 %, nginx 40.7 %.";
     assert!(
         summary.points[0].conclusions.contains(&sentence.to_owned()),
         "{:?}",
         summary.points[0].conclusions
     );
-    assert_eq!(summary.problems(), [] as [String; 0], "a direct cell bound by the rig is no bad result");
+    assert_eq!(summary.problems(), [] as [String; 0], "a direct cell limited by the rig is no problem");
 }
 
 #[test]
-fn a_disturbed_baseline_says_nothing() {
+fn a_baseline_with_host_noise_has_no_conclusions() {
     let mut cells = undisturbed();
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
         *cell = crate::runs::cell(
@@ -237,7 +237,7 @@ fn an_overloaded_gateway_misses_a_latency_objective() {
     assert!(weir.latency("p99").unwrap().beyond_timeout);
     assert_eq!(weir.reasons(), [(Reason::Overloaded, 3)]);
     assert!(weir.throughput_per_s.is_valid() && weir.cpu_us_per_request.is_valid());
-    assert!(!weir.cpu_us_per_request.headline, "it is compared at the asked rate, which was not carried");
+    assert!(!weir.cpu_us_per_request.headline, "CPU time is compared only at the offered rate");
     assert_eq!(
         summary.problems().len(),
         1,
@@ -247,7 +247,7 @@ fn an_overloaded_gateway_misses_a_latency_objective() {
 }
 
 #[test]
-fn failed_and_missing_cells_are_problems_and_the_rest_stays() {
+fn failed_and_missing_cells_are_problems_and_others_remain() {
     let mut cells = undisturbed();
     cells.retain(|cell| cell.key.gateway != "nginx" || cell.key.repeat != 2);
     cells.push(failed("nginx", 2));
@@ -259,20 +259,20 @@ fn failed_and_missing_cells_are_problems_and_the_rest_stays() {
         summary.problems(),
         [
             "nginx, repeat 3: never-ready: 127.0.0.1:8080 did not answer within 10 s",
-            "1 of 10 cells have not run",
+            "1 of 10 cells did not run",
         ]
     );
     assert!(summary.points[0].rows[0].throughput_per_s.headline);
 }
 
 #[test]
-fn a_run_without_cells_says_so() {
+fn a_run_without_cells_is_a_problem() {
     let summary = summary(&["weir"], None, &[]);
     assert_eq!(summary.problems(), ["no gateway was measured"]);
 }
 
 #[test]
-fn the_latency_curve_adds_histograms_and_ends_with_the_answered() {
+fn the_latency_curve_adds_histograms_and_ends_at_the_last_response() {
     let mut load = tail(200_000);
     let mut histogram = weir_results::new_histogram();
     for value in 1..=900_u64 {

@@ -1,11 +1,11 @@
-//! A quantile is a headline if enough seconds hold requests beyond it.
+//! A quantile is a headline if enough seconds have requests beyond it.
 
 use weir_analysis::{Summary, summarize};
 use weir_results::{Histogram, LoadSecond, TimesNs, new_histogram};
 
 use crate::runs::{cell, plan, run, tail};
 
-/// Three repeats of ten seconds; in the first `slow` of each, two requests of a hundred take 50 ms and not 1 ms.
+/// Three repeats of ten seconds. In the first `slow` seconds, 2 % of the requests take 50 ms instead of 1 ms.
 fn summary(slow: usize) -> Summary {
     let repeat = |repeat: u32| {
         let mut load = tail(1_000_000);
@@ -51,8 +51,8 @@ fn late_requests_of_one_second_are_one_event() {
         let said = point.conclusions.iter().find(|sentence| sentence.starts_with("Fewer than")).cloned();
         ([is_headline("p50"), is_headline("p999")], said)
     };
-    let said = "Fewer than 5 seconds hold slower requests, so these are no headlines: p99.9 of weir (3 of 30). Longer \
-                phases or more repeats help.";
+    let said = "Fewer than 5 seconds have slower requests, so these are no headlines: p99.9 of weir (3 of 30). Use a \
+                longer phase or more repeats.";
     assert_eq!(of(1), ([true, false], Some(said.to_owned())));
     assert_eq!(of(2), ([true, true], None), "six seconds of thirty");
 }

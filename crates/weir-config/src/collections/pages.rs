@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_copies_its_page_alone() {
+    fn change_copies_only_its_page() {
         let mut pages = Pages::default();
         for position in 0..3 * PAGE as u32 {
             pages.put(position, position);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_come_back() {
+    fn reuses_released_positions() {
         let mut slots = Slots::default();
         assert_eq!([slots.take(), slots.take(), slots.take()], [0, 1, 2]);
         slots.give_back(1);

@@ -99,7 +99,7 @@ impl<V> Default for Sharded<V> {
 
 #[cfg(test)]
 impl<V> Sharded<V> {
-    /// How many shards are not shared with `other`, and how many there are.
+    /// The number of shards that are not shared with `other`, and the number of all shards.
     pub(crate) fn differing_from(&self, other: &Sharded<V>) -> (usize, usize) {
         let is_other = |at: &usize| !other.shards.get(*at).is_some_and(|o| Arc::ptr_eq(o, &self.shards[*at]));
         ((0..self.shards.len()).filter(is_other).count(), self.shards.len())
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_copies_its_shard_alone() {
+    fn change_copies_only_its_shard() {
         let mut map = Sharded::default();
         map.reserve(10_000);
         (0..10_000).for_each(|n| map.insert(&format!("name {n}"), n));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_while_shards_become_more() {
+    fn keeps_names_while_the_number_of_shards_grows() {
         let mut map = Sharded::default();
         assert!(map.is_empty() && map.get("0").is_none());
         for n in 0..5_000 {

@@ -1,4 +1,4 @@
-//! Files that fit together, and those that do not.
+//! Named files: matching contents are accepted, mismatched contents are rejected.
 
 use std::net::SocketAddr;
 
@@ -26,7 +26,7 @@ fn pair(names: &[&str]) -> (Vec<u8>, Vec<u8>) {
     (certificate.pem().into_bytes(), key.serialize_pem().into_bytes())
 }
 
-/// Contents by name; what is told of `text` with them.
+/// File contents by name, for checks of a configuration that names these files.
 struct Folder(BTreeMap<&'static str, Vec<u8>>);
 
 impl Folder {
@@ -50,10 +50,13 @@ impl Folder {
 
     fn check(&self, text: &str, place: &str, message: &str) {
         let applied = State::default().apply(batch(Policy::AllOrNothing, text, self));
-        let told: Vec<String> = applied.refused.iter().map(|(_, problem)| problem.to_string()).collect();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with(&format!("{place}: ")) && told[0].contains(message), "{told:?}");
-        assert!(!applied.refused[0].1.remedy.is_empty(), "{told:?}");
+        let reported: Vec<String> = applied.refused.iter().map(|(_, problem)| problem.to_string()).collect();
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(
+            reported[0].starts_with(&format!("{place}: ")) && reported[0].contains(message),
+            "{reported:?}"
+        );
+        assert!(!applied.refused[0].1.remedy.is_empty(), "{reported:?}");
         assert!(applied.table.is_none());
     }
 }
@@ -79,18 +82,18 @@ fn config(table: &Table) -> Arc<rustls::ServerConfig> {
 }
 
 #[test]
-fn files_become_tls_and_tokens() {
+fn loads_tls_and_tokens_from_files() {
     let applied = State::default().apply(batch(Policy::AllOrNothing, TEXT, &Folder::new()));
     let table = applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused));
     assert_eq!(config(&table).alpn_protocols, [b"http/1.1"]);
     assert!(table.transport(address("127.0.0.1:1")).is_none());
     let tokens = |path| table.find(&RequestView::get("h", path)).unwrap().target.tokens.clone().unwrap();
     assert!(tokens("/").has(b"two") && !tokens("/").has(b"three"));
-    assert!(Arc::ptr_eq(&tokens("/"), &tokens("/x")), "routes share what they can");
+    assert!(Arc::ptr_eq(&tokens("/"), &tokens("/x")), "routes with the same file share its tokens");
 }
 
 #[test]
-fn what_does_not_fit_together_has_its_place() {
+fn rejects_files_that_do_not_match_with_their_field() {
     let key = |more: &str| TEXT.replace("client_ca: a.pem", more);
     let folder = Folder::new();
     folder.check(
@@ -146,20 +149,20 @@ fn what_does_not_fit_together_has_its_place() {
 }
 
 #[test]
-fn what_stays_is_shared_by_versions() {
+fn versions_share_unchanged_tls_configurations() {
     let mut state = State::default();
     let first = config(&state.apply(batch(Policy::AllOrNothing, TEXT, &Folder::new())).table.unwrap());
     let again = |state: &mut State, changes| {
         config(&state.apply(Batch { version: 2, policy: Policy::AllOrNothing, changes }).table.unwrap())
     };
     let tokens = vec![Change::Put(Key::File("t.lst".to_owned()), Resource::File(b"new".to_vec().into()))];
-    assert!(Arc::ptr_eq(&first, &again(&mut state, tokens)), "tickets stay good");
+    assert!(Arc::ptr_eq(&first, &again(&mut state, tokens)), "tickets remain valid");
     let fresh = Folder::new();
     assert!(!Arc::ptr_eq(&first, &again(&mut state, fresh.changes())));
 }
 
 #[test]
-fn a_bad_file_of_a_dynamic_source_changes_nothing() {
+fn invalid_file_of_a_dynamic_source_changes_nothing() {
     let mut state = State::default();
     let first = config(&state.apply(batch(Policy::EachAlone, TEXT, &Folder::new())).table.unwrap());
     let bad = Folder(BTreeMap::from([("a.key", b"x".to_vec()), ("t.lst", b"a b".to_vec())]));
@@ -175,13 +178,13 @@ fn a_bad_file_of_a_dynamic_source_changes_nothing() {
     assert!(Arc::ptr_eq(&first, &config(&applied.table.unwrap())));
 }
 
-/// The configuration with other fields of TLS in place of the client's authorities.
+/// The configuration with other TLS fields instead of `client_ca`.
 fn with_tls(more: &str) -> String {
     TEXT.replace("client_ca: a.pem", more)
 }
 
 #[test]
-fn policies_that_cannot_be_are_told_with_what_there_is() {
+fn rejects_unsupported_tls_policies_and_lists_the_supported_values() {
     let check = |more: &str, field: &str, message: &str| {
         Folder::new().check(&with_tls(more), &format!("listeners[0].tls.{field}"), message);
     };
@@ -209,7 +212,7 @@ fn policies_that_cannot_be_are_told_with_what_there_is() {
     let suites = remedy("ciphers: [x]");
     assert!(suites.contains("TLS_AES_256_GCM_SHA384, ") && suites.contains("ECDHE-RSA-AES128-GCM-SHA256"));
     let suites = remedy("versions: [1.3], ciphers: [x]");
-    assert_eq!(suites.matches(", ").count(), 2, "only those that could be taken: {suites}");
+    assert_eq!(suites.matches(", ").count(), 2, "only suites of the configured versions: {suites}");
     assert_eq!(remedy("curves: [x]"), "supported: X25519, P-256, P-384, X25519MLKEM768");
     Folder::new().check(
         &with_tls("hosts: ['*', '*a.test']"),
@@ -229,24 +232,24 @@ fn policies_that_cannot_be_are_told_with_what_there_is() {
 }
 
 #[test]
-fn words_that_say_nothing_are_refused() {
-    let told = |more: &str| {
+fn rejects_unknown_tls_values() {
+    let reported = |more: &str| {
         let error = weir_document::read::<Configuration>("test.yaml", &with_tls(more)).unwrap_err();
         (error.message, error.remedy)
     };
     assert_eq!(
-        told("versions: [1.1]"),
+        reported("versions: [1.1]"),
         ("unsupported TLS version `1.1`".to_owned(), "write 1.2 or 1.3".to_owned())
     );
-    let (message, remedy) = told("tickets: perhaps");
+    let (message, remedy) = reported("tickets: perhaps");
     assert_eq!(message, "unknown value `perhaps`");
     assert!(remedy.contains("`off`"), "{remedy}");
-    assert_eq!(told("client_auth: maybe").0, "unknown value `maybe`");
-    assert_eq!(told("tickets: { files: x }").0, "unknown field `files`");
+    assert_eq!(reported("client_auth: maybe").0, "unknown value `maybe`");
+    assert_eq!(reported("tickets: { files: x }").0, "unknown field `files`");
 }
 
 #[test]
-fn what_is_read_is_what_is_written() {
+fn tls_configuration_survives_serialization() {
     for more in [
         "tickets: off",
         "tickets: { file: t.keys, lifetime: 1h }",
@@ -269,11 +272,11 @@ backends: { b: { endpoints: [] } }
 ";
 
 #[test]
-fn names_that_are_passed_on_find_their_backend() {
+fn passthrough_selects_the_backend_by_server_name() {
     let none = Folder(BTreeMap::new());
     let table = State::default().apply(batch(Policy::AllOrNothing, PASSED_ON, &none)).table.unwrap();
     let Some(Transport::ByName(by_name)) = table.transport(address("127.0.0.1:8443")) else {
-        panic!("it is not passed on");
+        panic!("the listener has no passthrough");
     };
     assert!(by_name.tls().is_none());
     for (name, backend) in [
@@ -288,7 +291,7 @@ fn names_that_are_passed_on_find_their_backend() {
         let found = match by_name.destination(Some(name)) {
             Destination::Backend(backend) => Some(backend),
             Destination::Closed => None,
-            Destination::Here(_) => panic!("there is no TLS here"),
+            Destination::Here(_) => panic!("the listener has no TLS"),
         };
         assert_eq!(found, backend, "{name:?}");
     }
@@ -330,7 +333,7 @@ fn names_that_are_passed_on_find_their_backend() {
 }
 
 #[test]
-fn a_backend_that_is_passed_on_to_is_not_removed() {
+fn keeps_a_backend_that_passthrough_uses() {
     let mut state = State::default();
     state.apply(batch(Policy::AllOrNothing, PASSED_ON, &Folder(BTreeMap::new())));
     let changes = vec![Change::Remove(Key::Backend("b".to_owned()))];
@@ -345,7 +348,7 @@ backends: { b: { endpoints: [], tls: { ca: a.pem, sni: up.test, certificate: a.p
 ";
 
 #[test]
-fn tls_with_backends_is_shared_by_versions_until_it_changes() {
+fn versions_share_upstream_tls_until_it_changes() {
     let mut state = State::default();
     let upstream = |table: Arc<Table>| table.backends()[0].tls.clone().unwrap();
     let first = upstream(state.apply(batch(Policy::AllOrNothing, UPSTREAM, &Folder::new())).table.unwrap());
@@ -368,7 +371,7 @@ fn tls_with_backends_is_shared_by_versions_until_it_changes() {
 }
 
 #[test]
-fn listeners_that_share_keys_with_a_fleet_have_names_of_their_own() {
+fn rejects_duplicate_names_of_listeners_with_ticket_files() {
     let listener = |port: u16| {
         format!(
             "{{ address: 127.0.0.1:{port}, name: web, tls: {{ certificate: a.pem, key: a.key, tickets: {{ file: k }} }} }}"
@@ -379,9 +382,9 @@ fn listeners_that_share_keys_with_a_fleet_have_names_of_their_own() {
     folder.check(&text, "listeners[1].name", "listeners[0] has the same name, `web`");
 }
 
-/// A listener loses only the certificates that are wrong, and only until they are right.
+/// A listener ignores only the invalid pair, and only until the pair is valid.
 #[test]
-fn a_bad_pair_takes_no_other_with_it() {
+fn invalid_pair_does_not_affect_other_pairs() {
     let text =
         with_tls("certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]");
     let pairs = |names: [&str; 3]| {
@@ -402,8 +405,8 @@ fn a_bad_pair_takes_no_other_with_it() {
     let applied = state.apply(Batch { version: 2, policy: Policy::EachAlone, changes: bad.changes() });
     let refused: Vec<&str> = applied.refused.iter().map(|(key, _)| key.name()).collect();
     assert_eq!(refused, ["b.key", "b.pem"]);
-    assert!(!Arc::ptr_eq(&before, &config(&applied.table.unwrap())), "the others are in force");
-    // One that makes another useless: the one that was there is not at fault.
+    assert!(!Arc::ptr_eq(&before, &config(&applied.table.unwrap())), "the other changes take effect");
+    // A pair that makes another pair unusable is rejected. The pair that was there before is not.
     let (certificate, key) = pair(&["a", "c"]);
     let changes = Folder(BTreeMap::from([("a.pem", certificate), ("a.key", key)])).changes();
     let applied = state.apply(Batch { version: 3, policy: Policy::EachAlone, changes });
@@ -412,7 +415,7 @@ fn a_bad_pair_takes_no_other_with_it() {
 }
 
 #[test]
-fn a_renewed_pair_takes_the_place_of_the_one_before() {
+fn renewed_pair_replaces_the_previous_one() {
     let text = TEXT.replace(
         "client_ca: a.pem",
         "certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]",
@@ -441,8 +444,8 @@ fn a_renewed_pair_takes_the_place_of_the_one_before() {
     let is_same: Vec<bool> = before.iter().zip(&after).map(|(a, b)| a == b).collect();
     assert_eq!(is_same, [true, false, true]);
     assert!(!Arc::ptr_eq(&config(&first), &config(&second)));
-    assert!(Arc::ptr_eq(&config(&second), &config(&apply(renewed.changes()))), "the same again is no change");
-    // One for other names, for which everything is looked at.
+    assert!(Arc::ptr_eq(&config(&second), &config(&apply(renewed.changes()))), "equal pair, no change");
+    // A pair with other names: the gateway selects all certificates again.
     let third = apply(with(Folder(BTreeMap::new()), ["b.pem", "b.key"], "d.test").changes());
     assert_eq!(third.certificates()[1].names(), ["d.test"]);
     assert!(shown(&third)[0] == before[0] && shown(&third)[2] == before[2]);

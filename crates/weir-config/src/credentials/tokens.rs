@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_known_by_every_letter() {
+    fn accepts_only_exact_tokens() {
         let set = TokenSet::read(b"# ours\nabc.DEF-1_2~3+4/5==\r\n\n  other  \n").unwrap();
         assert!(set.has(b"abc.DEF-1_2~3+4/5==") && set.has(b"other"));
         for wrong in ["", "abc.def-1_2~3+4/5==", "abc.DEF-1_2~3+4/5=", "othe", "other ", "others", "# ours"] {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_has_its_line() {
+    fn reports_the_line_of_an_invalid_token() {
         let line = |text: &str| TokenSet::read(text.as_bytes()).unwrap_err().place.0;
         for wrong in ["a b", "=", "a=b", "ü", "a\"b", "a\0b"] {
             assert_eq!(line(&format!("good\n\n{wrong}\n")), 3, "{wrong:?}");

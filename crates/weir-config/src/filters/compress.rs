@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_met_whole_or_by_their_kind() {
+    fn matches_media_types_and_wildcards() {
         let check = |types: &[&str], content_type: &str, expected: bool| {
             assert_eq!(policy(types).matches(content_type.as_bytes()), expected, "{types:?} {content_type}");
         };
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_coding_is_offered_alone_and_none_is_both() {
+    fn configured_level_selects_the_coding() {
         let offered = |gzip, brotli| {
             let policy = CompressPolicy::of(&Compress { gzip, brotli, ..Compress::default() });
             (policy.gzip, policy.brotli)

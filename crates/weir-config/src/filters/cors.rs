@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_is_told() {
+    fn rejects_invalid_origins() {
         for wrong in [
             "",
             "example.org",

@@ -31,7 +31,7 @@ pub struct WeightedBackend {
     pub weight: u32,
 }
 
-/// What the upstream is asked for in place of what the client asked for. The query is kept.
+/// Changes the URL of the upstream request. The query is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Rewrite {

@@ -1,4 +1,4 @@
-//! What a configuration may say of a route's filters, and what it is told where it may not.
+//! Valid and rejected filters of a route.
 
 use crate::change::{Batch, Change, Policy};
 use crate::matching::RequestView;
@@ -7,12 +7,12 @@ use crate::model::Precedence;
 use crate::model::Route;
 use crate::state::{Applied, State};
 
-/// A configuration with a route of these fields.
+/// Applies a configuration that has a route with these fields.
 fn apply(fields: &str) -> Applied {
     apply_with(fields, None)
 }
 
-/// The same where the route has this place.
+/// Applies the same configuration; the route has this precedence.
 fn apply_with(fields: &str, precedence: Option<Precedence>) -> Applied {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nroutes: [{{ path: /, backend: a }}, {{ path: /x, {fields} }}]\n\
@@ -26,8 +26,8 @@ fn apply_with(fields: &str, precedence: Option<Precedence>) -> Applied {
 
 fn check_refused(fields: &str, problem: &str, remedy: &str) {
     let applied = apply(fields);
-    let told: Vec<_> = applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone())).collect();
-    assert_eq!(told, [(format!("routes[1]{problem}"), remedy.to_owned())], "{fields}");
+    let reported: Vec<_> = applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone())).collect();
+    assert_eq!(reported, [(format!("routes[1]{problem}"), remedy.to_owned())], "{fields}");
     assert!(applied.table.is_none());
 }
 
@@ -38,7 +38,7 @@ fn check_form_refused(fields: &str, message: &str) {
 }
 
 #[test]
-fn a_route_does_one_thing() {
+fn rejects_routes_without_exactly_one_action() {
     let remedy = "add `backend`, `backends`, `redirect` or `respond`";
     check_refused("rewrite: /", ": the route has no action", remedy);
     let remedy = "remove one of them";
@@ -71,7 +71,7 @@ fn a_route_does_one_thing() {
 }
 
 #[test]
-fn every_backend_that_is_named_must_be_there() {
+fn rejects_invalid_backends() {
     let remedy = "known backends: a, b";
     check_refused("backend: other", ".backend: unknown backend `other`", remedy);
     check_refused(
@@ -97,7 +97,7 @@ fn every_backend_that_is_named_must_be_there() {
 }
 
 #[test]
-fn a_rewrite_says_what_it_replaces() {
+fn rejects_invalid_rewrites() {
     let check = |rewrite: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, rewrite: {rewrite}"), &format!(".rewrite{problem}"), remedy);
     };
@@ -128,7 +128,7 @@ fn a_rewrite_says_what_it_replaces() {
 }
 
 #[test]
-fn a_redirect_leads_elsewhere() {
+fn rejects_invalid_redirects() {
     let check = |redirect: &str, problem: &str, remedy: &str| {
         check_refused(&format!("redirect: {redirect}"), &format!(".redirect{problem}"), remedy);
     };
@@ -153,7 +153,7 @@ fn a_redirect_leads_elsewhere() {
 }
 
 #[test]
-fn an_answer_is_one_that_can_be_sent() {
+fn rejects_invalid_responses() {
     let check = |respond: &str, problem: &str, remedy: &str| {
         check_refused(&format!("respond: {respond}"), &format!(".respond.{problem}"), remedy);
     };
@@ -183,7 +183,7 @@ fn an_answer_is_one_that_can_be_sent() {
 }
 
 #[test]
-fn fields_of_a_connection_are_left_alone() {
+fn rejects_changes_of_connection_and_body_fields() {
     let one_connection = "it applies to one connection; the gateway sets its own on each side";
     let length = "it describes the body, which the gateway does not change";
     let refused = |head: &str, change: &str, place: &str, name: &str, reason: &str, remedy: &str| {
@@ -213,7 +213,7 @@ fn fields_of_a_connection_are_left_alone() {
 }
 
 #[test]
-fn changes_are_of_fields_that_exist() {
+fn rejects_invalid_header_changes() {
     let check = |change: &str, problem: &str, remedy: &str| {
         check_refused(
             &format!("backend: a, response_headers: {change}"),
@@ -242,7 +242,7 @@ fn changes_are_of_fields_that_exist() {
 }
 
 #[test]
-fn cors_lets_nobody_in_by_mistake() {
+fn rejects_invalid_cors_policies() {
     let check = |cors: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, cors: {{ {cors} }}"), &format!(".cors.{problem}"), remedy);
     };
@@ -295,9 +295,9 @@ fn cors_lets_nobody_in_by_mistake() {
     );
 }
 
-/// Whoever writes for Gateway API has other rules to go by.
+/// Gateway API allows these values, so the checks of the compact form do not apply to manifests.
 #[test]
-fn manifests_may_say_what_the_compact_form_takes_for_mistakes() {
+fn manifests_allow_values_that_the_compact_form_rejects() {
     let place = || Some(Precedence { created_s: 0, resource: "default/r".to_owned(), position: (0, 0) });
     for fields in [
         "mirror: { backend: a }",
@@ -316,7 +316,7 @@ fn manifests_may_say_what_the_compact_form_takes_for_mistakes() {
 }
 
 #[test]
-fn a_routes_time_limits_can_be_kept() {
+fn rejects_invalid_route_timeouts() {
     let check = |timeouts: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, timeouts: {timeouts}"), &format!(".timeouts{problem}"), remedy);
     };
@@ -346,7 +346,7 @@ fn a_routes_time_limits_can_be_kept() {
 }
 
 #[test]
-fn only_routes_that_want_something_have_filters() {
+fn only_routes_with_filters_get_a_filter_entry() {
     let filters = |fields: &str| {
         let table = apply(fields).table.unwrap();
         let target = table.find(&RequestView::get("h", "/x")).unwrap().target;
@@ -372,7 +372,7 @@ fn only_routes_that_want_something_have_filters() {
 }
 
 #[test]
-fn what_is_written_is_what_was_read() {
+fn route_survives_serialization() {
     let text = "{ path: /x, backends: [{ backend: a, weight: 9 }, { backend: b }], rewrite: { host: h, path: / },
         request_headers: { set: { A: b } }, response_headers: { remove: [c] }, mirror: { backend: m, share: 10% },
         cors: { origins: ['*'], max_age: 1h }, timeouts: { request: 10s, backend: 2s } }";
@@ -386,7 +386,7 @@ fn what_is_written_is_what_was_read() {
 }
 
 #[test]
-fn retries_say_what_is_tried_again_and_how_often() {
+fn rejects_invalid_retries() {
     let check = |retries: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, retries: {retries}"), &format!(".retries{problem}"), remedy);
     };
@@ -413,7 +413,7 @@ fn retries_say_what_is_tried_again_and_how_often() {
 }
 
 #[test]
-fn requests_are_counted_only_where_something_depends_on_it() {
+fn counts_requests_only_for_backends_with_retries() {
     let counted = |route: &str| {
         let table = apply(route).table.unwrap();
         table.backends().iter().map(|entry| entry.counts_requests).collect::<Vec<_>>()
@@ -424,7 +424,7 @@ fn requests_are_counted_only_where_something_depends_on_it() {
 }
 
 #[test]
-fn compression_says_what_of_and_how() {
+fn rejects_invalid_compression() {
     let check = |compress: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, compress: {compress}"), &format!(".compress.{problem}"), remedy);
     };

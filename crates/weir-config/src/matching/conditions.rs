@@ -98,7 +98,7 @@ impl Conditions {
     }
 }
 
-/// Whether every request that meets `narrow` meets `wide` as well.
+/// Whether every request that meets `narrow` also meets `wide`.
 pub(crate) fn covers(wide: Option<&Conditions>, narrow: Option<&Conditions>) -> bool {
     let (Some(wide), Some(narrow)) = (wide, narrow) else { return wide.is_none() };
     let has_methods = wide.methods.is_empty()

@@ -307,7 +307,7 @@ mod tests {
     use crate::model::Route;
 
     #[test]
-    fn patterns_of_other_folders_are_not_run() {
+    fn tries_only_patterns_with_the_same_leading_segments() {
         let mut paths = PathTable::default();
         let mut patterns = Patterns::default();
         for target in 0..1000 {

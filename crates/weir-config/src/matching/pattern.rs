@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_matches_from_end_to_end() {
+    fn pattern_matches_the_whole_value() {
         let check = |text: &str, good: &[&str], bad: &[&str]| {
             let pattern = Pattern::new(text).unwrap();
             for (values, expected) in [(good, true), (bad, false)] {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_without_a_slash_matches_no_path() {
+    fn pattern_without_leading_slash_matches_no_path() {
         let may = |text: &str| Pattern::new(text).unwrap().may_match_a_path();
         for text in ["/a", ".*", "[^a].*", "(a|/b)", "/", "/?a?"] {
             assert!(may(text), "{text}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_segments_in_front_are_known() {
+    fn finds_the_leading_segments_of_a_pattern() {
         let check = |text: &str, expected: &str| {
             assert_eq!(&*Pattern::new(text).unwrap().leading_segments, expected, "{text}");
         };
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_or_too_large_is_told() {
+    fn rejects_invalid_and_too_complex_patterns() {
         let check = |text: &str, message: &str| {
             assert_eq!(Pattern::new(text).err().map(|(message, _)| message).as_deref(), Some(message));
         };

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_one_name_make_a_list() {
+    fn joins_header_fields_of_one_name() {
         let field = |name, value: &'static str| Field { name, value: value.as_bytes() };
         let fields = [field("X-A", "1"), field("b", "2"), field("x-a", "3, 4"), field("X-a", "")];
         let view = RequestView { fields: &fields, ..RequestView::get("h", "/") };
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_decoded_and_the_first_counts() {
+    fn decodes_query_parameters_and_uses_the_first() {
         let check = |query: Option<&str>, name: &str, expected: Option<&str>| {
             let view = RequestView { query, ..RequestView::get("h", "/") };
             assert_eq!(view.parameter(name).as_deref(), expected.map(str::as_bytes), "{query:?} {name}");

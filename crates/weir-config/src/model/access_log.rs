@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_taken_apart() {
+    fn parses_a_format_into_pieces() {
         let text = |text: &str| LogPiece::Text(text.to_owned());
         let value = LogPiece::Value;
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_refused_with_the_nearest_name() {
+    fn rejects_invalid_formats_with_the_nearest_name() {
         let check = |format: &str, message: &str, remedy: &str| {
             let problem = line(format).unwrap_err();
             assert_eq!(problem.message, message);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_json_has_its_value() {
+    fn every_json_field_has_a_value() {
         let LogLine { pieces, style } = line("json").unwrap();
         assert_eq!((pieces.len(), style), (2 * JSON_FIELDS.len() + 1, LogStyle::Json));
         for (name, value, _) in LogValue::NAMED {

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn rejects_contradicting_settings() {
         let check = |forwarding: Forwarding, expected: Option<&str>| {
             assert_eq!(super::check(&forwarding).err().map(|problem| problem.place).as_deref(), expected);
         };
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_field_decides_who_the_client_is() {
+    fn selects_the_trusted_header() {
         use TrustedHeader::{Forwarded as Standard, XForwardedFor};
         for (x_forwarded, forwarded, expected) in [
             (false, false, XForwardedFor),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_added() {
+    fn adds_no_headers_by_default() {
         assert!(!Forwarding::default().is_any());
         assert!(Forwarding { trusted_hops: 1, ..Forwarding::default() }.is_any());
         assert!(Forwarding { request_id: RequestId::Pass, ..Forwarding::default() }.is_any());

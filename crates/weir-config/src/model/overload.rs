@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_a_share_or_a_size() {
+    fn reads_a_memory_threshold_as_share_or_size() {
         for (text, expected, printed) in [
             ("90%", MemoryBound::Share(Share(0.9)), "90%"),
             ("12.5 %", MemoryBound::Share(Share(0.125)), "12.5%"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_lets_something_through() {
+    fn rejects_thresholds_of_zero() {
         let message = |overload: Overload| check(&overload).map_err(|problem| problem.to_string());
         let of = |memory, lag| Overload { memory, lag };
         let nothing = Err("overload.memory: 0 would reject every request with 503".to_owned());

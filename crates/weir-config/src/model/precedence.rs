@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn age_goes_before_names_and_names_before_positions() {
+    fn older_route_wins_then_name_then_position() {
         let precedence = |created_s, resource: &str, position| Precedence {
             created_s,
             resource: resource.to_owned(),

@@ -121,7 +121,7 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
     pub tokens: Option<String>,
-    /// Its place among routes for the same requests. Two routes without one must not want the same.
+    /// The precedence among routes for the same requests. Routes without one must not match the same requests.
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
     /// Group in metrics, 1 to 128 printable characters, not `other`. Routes with the same group are counted together.

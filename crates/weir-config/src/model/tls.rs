@@ -219,7 +219,7 @@ pub struct Passthrough {
     pub instead: Option<Instead>,
 }
 
-/// What becomes of clients whose TLS is not passed on, though that of less specific hosts may be.
+/// How to handle clients that are excluded from the passthrough of a less specific host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instead {

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_decides_about_a_message_cannot_be_a_trailer() {
+    fn rejects_header_fields_that_cannot_be_trailers() {
         let check = |name: &str, underscores: bool, expected: Option<&str>| {
             let of_request =
                 Trailers { request: vec!["X-Sum".to_owned(), name.to_owned()], ..Trailers::default() };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_ignore_case() {
+    fn trailer_names_ignore_case() {
         let trailers = Trailers { request: vec!["X-Sum".to_owned()], response: vec!["Y".to_owned()] };
         assert!(trailers.passes_of_request("x-sum") && !trailers.passes_of_request("y"));
         assert!(trailers.passes_of_response("y") && !trailers.passes_of_response("X-Sum"));

@@ -1,4 +1,4 @@
-//! Normal forms, one by one; against an oracle they are compared in `tests/it`.
+//! Normal forms of single paths. `tests/it` compares them with an oracle.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn check_with(rules: PathRules, target: &str, expected: Result<&str, Unroutable>
     let normal = NormalTarget::of(target, &rules);
     assert_eq!(normal.as_ref().map(NormalTarget::as_str), expected.as_ref().copied(), "{target}");
     if let Ok(normal) = normal {
-        // What is normal is borrowed, and stays what it is.
+        // A path in normal form is borrowed, and normalization does not change it.
         assert_eq!(matches!(normal.text, Cow::Borrowed(_)), normal.as_str() == target, "{target}");
         assert_eq!(NormalTarget::of(normal.as_str(), &rules).as_ref(), Ok(&normal), "{target}");
     }
@@ -30,7 +30,7 @@ fn check_refused(target: &str, problem: PathProblem) {
 }
 
 #[test]
-fn what_is_normal_stays() {
+fn keeps_paths_in_normal_form() {
     for normal in [
         "/",
         "//",
@@ -52,7 +52,7 @@ fn what_is_normal_stays() {
 }
 
 #[test]
-fn dot_segments_are_resolved_also_escaped_ones() {
+fn resolves_dot_segments_plain_and_escaped() {
     check("/.", "/");
     check("/..", "/");
     check("/../../a", "/a");
@@ -67,7 +67,7 @@ fn dot_segments_are_resolved_also_escaped_ones() {
 }
 
 #[test]
-fn escapes_have_one_form() {
+fn normalizes_escapes() {
     check("/%61%7E%2d", "/a~-");
     check("/%c3%a4%2f%5c", "/%C3%A4%2F%5C");
     check("/%2561", "/%2561");
@@ -75,7 +75,7 @@ fn escapes_have_one_form() {
 }
 
 #[test]
-fn what_readers_understand_differently_is_refused() {
+fn rejects_ambiguous_paths() {
     for hidden in [
         "/a%2f..%2fb",
         "/a/..%2Fb",
@@ -99,7 +99,7 @@ fn what_readers_understand_differently_is_refused() {
 }
 
 #[test]
-fn slashes_are_merged_where_that_is_asked_for() {
+fn merges_slashes_if_configured() {
     let check = |target: &str, expected: &str| check_with(MERGING, target, Ok(expected));
     check("//", "/");
     check("/a///b//?c=//", "/a/b/?c=//");
@@ -109,14 +109,14 @@ fn slashes_are_merged_where_that_is_asked_for() {
 }
 
 #[test]
-fn escaped_slashes_are_refused_or_led_away_where_that_is_asked_for() {
+fn rejects_or_redirects_escaped_slashes_if_configured() {
     let refused = |problem| Err(Unroutable::Refused(problem));
     check_with(REJECTING, "/a%2fb", refused(PathProblem::EscapedSlash));
     check_with(REJECTING, "/a%5Cb", refused(PathProblem::EscapedSlash));
     check_with(REJECTING, "/a%252Fb?%2F", Ok("/a%252Fb?%2F"));
     let led = |target: &str, location: &str| {
         check_with(REDIRECTING, target, Err(Unroutable::Redirect(location.to_owned())));
-        // Who follows it arrives.
+        // The redirect leads to a path in normal form, so it does not loop.
         let target = location.strip_prefix("/.").unwrap_or(location);
         assert_eq!(NormalTarget::of(target, &REDIRECTING).unwrap().as_str(), target);
     };
@@ -130,11 +130,11 @@ fn escaped_slashes_are_refused_or_led_away_where_that_is_asked_for() {
 }
 
 #[test]
-fn other_spellings_of_a_path_are_matched_as_it_or_refused_by_default() {
+fn normalizes_or_rejects_other_spellings_by_default() {
     let check = |target: &str, expected: Result<(&str, &str), PathProblem>| {
         let normal = NormalTarget::of(target, &PathRules::default());
-        let told = normal.as_ref().map(|normal| (normal.path(), normal.as_str())).map_err(Clone::clone);
-        assert_eq!(told, expected.map_err(Unroutable::Refused), "{target}");
+        let reported = normal.as_ref().map(|normal| (normal.path(), normal.as_str())).map_err(Clone::clone);
+        assert_eq!(reported, expected.map_err(Unroutable::Refused), "{target}");
     };
     for same in ["//admin", "/.//admin", "/x//../admin", "/%61dmin", "/%2e/admin", "/a/%2E%2e//admin"] {
         check(same, Ok(("/admin", "/admin")));
@@ -158,17 +158,17 @@ fn other_spellings_of_a_path_are_matched_as_it_or_refused_by_default() {
     check("/admin%3bx", Ok(("/admin", "/admin%3Bx")));
     check("/admin;x=1;y/users;z?q;", Ok(("/admin/users", "/admin;x=1;y/users;z?q;")));
     check("//a;b//./c;d/", Ok(("/a/c/", "/a;b/c;d/")));
-    // What URLs of sessions look like.
+    // Session IDs in URLs look like this.
     check("/;jsessionid=1", Ok(("/", "/;jsessionid=1")));
     check("/app/;jsessionid=1", Ok(("/app/", "/app/;jsessionid=1")));
     check("/x/..;/../admin", Ok(("/x/admin", "/x/admin")));
-    // Those who decode twice are left to themselves: some clients send names with an encoded slash on purpose.
+    // Double encoding stays: some clients encode a slash in a name on purpose.
     check("/a%252fb%253b", Ok(("/a%252fb%253b", "/a%252fb%253b")));
     check("/admin%20", Ok(("/admin%20", "/admin%20")));
 }
 
 #[test]
-fn path_parameters_go_as_the_rule_says() {
+fn handles_path_parameters_by_rule() {
     let check = |rule: PathParameters, target: &str, matched: &str, sent: &str| {
         let rules = parameters(rule);
         let normal = NormalTarget::of(target, &rules).unwrap();
@@ -192,7 +192,7 @@ fn path_parameters_go_as_the_rule_says() {
 }
 
 #[test]
-fn what_matched_is_found_among_parameters() {
+fn finds_the_matched_part_among_parameters() {
     let check = |target: &str, matched: usize, expected: usize| {
         let normal = NormalTarget::of(target, &parameters(PathParameters::Ignore)).unwrap();
         assert_eq!(normal.sent_bytes(matched), expected, "{target} {matched}");
@@ -207,7 +207,7 @@ fn what_matched_is_found_among_parameters() {
 }
 
 #[test]
-fn a_target_is_taken_apart() {
+fn splits_a_target_into_path_and_query() {
     let check = |target: &str, path: &str, query: Option<&str>| {
         let normal = NormalTarget::of(target, &AS_SENT).unwrap();
         assert_eq!((normal.path(), normal.query()), (path, query), "{target}");
@@ -219,7 +219,7 @@ fn a_target_is_taken_apart() {
 }
 
 #[test]
-fn a_rewrite_replaces_what_matched_and_keeps_the_rest() {
+fn rewrite_replaces_the_matched_part() {
     let check = |rewrite: &str, path: &str, matched: usize, expected: &str| {
         let mut out = Vec::new();
         rewritten(&mut out, rewrite, path, matched);

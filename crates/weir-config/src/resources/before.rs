@@ -10,7 +10,7 @@ use crate::model::{Backend, Listener, Settings};
 /// The routes of a state.
 pub(crate) type Routes = BTreeMap<Arc<str>, Arc<RouteEntry>>;
 
-/// The resources that a batch touched, as they were before; `None` if there was none.
+/// The resources that a batch changed, with their previous content; `None` if a resource did not exist.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
     pub(crate) settings: Option<Box<Settings>>,

@@ -1,4 +1,4 @@
-//! How resources fit together: every name leads to a resource, and no two listeners exclude each other.
+//! Consistency of resources: every name refers to a resource, and no two listeners conflict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

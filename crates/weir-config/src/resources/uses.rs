@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_last_route_named_is_named_no_more() {
+    fn removing_the_last_route_removes_its_uses() {
         let route = |backend: &str, tokens: Option<&str>| Route {
             backend: Some(backend.to_owned()),
             listeners: vec!["l".to_owned(), "l".to_owned()],

@@ -1,4 +1,4 @@
-//! Batches, good and bad.
+//! Valid and invalid batches.
 
 use super::*;
 use crate::change::{Change, Resource};
@@ -26,17 +26,17 @@ backends: { api: { endpoints: [127.0.0.1:9000] } }
 fn check_refused(text: &str, expected: &[(&str, &str)]) {
     let mut state = State::default();
     let applied = state.apply(batch(Policy::AllOrNothing, text));
-    let told: Vec<(String, String)> =
+    let reported: Vec<(String, String)> =
         applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone())).collect();
     let expected: Vec<(String, String)> =
         expected.iter().map(|(m, r)| ((*m).to_owned(), (*r).to_owned())).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert!(applied.table.is_none());
-    assert!(state.resources.routes.is_empty(), "a refused file leaves nothing behind");
+    assert!(state.resources.routes.is_empty(), "a refused file changes nothing");
 }
 
 #[test]
-fn the_example_compiles() {
+fn compiles_a_valid_configuration() {
     let table = State::default().apply(batch(Policy::AllOrNothing, GOOD)).table.unwrap();
     assert_eq!(table.find(&RequestView::get("example.com:8080", "/api/x")).unwrap().matched, 4);
     assert_eq!(
@@ -47,7 +47,7 @@ fn the_example_compiles() {
 }
 
 #[test]
-fn problems_name_their_place_and_the_remedy() {
+fn problems_name_the_field_and_the_remedy() {
     check_refused(
         &GOOD.replace("/api, backend: api", "/api, backend: apy"),
         &[("routes[0].backend: unknown backend `apy`", "did you mean `api`?")],
@@ -130,7 +130,7 @@ fn problems_name_their_place_and_the_remedy() {
 }
 
 #[test]
-fn paths_that_no_request_carries_are_refused() {
+fn rejects_paths_that_no_request_has() {
     let check = |path: &str, message: &str, remedy: &str| {
         let text = GOOD.replace("path: /api", &format!("path: '{path}'"));
         check_refused(&text, &[(&format!("routes[0].path: {message}"), remedy)]);
@@ -155,7 +155,7 @@ fn paths_that_no_request_carries_are_refused() {
 }
 
 #[test]
-fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
+fn rejects_paths_that_path_rules_exclude() {
     let check = |rules: &str, path: &str, message: &str, remedy: &str| {
         let text = GOOD.replace("path: /api", &format!("path: {path}"));
         check_refused(
@@ -201,7 +201,7 @@ fn paths_that_the_rules_for_paths_leave_to_no_request_are_refused() {
 }
 
 #[test]
-fn rules_for_paths_that_would_strand_a_route_are_refused_and_not_the_route() {
+fn rejects_path_rules_that_exclude_an_active_route() {
     let mut state = State::default();
     let text = GOOD.replace("path: /api", "path: //api");
     let as_sent = format!("{text}paths: {{ merge_slashes: false }}\n");
@@ -213,7 +213,7 @@ fn rules_for_paths_that_would_strand_a_route_are_refused_and_not_the_route() {
 }
 
 #[test]
-fn what_is_wrong_with_conditions_is_told() {
+fn rejects_invalid_conditions() {
     let check = |field: &str, place: &str, message: &str, remedy: &str| {
         let text = GOOD.replace("path: /api,", &format!("{field},"));
         check_refused(&text, &[(&format!("routes[0]{place}: {message}"), remedy)]);
@@ -258,7 +258,7 @@ fn what_is_wrong_with_conditions_is_told() {
 }
 
 #[test]
-fn conditions_of_the_wrong_form_are_told() {
+fn rejects_conditions_of_the_wrong_form() {
     let check = |value: &str, message: &str, remedy: &str| {
         let text = GOOD.replace("path: /api,", &format!("path: /api, headers: {{ a: {value} }},"));
         let error = weir_document::read::<Configuration>("test.yaml", &text).unwrap_err();
@@ -282,7 +282,7 @@ fn conditions_of_the_wrong_form_are_told() {
 }
 
 #[test]
-fn every_limit_out_of_range_is_told_with_its_default() {
+fn rejects_limits_out_of_range_and_names_the_default() {
     let check = |limits: &str, message: &str, remedy: &str| {
         check_refused(&format!("{GOOD}limits: {{ {limits} }}\n"), &[(message, remedy)]);
     };
@@ -304,7 +304,7 @@ fn every_limit_out_of_range_is_told_with_its_default() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_in_one_go() {
+fn reports_all_problems_together() {
     let text = GOOD
         .replace("path: /api, backend: api", "path: api, methods: [get], backend: apy")
         .replace("rewrite: / }", "rewrite: / }\n  - { exact: /get/1, backend: nowhere }");
@@ -329,7 +329,7 @@ fn everything_that_is_wrong_is_told_in_one_go() {
 }
 
 #[test]
-fn what_only_depends_on_what_could_not_be_read_is_not_told() {
+fn does_not_report_problems_caused_by_unread_resources() {
     let text = GOOD.replace("backends: { api: { endpoints: [127.0.0.1:9000] } }", "");
     let unread = BTreeSet::from([Key::Backend("api".to_owned())]);
     let applied = State::default().apply_with_unread(batch(Policy::AllOrNothing, &text), unread);
@@ -338,7 +338,7 @@ fn what_only_depends_on_what_could_not_be_read_is_not_told() {
 }
 
 #[test]
-fn a_file_changes_all_or_nothing() {
+fn file_is_applied_completely_or_not_at_all() {
     let mut state = State::default();
     assert!(state.apply(batch(Policy::AllOrNothing, GOOD)).table.is_some());
     let routes = |state: &State| -> Vec<_> {
@@ -356,7 +356,7 @@ fn a_file_changes_all_or_nothing() {
 }
 
 #[test]
-fn a_dynamic_source_loses_only_its_bad_resource() {
+fn dynamic_source_loses_only_its_invalid_resource() {
     let mut state = State::default();
     state.apply(batch(Policy::AllOrNothing, GOOD));
     let mixed = GOOD
@@ -374,7 +374,7 @@ fn a_dynamic_source_loses_only_its_bad_resource() {
 }
 
 #[test]
-fn a_backend_in_use_is_not_removed() {
+fn keeps_a_backend_that_a_route_uses() {
     let mut state = State::default();
     state.apply(batch(Policy::AllOrNothing, GOOD));
     let removal = vec![Change::Remove(Key::Backend("api".to_owned()))];
@@ -384,7 +384,7 @@ fn a_backend_in_use_is_not_removed() {
 }
 
 #[test]
-fn unchanged_backends_are_shared_between_versions() {
+fn versions_share_unchanged_backends() {
     let mut state = State::default();
     let first = state.apply(batch(Policy::AllOrNothing, GOOD)).table.unwrap();
     let second = state.apply(batch(Policy::AllOrNothing, GOOD)).table.unwrap();

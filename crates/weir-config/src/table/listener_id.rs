@@ -42,7 +42,7 @@ mod tests {
     use crate::{Batch, Change, Key, Listener, Policy, Resource, State};
 
     #[test]
-    fn listeners_with_one_address_are_told_apart() {
+    fn listener_ids_distinguish_equal_addresses() {
         let addresses = ["127.0.0.1:0", "127.0.0.1:80", "127.0.0.1:0", "127.0.0.1:0"];
         let changes = addresses.iter().enumerate().map(|(index, address)| {
             let listener = Listener::plain(address.parse().unwrap());

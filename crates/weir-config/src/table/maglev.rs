@@ -35,7 +35,7 @@ struct Walk {
     weight: u64,
     slot: usize,
     step: usize,
-    /// The turn, times the weight, from which on it claims the next slot.
+    /// The turn, multiplied by the weight, at which the endpoint claims its next slot.
     due: u64,
 }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_follow_the_weights() {
+    fn slots_are_proportional_to_weights() {
         let check = |weights: &[u32]| {
             let endpoints: Vec<_> = (1..).zip(weights).map(|(n, &weight)| endpoint(n, weight)).collect();
             let table = Maglev::new(&endpoints);
@@ -140,7 +140,7 @@ mod tests {
             for (position, &weight) in weights.iter().enumerate() {
                 let has = table.slots.iter().filter(|&&slot| slot as usize == position).count();
                 let due = table.slots.len() as f64 * f64::from(weight) / all as f64;
-                assert!((has as f64 - due).abs() <= 2.0, "{weights:?}: {position} has {has} of {due}");
+                assert!((has as f64 - due).abs() <= 2.0, "{weights:?}: {position} has {has} of {due} slots");
             }
         };
         check(&[1]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_goes_moves_few_keys_of_the_others() {
+    fn removing_an_endpoint_moves_few_other_keys() {
         const KEYS: u64 = 20_000;
         let all: Vec<_> = (1..=10).map(|n| endpoint(n, 1)).collect();
         let gone = all[3].address.clone();
@@ -159,11 +159,11 @@ mod tests {
         let (before, after) = (owners(&all, KEYS), owners(&fewer, KEYS));
         assert!(!after.contains(&gone));
         let moved = before.iter().zip(&after).filter(|(was, is)| **was != gone && was != is).count();
-        assert!(moved < KEYS as usize / 10, "{moved} of {KEYS}");
+        assert!(moved < KEYS as usize / 10, "{moved} of {KEYS} keys moved");
     }
 
     #[test]
-    fn the_order_of_the_configuration_does_not_matter() {
+    fn ignores_the_order_of_endpoints() {
         let mut endpoints: Vec<_> = (1..=5).map(|n| endpoint(n, u32::from(n))).collect();
         let before = owners(&endpoints, 5_000);
         endpoints.reverse();
@@ -171,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_weights_has_nobody() {
+    fn finds_no_endpoint_without_weights() {
         assert_eq!(Maglev::new(&[]).find(7), None);
         assert_eq!(Maglev::new(&[endpoint(1, 0)]).find(7), None);
     }
 
     #[test]
-    fn sizes_are_prime_and_fit() {
+    fn sizes_are_prime_and_sufficient() {
         let is_prime = |n: usize| (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
         assert!(SIZES.into_iter().all(is_prime));
         assert_eq!([1, 10, 11, 2_000, 1_000_000].map(size_for), [1_021, 1_021, 4_099, 262_147, 1_048_583]);

@@ -1,4 +1,4 @@
-//! What a table is made of. Versions share the parts that did not change.
+//! The parts of a table. Versions share the parts that did not change.
 
 use std::sync::Arc;
 

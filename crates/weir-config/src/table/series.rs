@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_of_one_group_and_backend_share_a_series() {
+    fn routes_with_the_same_group_and_backend_share_a_series() {
         let mut list = SeriesList::default();
         let routes = [
             route(None, Some("a"), &[]),

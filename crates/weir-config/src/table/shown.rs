@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn shown_configuration_can_be_read_again() {
         let routes: Vec<String> = (0..12).map(|n| format!("{{ exact: /{n}, backend: b }}")).collect();
         let text = format!(
             "listeners: [{{ address: 127.0.0.1:1 }}]\nroutes: [{}]\nbackends: {{ b: {{ endpoints: [127.0.0.1:2] }} }}\n\
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_left_out() {
+    fn hides_secrets() {
         let shown = table(
             "listeners: [{ address: 127.0.0.1:1 }]\nroutes:\n\
              - path: /\n  backend: b\n  headers: { X-Api-Key: hush, x-version: '2' }\n  query: { access_token: { exact: hush } }\n  \

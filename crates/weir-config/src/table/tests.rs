@@ -1,4 +1,4 @@
-//! How a table is made.
+//! Building a table from routes.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn hosts_with_the_same_routes_share_their_paths() {
 }
 
 #[test]
-fn a_hundred_thousand_routes_are_no_matter() {
+fn finds_routes_among_a_hundred_thousand() {
     let routes = (0..100_000)
         .map(|n| {
             let path = format!("/p/{}", n % 100);
@@ -57,7 +57,7 @@ fn a_hundred_thousand_routes_are_no_matter() {
     assert!(table.find(&RequestView::get("h777.x", "/p/56/deeper")).is_none());
 }
 
-/// What becomes of these routes.
+/// Applies a configuration with these routes.
 fn apply(state: &mut State, routes: &str) -> Applied {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nbackends: {{ b: {{ endpoints: [] }} }}\nroutes: [{routes}]"
@@ -67,17 +67,17 @@ fn apply(state: &mut State, routes: &str) -> Applied {
     state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes })
 }
 
-/// What is told of two routes with these fields, by the later one.
+/// Checks which error, if any, the second of two routes with these fields gets.
 fn check_conflict(first: &str, second: &str, expected: Option<&str>) {
     let routes = format!("{{ {first}, backend: b }}, {{ {second}, backend: b }}");
     let applied = apply(&mut State::default(), &routes);
-    let told = applied.refused.first().map(|(_, problem)| problem.to_string());
-    assert_eq!(told.as_deref(), expected, "{first} and {second}");
+    let reported = applied.refused.first().map(|(_, problem)| problem.to_string());
+    assert_eq!(reported.as_deref(), expected, "{first} and {second}");
     assert_eq!(applied.table.is_none(), expected.is_some());
 }
 
 #[test]
-fn routes_for_the_same_requests_are_told_and_those_that_differ_are_not() {
+fn rejects_only_routes_that_match_the_same_requests() {
     let path = Some("routes[1].path: routes[0] already matches path `/a` for every host");
     check_conflict("path: /a, methods: [GET]", "path: /a, methods: [POST, GET]", path);
     check_conflict("path: /a, methods: [GET]", "path: /a, methods: [POST, HEAD]", None);
@@ -97,15 +97,15 @@ fn routes_for_the_same_requests_are_told_and_those_that_differ_are_not() {
 }
 
 #[test]
-fn patterns_are_compiled_once_and_forgotten_when_nobody_names_them() {
+fn compiles_each_pattern_once_and_drops_unused_ones() {
     let mut state = State::default();
     let mut apply = |routes: &str| apply(&mut state, routes).table.unwrap();
     let of = |table: &Table| table.routes()[0].pattern.clone().unwrap();
     let first = of(&apply("{ regex: '/a[0-9]', backend: b }"));
     let second = of(&apply("{ regex: '/a[0-9]', methods: [GET], backend: b }"));
-    assert!(Arc::ptr_eq(&first, &second), "versions share it");
+    assert!(Arc::ptr_eq(&first, &second), "versions share the pattern");
     let table = apply("{ path: /a, backend: b }");
     assert!(table.routes()[0].pattern.is_none());
     let third = of(&apply("{ regex: '/a[0-9]', backend: b }"));
-    assert!(!Arc::ptr_eq(&first, &third), "it was forgotten meanwhile");
+    assert!(!Arc::ptr_eq(&first, &third), "the unused pattern was dropped");
 }

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewed_certificate_changes_its_own_names_alone() {
+    fn renewed_certificate_changes_only_its_own_names() {
         let many: Vec<String> = (0..2_000).map(|n| format!("n{n}.test")).collect();
         let many = certified(&many, &PKCS_ECDSA_P256_SHA256);
         let own = ["one.test".to_owned(), "*.one.test".to_owned()];
@@ -326,19 +326,19 @@ mod tests {
         assert!(Arc::ptr_eq(&shown(&renewed, "one.test"), &now));
         assert!(Arc::ptr_eq(&shown(&renewed, "x.one.test"), &now));
         assert!(Arc::ptr_eq(&shown(&renewed, "n77.test"), &many));
-        assert!(Arc::ptr_eq(&shown(&renewed, "who.test"), &many), "the default");
-        assert!(Arc::ptr_eq(&shown(&names, "one.test"), &former), "the one before is what it was");
+        assert!(Arc::ptr_eq(&shown(&renewed, "who.test"), &many), "many is the default");
+        assert!(Arc::ptr_eq(&shown(&names, "one.test"), &former), "the previous version is unchanged");
         assert_eq!(renewed.exact.differing_from(&names.exact).0, 1);
         assert!(renewed.exact.differing_from(&names.exact).1 > 1);
         let first = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
         let alone = Names::new(&[Named::new(&first, &[])], false).unwrap();
         let next = certified(&["n0.test".to_owned()], &PKCS_ECDSA_P256_SHA256);
         let alone = alone.renewed([(&first, Named::new(&next, &[]))].into_iter()).unwrap();
-        assert!(Arc::ptr_eq(&shown(&alone, "who.test"), &next), "the default, too");
+        assert!(Arc::ptr_eq(&shown(&alone, "who.test"), &next), "the default is renewed too");
     }
 
     #[test]
-    fn one_for_other_names_or_of_another_kind_is_no_renewal() {
+    fn certificate_with_other_names_or_schemes_is_no_renewal() {
         let own = ["one.test".to_owned()];
         let former = certified(&own, &PKCS_ECDSA_P256_SHA256);
         let names = Names::new(&[Named::new(&former, &[])], false).unwrap();
@@ -349,7 +349,7 @@ mod tests {
         check(certified(&["one.test".to_owned(), "two.test".to_owned()], &PKCS_ECDSA_P256_SHA256));
     }
 
-    /// The certificates carry these names and are for these hosts, in order; the shown ones go by their positions.
+    /// For each certificate: its names and its configured hosts. `shown_for` gives the position of the expected one.
     fn check_hosts(certificates: &[(&str, &str)], is_strict: bool, shown_for: &[(&str, Option<usize>)]) {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let made: Vec<_> = certificates
@@ -367,15 +367,15 @@ mod tests {
     }
 
     #[test]
-    fn hosts_say_who_is_shown_what_in_place_of_the_names_that_are_carried() {
-        // A wildcard each, of which all are good for the same names.
+    fn configured_hosts_override_the_names_in_certificates() {
+        // Each certificate has the same wildcard, so only the configured hosts differ.
         let wild = "*.w.test";
         check_hosts(
             &[(wild, "a.w.test"), (wild, "B.w.test")],
             true,
             &[("a.w.test", Some(0)), ("b.w.test", Some(1)), ("c.w.test", None)],
         );
-        // What a more specific host has is for nobody else, whatever is carried.
+        // A certificate with a more specific host wins that host, whatever names the other certificates have.
         check_hosts(
             &[
                 ("*.w.test a.w.test", "*.w.test"),
@@ -391,7 +391,7 @@ mod tests {
                 ("c.b.w.test", Some(2)),
             ],
         );
-        // `*` is what a certificate carries and no host of another covers.
+        // `*` stands for the names in the certificate that no host of another certificate covers.
         check_hosts(
             &[("z.org a.w.test c.org", "*"), ("c.org", "*.w.test"), ("d.w.test", "a.w.test *")],
             false,
@@ -403,7 +403,7 @@ mod tests {
                 ("who.org", Some(0)),
             ],
         );
-        // Below a wildcard host any number of labels, as with hosts of routes; a certificate's own wildcard covers one.
+        // A wildcard host covers any number of labels, like hosts of routes. A certificate's wildcard covers one label.
         check_hosts(
             &[("app.eu.w.test z.org", "*"), ("*.w.test", "*.w.test"), ("*.a.w.test", "*.a.w.test")],
             false,
@@ -416,13 +416,13 @@ mod tests {
                 ("x.z.org", Some(0)),
             ],
         );
-        // One that carries no name at all is for its hosts all the same; of several the one that carries a name has it.
+        // A certificate without names is used for its configured hosts. A certificate with the name has precedence.
         check_hosts(&[("", "a.w.test"), ("a.w.test", "a.w.test")], true, &[("a.w.test", Some(1))]);
         check_hosts(&[("", "a.w.test")], true, &[("a.w.test", Some(0)), ("b.w.test", None)]);
     }
 
     #[test]
-    fn the_default_is_of_the_first_certificates_own_hosts() {
+    fn default_comes_from_the_hosts_of_the_first_certificate() {
         let a = ["a.w.test".to_owned()];
         let (first, kind, other) = (
             certified(&a, &PKCS_ED25519),
@@ -431,7 +431,7 @@ mod tests {
         );
         let (every, both) = (["*".to_owned()], ["*".to_owned(), "a.w.test".to_owned()]);
         let default = |all: &[Named<'_>]| Arc::clone(&Names::new(all, false).unwrap().default.unwrap().first);
-        // The other listener's certificate is of the better kind, and not for everybody.
+        // The other certificate has a preferred key type, but not the host `*`.
         let shared = [Named::new(&first, &both), Named::new(&other, &a)];
         assert!(Arc::ptr_eq(&default(&shared), &first));
         assert!(Arc::ptr_eq(&shown(&Names::new(&shared, false).unwrap(), "a.w.test"), &other));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewed_certificate_has_the_hosts_of_the_former() {
+    fn renewed_certificate_keeps_the_hosts_of_the_previous_one() {
         let wild = ["*.w.test".to_owned()];
         let make = || certified(&wild, &PKCS_ECDSA_P256_SHA256);
         let (a, b, now) = (make(), make(), make());

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_in_parts_is_that_of_the_whole() {
+    fn digest_of_parts_equals_digest_of_the_whole() {
         // The one-block example of FIPS 180-4.
         let expected = [
             0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23,

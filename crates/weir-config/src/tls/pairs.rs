@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses_are_known_by_their_start_and_length() {
+    fn recognizes_ocsp_responses_by_start_and_length() {
         assert_eq!(ocsp_status(&[0x30, 3, 0x0a, 1, 0]), Some(0));
         assert_eq!(ocsp_status(&[0x30, 3, 0x0a, 1, 6]), Some(6));
         let mut long = vec![0x30, 0x82, 1, 3, 0x0a, 1, 0];

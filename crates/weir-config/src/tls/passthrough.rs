@@ -20,7 +20,7 @@ pub struct ByName {
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// Where a client's TLS goes.
+/// How a client's TLS connection is handled.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'d> {
     /// Forwarded to this backend.

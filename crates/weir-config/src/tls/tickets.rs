@@ -223,43 +223,43 @@ mod tests {
     const NOW_S: u64 = 1_000_000;
 
     #[test]
-    fn a_ticket_is_good_for_its_lifetime_and_no_longer() {
+    fn ticket_expires_after_its_lifetime() {
         let tickets = Ticketer::random(100, HERE, NOW_S).unwrap();
         for made_s in (NOW_S..NOW_S + 500).step_by(7) {
             let ticket = tickets.seal(made_s, b"session").unwrap();
             assert_eq!(tickets.open(made_s + 99, &ticket).as_deref(), Some(&b"session"[..]), "{made_s}");
             assert_eq!(tickets.open(made_s + 100, &ticket), None, "{made_s}");
-            assert!(tickets.keys.load().all.len() <= 4, "old keys are forgotten");
+            assert!(tickets.keys.load().all.len() <= 4, "old keys are dropped");
         }
     }
 
     #[test]
-    fn keys_take_turns() {
+    fn keys_rotate() {
         let tickets = Ticketer::random(100, HERE, NOW_S).unwrap();
         let name = |at_s| tickets.seal(at_s, b"").unwrap()[..NAME_BYTES].to_vec();
         let names: Vec<_> = [0, 49, 50, 99, 100, 1000].map(|s| name(NOW_S + s)).into();
         assert_eq!((&names[0], &names[2]), (&names[1], &names[3]));
         let different: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(different.len(), 4);
-        assert_eq!(tickets.keys.load().all.len(), 1, "after a long pause only the new one is there");
+        assert_eq!(tickets.keys.load().all.len(), 1, "after a long pause only the new key remains");
     }
 
     #[test]
-    fn a_fleet_opens_what_any_of_it_sealed() {
+    fn fleet_opens_tickets_of_all_members() {
         let secrets = [vec![1; 48], vec![2; 48]];
         let new = Ticketer::shared(100, HERE, &secrets).unwrap();
         let old = Ticketer::shared(100, HERE, &secrets[1..]).unwrap();
         let ticket = old.seal(NOW_S, b"session").unwrap();
         assert_eq!(new.open(NOW_S, &ticket).as_deref(), Some(&b"session"[..]));
-        assert_eq!(old.open(NOW_S, &new.seal(NOW_S, b"session").unwrap()), None, "the first seals");
+        assert_eq!(old.open(NOW_S, &new.seal(NOW_S, b"session").unwrap()), None, "the first key seals");
         let elsewhere = Ticketer::shared(100, [2; 32], &secrets).unwrap();
         assert_eq!(elsewhere.open(NOW_S, &ticket), None, "another listener has other keys");
         assert_eq!(new.open(NOW_S + 100, &ticket), None);
-        assert_eq!(new.open(NOW_S - SKEW_S - 1, &ticket), None, "it is not made yet");
+        assert_eq!(new.open(NOW_S - SKEW_S - 1, &ticket), None, "the ticket is from the future");
     }
 
     #[test]
-    fn what_was_tampered_with_does_not_open() {
+    fn rejects_tampered_tickets() {
         let tickets = Ticketer::random(100, HERE, NOW_S).unwrap();
         let good = tickets.seal(NOW_S, b"session").unwrap();
         for length in 0..good.len() {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_read_or_told_with_their_line() {
+    fn reads_ticket_keys_and_reports_the_line_of_errors() {
         let good = STANDARD.encode([7; 48]);
         let text = format!("# of today\n{good}\n\n{good}\r\n");
         assert_eq!(read_secrets(text.as_bytes()).unwrap(), [[7; 48], [7; 48]]);

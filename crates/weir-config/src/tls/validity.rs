@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn its_bounds_are_read_of_servers_and_authorities() {
+    fn reads_validity_of_server_and_ca_certificates() {
         for is_authority in [false, true] {
             let validity = Validity::of(&certificate(is_authority)).unwrap();
             assert_eq!(validity, Validity { first_s: FIRST_S, last_s: FIRST_S + 10 * DAY_S });
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_counted_from_both_sides() {
+    fn counts_days_before_and_after_the_validity() {
         let validity = Validity { first_s: FIRST_S, last_s: FIRST_S + 10 * DAY_S };
         let check = |now_s: u64, left: i64, until: u64| {
             assert_eq!((validity.days_left(now_s), validity.days_until(now_s)), (left, until), "{now_s}");

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_certificates_are_compared_with_hosts_of_routes() {
+    fn compares_certificate_names_with_route_hosts() {
         let hosts = ["shop.test", "a.b.test", "*.wide.test"].map(str::to_owned).to_vec();
         let route = Route { hosts, ..Route::default() };
         let hosts = CertifiedHosts::of([&route].into_iter()).unwrap();

@@ -192,7 +192,8 @@ fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     [own, others].concat()
 }
 
-/// Whose requests match the rule, the nearest first. Rules without methods are tried with those of all routes.
+/// The senders whose requests match the rule, the nearest first. Rules without methods are tried with those of all
+/// routes.
 fn senders<'a>(
     table: &Table,
     route: &'a Route,

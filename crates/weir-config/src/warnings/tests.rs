@@ -1,4 +1,4 @@
-//! What is told of configurations that are right and most likely not meant.
+//! Warnings for valid configurations that are probably mistakes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const NOW_S: u64 = 1_772_323_200;
 
 const HEAD: &str = "listeners: [{ address: 127.0.0.1:1 }]\nbackends: { a: { endpoints: ['127.0.0.1:2'] } }\n";
 
-/// A certificate for these names, good until this day of 2026.
+/// A certificate for these names, valid until this month and day of 2026.
 fn pair(names: &[&str], until: (u8, u8)) -> (String, String) {
     let mut params =
         CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap();
@@ -52,7 +52,7 @@ fn check_routes(routes: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn nothing_is_told_of_what_is_meant() {
+fn does_not_warn_about_intended_configurations() {
     check_routes(&["path: /"], &[]);
     check_routes(&["path: /a", "exact: [/a, /a/b]", "path: /a, methods: [GET]", "path: /"], &[]);
     check_routes(&["path: /, hosts: [b.test]", "path: /, hosts: ['*.test']", "path: /"], &[]);
@@ -64,13 +64,13 @@ fn nothing_is_told_of_what_is_meant() {
 }
 
 #[test]
-fn rules_that_another_spelling_gets_around_are_told() {
+fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
     let check = |rules: &str, routes: &[&str], expected: &[String]| {
         let routes: String = routes.iter().map(|route| format!("  - {{ {route} }}\n")).collect();
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
         check(&format!("{HEAD}paths: {{ {rules} }}\nroutes:\n{routes}"), &expected);
     };
-    let told = |place: &str, spelling: &str, other: &str, readers: &str, path: &str| {
+    let reported = |place: &str, spelling: &str, other: &str, readers: &str, path: &str| {
         format!(
             "{place}: requests for `{spelling}` bypass this route and match {other}, but {readers} read the path as `{path}`"
         )
@@ -83,26 +83,26 @@ fn rules_that_another_spelling_gets_around_are_told() {
     check(
         "merge_slashes: false",
         &refused,
-        &[told("routes[0].path", "//admin", "routes[1]", NGINX, "/admin")],
+        &[reported("routes[0].path", "//admin", "routes[1]", NGINX, "/admin")],
     );
-    let escaped = told("routes[0].path", "/%2Fadmin", "routes[1]", "nginx and others", "/admin");
+    let escaped = reported("routes[0].path", "/%2Fadmin", "routes[1]", "nginx and others", "/admin");
     check("escaped_slashes: keep", &refused, &[escaped]);
     check("escaped_slashes: redirect, path_parameters: strip", &refused, &[]);
-    let dots = told("routes[0].path", "/x/..;/admin", "routes[1]", TOMCAT, "/admin");
+    let dots = reported("routes[0].path", "/x/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &refused, &[dots]);
-    // Only the last segment of these has no other spelling in front.
+    // For these rules, only a prefix of the last segment allows another spelling.
     let inner = [
         "path: /x, respond: { status: 403 }",
         "path: /, respond: { status: 404 }",
         "exact: /x;x, backend: a",
     ];
-    check("path_parameters: keep", &inner, &[told("routes[0].path", "/x;x", "routes[2]", TOMCAT, "/x")]);
+    check("path_parameters: keep", &inner, &[reported("routes[0].path", "/x;x", "routes[2]", TOMCAT, "/x")]);
     let exact = [
         "exact: [/a, /b], hosts: ['*.test'], methods: [PUT], respond: { status: 404 }",
         "path: /, backend: a",
     ];
-    check("", &exact, &[told("routes[0].exact", "/a/", "routes[1]", EXPRESS, "/a")]);
-    // What leads nowhere, to nothing that allows more, or is no rule.
+    check("", &exact, &[reported("routes[0].exact", "/a/", "routes[1]", EXPRESS, "/a")]);
+    // No warning: no other route matches the spelling, the other route allows no more, or the route is no rule.
     check("merge_slashes: false", &["path: /admin, respond: { status: 403 }", "path: /b, backend: a"], &[]);
     check("merge_slashes: false", &["path: /admin, respond: { status: 200 }", "path: /, backend: a"], &[]);
     check(
@@ -110,7 +110,7 @@ fn rules_that_another_spelling_gets_around_are_told() {
         &["path: /a, respond: { status: 403 }", "path: /, respond: { status: 200 }", "exact: /b, backend: a"],
         &[],
     );
-    // Rules below another route, by one of the settings alone.
+    // Rules below another route. Each spelling needs only one of the settings.
     let below = [
         "path: /a/admin, respond: { status: 403 }",
         "path: /a, backend: a",
@@ -121,23 +121,23 @@ fn rules_that_another_spelling_gets_around_are_told() {
         ("escaped_slashes: keep", "/a/%2Fadmin", "nginx and others"),
         ("path_parameters: keep", "/a/x/..;/admin", TOMCAT),
     ] {
-        check(rules, &below, &[told("routes[0].path", spelling, "routes[1]", readers, "/a/admin")]);
+        check(rules, &below, &[reported("routes[0].path", spelling, "routes[1]", readers, "/a/admin")]);
     }
-    // Up from a route beside the rule or below it.
+    // Spellings that go up from a route next to the rule or below it.
     let beside = ["path: /admin, respond: { status: 403 }", "path: /a/b, backend: a"];
-    let up = told("routes[0].path", "/a/b/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
+    let up = reported("routes[0].path", "/a/b/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &beside, &[up]);
     let public = ["path: /admin, respond: { status: 403 }", "path: /admin/public, backend: a"];
-    let up = told("routes[0].path", "/admin/public/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
+    let up = reported("routes[0].path", "/admin/public/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &public, &[up]);
     let several = [refused[0], "path: /b, respond: { status: 403 }", "path: /, backend: a"];
     let more =
-        told("routes[0].path", "//admin", "routes[2]", NGINX, "/admin") + "; the same for 1 more route";
+        reported("routes[0].path", "//admin", "routes[2]", NGINX, "/admin") + "; the same for 1 more route";
     check("merge_slashes: false", &several, &[more]);
 }
 
 #[test]
-fn rules_that_another_spelling_gets_around_are_told_for_every_host_listener_and_method() {
+fn warns_about_bypassed_rules_per_host_listener_and_method() {
     let head = HEAD.replace(
         "[{ address: 127.0.0.1:1 }]",
         "[{ address: 127.0.0.1:1 }, { address: 127.0.0.1:3, name: in }]",
@@ -177,7 +177,7 @@ fn rules_that_another_spelling_gets_around_are_told_for_every_host_listener_and_
 }
 
 #[test]
-fn routes_behind_others_are_told() {
+fn warns_about_routes_that_never_match() {
     check_routes(
         &["path: /, headers: { x: { present: true } }", "path: /, headers: { x: '1' }"],
         &["routes[1]: this route never matches: routes[0] matches all of its requests first"],
@@ -202,7 +202,7 @@ fn routes_behind_others_are_told() {
 }
 
 #[test]
-fn fields_that_are_dropped_or_claimed_are_told() {
+fn warns_about_dropped_fields_and_fields_that_clients_set() {
     let dropped = "the gateway drops the request field";
     check_routes(
         &["path: /, headers: { x_a: '1' }", "path: /b, headers: { X-A: '1', proxy: '2' }"],
@@ -225,7 +225,7 @@ fn fields_that_are_dropped_or_claimed_are_told() {
 }
 
 #[test]
-fn routes_and_backends_that_lead_nowhere_are_told() {
+fn warns_about_missing_routes_and_endpoints() {
     check(
         "listeners: [{ address: 127.0.0.1:1 }]\n",
         &["routes: no route is configured: every request gets 404"],
@@ -268,7 +268,7 @@ fn routes_and_backends_that_lead_nowhere_are_told() {
 }
 
 #[test]
-fn plain_text_beyond_this_machine_is_told() {
+fn warns_about_plain_text_on_public_addresses() {
     let (certificate, key) = pair(&["a.test"], (12, 31));
     let files = BTreeMap::from([("a.pem", certificate), ("a.key", key), ("t.lst", "one\n".to_owned())]);
     let text = |plain: &str, tokens: &str| {
@@ -289,7 +289,7 @@ fn plain_text_beyond_this_machine_is_told() {
 }
 
 #[test]
-fn certificates_are_told_by_their_time_and_their_names() {
+fn warns_about_expired_and_mismatched_certificates() {
     let mut files = BTreeMap::new();
     for (certificate_file, key_file, names, until) in [
         ("a.pem", "a.key", ["a.test"], (12, 31)),
@@ -321,14 +321,14 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
         .replace("key: b.key }", "key: b.key, hosts: ['*'] }")
         .replace("key: c.key }", "key: c.key, hosts: ['*', C.test, '*.test', b.test, '*.c.test'] }")
         .replace("hosts: [b.test]", "hosts: [c.test]");
-    let told = warnings(&hosts, &files, NOW_S);
+    let reported = warnings(&hosts, &files, NOW_S);
     for (position, (index, host)) in [(3, "b.test"), (4, "*.c.test")].into_iter().enumerate() {
         let expected = format!(
             "listeners[0].tls.certificates[1].hosts[{index}]: clients of `{host}` get `c.pem`, which is not valid for this host"
         );
-        assert_eq!(told[1 + position], expected, "{told:#?}");
+        assert_eq!(reported[1 + position], expected, "{reported:#?}");
     }
-    assert_eq!(told.len(), 5, "{told:#?}");
+    assert_eq!(reported.len(), 5, "{reported:#?}");
     let alone = text
         .replace(
             "      certificates: [{ certificate: b.pem, key: b.key }, { certificate: c.pem, key: c.key }]\n",
@@ -342,7 +342,7 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
 }
 
 #[test]
-fn what_other_gateways_would_understand_is_told() {
+fn warns_about_syntax_of_other_gateways() {
     let none = "header values have no variables";
     check_routes(
         &["path: /, request_headers: { set: { X-Real-IP: $remote_addr, X-Price: '5 $', X-Share: '10%' } }"],

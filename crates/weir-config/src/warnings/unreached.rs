@@ -1,8 +1,8 @@
 //! Routes that never match, because others match first.
 //!
-//! A route has a place for each host and path. It is reported if all places are taken: by a route with the same host
-//! and path and no further conditions that is tried first, or, for a regular expression, by a prefix above it, which
-//! always wins.
+//! A route has one entry per host and path. It never matches if other routes take precedence for all of its entries.
+//! Such a route either has the same host and path, no further conditions, and is tried first. Or it is a prefix that
+//! covers a regular expression, because prefixes always win.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::table::Table;
 /// All routes, in the order of their keys.
 type Routes<'t> = &'t [&'t Arc<RouteEntry>];
 
-/// The place of a route: the kind of path, and the path.
+/// An entry of a route: the kind of path, and the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place<'t> {
     Exact(&'t str),
@@ -30,12 +30,12 @@ enum Place<'t> {
     Pattern(&'t str),
 }
 
-/// Why a place of a route is never reached.
+/// Why an entry of a route never matches.
 #[derive(Clone, Copy, Debug)]
 enum Cause<'t> {
     /// No path starts like this.
     NoPath,
-    /// The route at this position has the same place and no further conditions.
+    /// The route at this position has the same host and path, and no further conditions.
     Asked(usize),
     /// The route at this position matches all paths below this one.
     Below(usize, &'t str),
@@ -83,7 +83,7 @@ fn by_host(routes: Routes<'_>, scopes: &Scopes, scope: Scope) -> BTreeMap<Option
     by_host
 }
 
-/// The routes at each place, in the order in which they are tried.
+/// The routes of each entry, in the order in which they are tried.
 fn by_place<'t>(routes: Routes<'t>, members: &[usize]) -> FastMap<Place<'t>, Vec<usize>> {
     let mut places: FastMap<Place<'_>, Vec<usize>> = FastMap::default();
     for &member in members {
@@ -107,7 +107,7 @@ fn places_of(entry: &RouteEntry) -> impl Iterator<Item = Place<'_>> {
     prefix.chain(exact).chain(route.regex.iter().map(|regex| Place::Pattern(regex)))
 }
 
-/// Why no request at this place reaches `route`; `earlier` routes are tried first.
+/// Why no request for this entry matches `route`; `earlier` routes are tried first.
 fn cause<'t>(
     routes: Routes<'t>,
     places: &FastMap<Place<'t>, Vec<usize>>,

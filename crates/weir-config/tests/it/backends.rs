@@ -1,4 +1,4 @@
-//! What a configuration may say of a backend, and what it is told where it may not.
+//! Valid and rejected fields of a backend.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use weir_config::{
 };
 use weir_document::Time;
 
-/// A configuration with a backend of these fields.
+/// Reads a configuration that has a backend with these fields.
 fn read(backend: &str) -> Result<Configuration, String> {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nroutes: [{{ path: /, backend: b }}]\n\
@@ -23,7 +23,7 @@ fn apply(backend: &str) -> Applied {
     State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes })
 }
 
-/// The backend as it is in the table, and that it reads the same from what it writes.
+/// The backend in the table. Also checks that it survives serialization.
 fn backend(fields: &str) -> Backend {
     let table = apply(fields).table.unwrap();
     let backend = (*table.backends()[0].backend).clone();
@@ -34,8 +34,8 @@ fn backend(fields: &str) -> Backend {
 
 fn check_refused(fields: &str, problem: &str, remedy: &str) {
     let applied = apply(fields);
-    let told: Vec<_> = applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone())).collect();
-    assert_eq!(told, [(format!("backends.b.{problem}"), remedy.to_owned())], "{fields}");
+    let reported: Vec<_> = applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone())).collect();
+    assert_eq!(reported, [(format!("backends.b.{problem}"), remedy.to_owned())], "{fields}");
     assert!(applied.table.is_none());
 }
 
@@ -45,7 +45,7 @@ fn check_form_refused(fields: &str, message: &str) {
 }
 
 #[test]
-fn endpoints_have_weights() {
+fn reads_endpoint_weights() {
     let endpoints = backend("endpoints: [127.0.0.1:1, { address: '[::1]:2', weight: 0 }]").endpoints;
     let second = Endpoint { address: "[::1]:2".parse().unwrap(), weight: 0 };
     assert_eq!(endpoints, [SocketAddr::from(([127, 0, 0, 1], 1)).into(), second]);
@@ -64,7 +64,7 @@ fn endpoints_have_weights() {
 }
 
 #[test]
-fn a_balance_is_a_word_or_says_what_by() {
+fn reads_balance_as_a_word_or_a_mapping() {
     let balance = |text: &str| backend(&format!("endpoints: [], balance: {text}")).balance;
     assert_eq!(backend("endpoints: []").balance, Balance::RoundRobin);
     assert_eq!(balance("round_robin"), Balance::RoundRobin);
@@ -81,7 +81,7 @@ fn a_balance_is_a_word_or_says_what_by() {
 }
 
 #[test]
-fn what_a_balance_is_by_must_be_possible() {
+fn rejects_invalid_balance() {
     let name = "use letters, digits and hyphens";
     check_refused(
         "endpoints: [], balance: { hash: { header: 'a b' } }",
@@ -116,7 +116,7 @@ fn what_a_balance_is_by_must_be_possible() {
 }
 
 #[test]
-fn a_table_of_keys_is_made_again_only_where_its_backend_changes() {
+fn rebuilds_a_hash_table_only_if_its_backend_changes() {
     let mut state = State::default();
     let mut maglev = |fields: &str| {
         let resources = read(fields).unwrap().into_resources();
@@ -133,7 +133,7 @@ fn a_table_of_keys_is_made_again_only_where_its_backend_changes() {
 }
 
 #[test]
-fn health_is_asked_for_by_what_can_be_asked() {
+fn rejects_invalid_health_checks() {
     let health =
         *backend("endpoints: [], health: { path: '/up?x=1', host: h:1, interval: 1s }").health.unwrap();
     assert_eq!((health.path.as_deref(), health.host.as_deref()), (Some("/up?x=1"), Some("h:1")));
@@ -164,7 +164,7 @@ fn health_is_asked_for_by_what_can_be_asked() {
 }
 
 #[test]
-fn an_ejection_has_a_count_and_a_time() {
+fn rejects_invalid_ejection() {
     assert_eq!(backend("endpoints: [], ejection: {}").ejection.unwrap().errors, 5);
     check_refused(
         "endpoints: [], ejection: { errors: 0 }",
@@ -180,7 +180,7 @@ fn an_ejection_has_a_count_and_a_time() {
 }
 
 #[test]
-fn an_ejection_may_go_by_the_share_of_errors() {
+fn reads_ejection_by_error_rate() {
     let ejection =
         |fields: &str| backend(&format!("endpoints: [], ejection: {{ {fields} }}")).ejection.unwrap();
     assert_eq!(ejection("most: 10%").share, None);
@@ -201,7 +201,7 @@ fn an_ejection_may_go_by_the_share_of_errors() {
 }
 
 #[test]
-fn limits_let_somebody_in() {
+fn rejects_limits_of_zero() {
     let limits = backend("endpoints: [], limits: { requests: 7, retries: 5% }").limits;
     assert_eq!((limits.requests, limits.connections, limits.retries.0), (Some(7), None, 0.05));
     assert_eq!((limits.pending, backend("endpoints: [], limits: { pending: 0 }").limits.pending), (0, 0));
@@ -216,7 +216,7 @@ fn limits_let_somebody_in() {
 }
 
 #[test]
-fn timeouts_end_some_time() {
+fn rejects_invalid_timeouts() {
     let timeouts = backend("endpoints: [], timeouts: { connect: 1s, idle: 2s }").timeouts;
     assert_eq!((timeouts.connect.map(|time| time.0.as_secs()), timeouts.response), (Some(1), None));
     let pending =
@@ -238,7 +238,7 @@ fn timeouts_end_some_time() {
 }
 
 #[test]
-fn a_connection_serves_some_request() {
+fn rejects_invalid_keepalive() {
     assert_eq!(backend("endpoints: [], keepalive: { requests: 1, time: 1h }").keepalive.requests, Some(1));
     check_refused(
         "endpoints: [], keepalive: { requests: 0 }",
@@ -253,17 +253,17 @@ fn a_connection_serves_some_request() {
 }
 
 #[test]
-fn the_proxy_protocol_has_two_versions() {
+fn reads_both_proxy_protocol_versions() {
     assert_eq!(backend("endpoints: [], proxy_protocol: v2").proxy_protocol, Some(ProxyVersion::V2));
     check_form_refused("endpoints: [], proxy_protocol: v3", "unknown value `v3`");
     check_form_refused("endpoints: [], proxy_protocol: true", "`true`");
 }
 
 #[test]
-fn endpoints_may_be_unix_sockets() {
+fn reads_unix_sockets_as_endpoints() {
     let all =
         backend("endpoints: ['unix:/run/a b.sock', { address: 'unix:/run/c', weight: 2 }, 127.0.0.1:1]");
-    let told: Vec<_> = all
+    let reported: Vec<_> = all
         .members(|_| Vec::new())
         .iter()
         .map(|m| (m.address.to_string(), m.address.host(), m.weight))
@@ -273,7 +273,10 @@ fn endpoints_may_be_unix_sockets() {
         ("unix:/run/c", "localhost", 2),
         ("127.0.0.1:1", "127.0.0.1:1", 1),
     ];
-    assert_eq!(told, expected.map(|(address, host, weight)| (address.to_owned(), host.to_owned(), weight)));
+    assert_eq!(
+        reported,
+        expected.map(|(address, host, weight)| (address.to_owned(), host.to_owned(), weight))
+    );
     let whole = "is not an absolute path";
     for (wrong, message) in [
         ("'unix:run/a'", whole),
@@ -294,7 +297,7 @@ fn endpoints_may_be_unix_sockets() {
 }
 
 #[test]
-fn endpoints_have_names() {
+fn reads_host_names_as_endpoints() {
     let named = backend("endpoints: [{ address: 'Api.Internal.:80', weight: 2 }, 127.0.0.1:1]");
     let host = "api.internal".to_owned();
     assert_eq!(named.endpoints[0].address, EndpointAddress::Name { host, port: 80 });
@@ -304,9 +307,9 @@ fn endpoints_have_names() {
         _ => Vec::new(),
     };
     let members = named.members(addresses);
-    let told: Vec<_> = members.iter().map(|m| (m.address.to_string(), m.weight)).collect();
+    let reported: Vec<_> = members.iter().map(|m| (m.address.to_string(), m.weight)).collect();
     let expected = [("10.0.0.1:80", 2), ("[::1]:80", 2), ("127.0.0.1:1", 1)];
-    assert_eq!(told, expected.map(|(address, weight)| (address.to_owned(), weight)));
+    assert_eq!(reported, expected.map(|(address, weight)| (address.to_owned(), weight)));
     check_refused(
         "endpoints: [a.test:0]",
         "endpoints[0]: a.test:0 has port 0",

@@ -1,4 +1,4 @@
-//! A table that many changes have come to is what one is that is compiled from scratch.
+//! A table after many incremental changes equals a table that is compiled from scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -15,10 +15,10 @@ use crate::draw::{Draw, Drawn, PATH_PATTERNS};
 const ROUTES: usize = 14;
 const BACKENDS: [&str; 3] = ["b", "c", "d"];
 const FILES: [&str; 2] = ["s", "t"];
-/// The first has no name, and is never taken away.
+/// The first has no name and is never removed.
 const LISTENERS: [(&str, u16); 3] = [("listeners[0]", 80), ("listeners[1]", 81), ("listeners[2]", 82)];
 
-/// A state beside what it should hold.
+/// A state, and the resources that it should contain.
 #[derive(Default)]
 struct World {
     state: State,
@@ -37,7 +37,7 @@ impl World {
         world
     }
 
-    /// Applies a batch with one change at most for each resource, and keeps the books.
+    /// Applies a batch with at most one change per resource, and updates the expected resources.
     fn apply(&mut self, policy: Policy, changes: Vec<Change>) -> Option<Arc<Table>> {
         let applied = self.state.apply(Batch { version: 1, policy, changes: changes.clone() });
         let refused: BTreeSet<&Key> = applied.refused.iter().map(|(key, _)| key).collect();
@@ -56,7 +56,7 @@ impl World {
         let changes = self.resources.iter().map(|(key, r)| Change::Put(key.clone(), r.clone())).collect();
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes };
         let applied = State::default().apply(batch);
-        applied.table.unwrap_or_else(|| panic!("what is in force holds together: {:?}", applied.refused))
+        applied.table.unwrap_or_else(|| panic!("the active resources are consistent: {:?}", applied.refused))
     }
 }
 
@@ -81,7 +81,7 @@ fn batch(draw: &mut Draw<'_>, there: &BTreeMap<Key, Resource>) -> Vec<Change> {
         };
         changes.insert(key, change);
     }
-    // In any order.
+    // In an arbitrary order.
     let mut changes: Vec<Change> = changes.into_values().collect();
     let first = draw.below(changes.len());
     changes.rotate_left(first);
@@ -133,7 +133,7 @@ fn route(draw: &mut Draw<'_>) -> Route {
     route
 }
 
-/// A route of which one thing is as it is in another.
+/// A copy of `route` with one property of `other`.
 fn altered(route: &Route, other: &Route, thing: usize) -> Route {
     let (mut route, other) = (route.clone(), other.clone());
     match thing {
@@ -155,8 +155,8 @@ fn pick(draw: &mut Draw<'_>, words: &[&str]) -> String {
     words[draw.below(words.len())].to_owned()
 }
 
-/// Everything that a table says of a request of a client of this listener.
-fn told(table: &Table, request: &Drawn, port: u16) -> String {
+/// Everything that a table returns for a request at the listener with this port.
+fn reported(table: &Table, request: &Drawn, port: u16) -> String {
     let Ok(normal) = NormalTarget::of(&request.target, &table.paths) else { return "not routed".to_owned() };
     let field = |&(name, value): &(&'static str, &'static str)| Field { name, value: value.as_bytes() };
     let fields: Vec<Field<'_>> = request.fields.iter().map(field).collect();
@@ -199,13 +199,13 @@ fn told(table: &Table, request: &Drawn, port: u16) -> String {
     )
 }
 
-/// How many of the requests had a route.
+/// Compares both tables. Returns how many requests matched a route.
 fn compare(table: &Table, scratch: &Table, draw: &mut Draw<'_>, requests: usize) -> usize {
     assert_eq!(table.shown(), scratch.shown());
     let mut routed = 0;
     for _ in 0..requests {
         let (request, port) = (draw.request(), LISTENERS[draw.below(LISTENERS.len())].1);
-        let (found, expected) = (told(table, &request, port), told(scratch, &request, port));
+        let (found, expected) = (reported(table, &request, port), reported(scratch, &request, port));
         assert_eq!(found, expected, "{request:?}");
         routed += usize::from(found.starts_with("routes["));
     }
@@ -213,7 +213,7 @@ fn compare(table: &Table, scratch: &Table, draw: &mut Draw<'_>, requests: usize)
 }
 
 #[test]
-fn any_changes_come_to_what_is_compiled_from_scratch() {
+fn incremental_changes_equal_a_fresh_build() {
     let (mut routed, mut whole, mut refused) = (0, 0, 0);
     for seed in 0..60 {
         let draw = &mut Draw::from_seed(seed);
@@ -228,17 +228,17 @@ fn any_changes_come_to_what_is_compiled_from_scratch() {
             whole += 1;
             let scratch = world.made_anew();
             routed += compare(&table, &scratch, draw, 12);
-            // The one before is still what it was.
+            // The previous version is unchanged.
             if let Some((before, scratch)) = former.replace((table, scratch)) {
                 compare(&before, &scratch, draw, 2);
             }
         }
-        // A refused batch has left nothing behind.
+        // Rejected batches changed nothing.
         let table = world.apply(Policy::EachAlone, Vec::new()).unwrap();
         compare(&table, &world.made_anew(), draw, 20);
     }
     assert!(
         routed > 2_000 && whole > 1_000 && refused > 100,
-        "{routed} requests had a route, {whole} batches came into force, {refused} did not: too few to tell"
+        "{routed} requests matched a route, {whole} batches applied, {refused} rejected: not enough coverage"
     );
 }

@@ -1,14 +1,13 @@
-//! Routes and requests at random, from a seed or from a fuzzer's bytes. They are made of few words, so that many of
-//! them meet.
+//! Random routes and requests, from a seed or from a fuzzer's bytes. They use few words, so that many routes match.
 
 use std::collections::BTreeMap;
 
 use weir_config::{EscapedSlashes, OneOrMany, PathParameters, PathRules, Route, ValueMatch};
 
-/// A regular expression, with what it means.
+/// A regular expression, and a function that accepts the same texts.
 type Meaning = (&'static str, fn(&str) -> bool);
 
-/// Those for paths.
+/// Patterns for paths.
 pub(crate) const PATH_PATTERNS: [Meaning; 6] = [
     ("/a/[ab]+", |path| path.strip_prefix("/a/").is_some_and(|rest| is_some_of(rest, b"ab"))),
     ("/.*b", |path| path.len() > 1 && path.starts_with('/') && path.ends_with('b')),
@@ -18,7 +17,7 @@ pub(crate) const PATH_PATTERNS: [Meaning; 6] = [
     (".*", |_| true),
 ];
 
-/// Those for values.
+/// Patterns for values.
 pub(crate) const VALUE_PATTERNS: [Meaning; 3] = [
     ("[0-9]+", |value| is_some_of(value, b"0123456789")),
     ("1|.*, 2", |value| value == "1" || value.ends_with(", 2")),
@@ -26,7 +25,7 @@ pub(crate) const VALUE_PATTERNS: [Meaning; 3] = [
 ];
 
 const SEGMENTS: [&str; 7] = ["a", "b", "ab", "", "a%2Fb", "a%5Cb", "b;a=1"];
-/// Beside those that are normal.
+/// Segments that normalization changes or rejects.
 const UNUSUAL_SEGMENTS: [&str; 18] = [
     ".", "..", "%2e", "%2E.", "%61", "a%2fb", "..%2F", "%5c.", "b\\a", "\\..", "%7E%c3", "%00", ";", "..;",
     ".;b", "a%3bb;", "%2e.%3B", "b;%2F.;a",
@@ -39,10 +38,10 @@ const PARAMETERS: [&str; 3] = ["p", "q r", "s"];
 const PARAMETER_VALUES: [&str; 4] = ["1", "2", "a b", ""];
 const PAIRS: [&str; 9] = ["p=1", "p=2", "p", "q+r=1", "q%20r=a+b", "%70=a%20b", "s=%", "", "s=1=2"];
 
-/// Choices, one after the other.
+/// A sequence of random choices.
 pub(crate) struct Draw<'s>(Box<dyn FnMut() -> u64 + 's>);
 
-/// A request, as a client writes it.
+/// A request as the client sends it.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) method: &'static str,
@@ -52,7 +51,7 @@ pub(crate) struct Drawn {
 }
 
 impl<'s> Draw<'s> {
-    /// The same for a seed everywhere.
+    /// The same seed gives the same choices on every machine.
     pub(crate) fn from_seed(seed: u64) -> Draw<'s> {
         let mut state = seed;
         Draw(Box::new(move || {
@@ -64,7 +63,7 @@ impl<'s> Draw<'s> {
         }))
     }
 
-    /// One choice a byte; zeros at the end.
+    /// One choice per byte; zeros after the last byte.
     pub(crate) fn from_bytes(bytes: &'s [u8]) -> Draw<'s> {
         let mut bytes = bytes.iter();
         Draw(Box::new(move || bytes.next().copied().unwrap_or_default().into()))
@@ -75,7 +74,7 @@ impl<'s> Draw<'s> {
         ((self.0)() % end as u64) as usize
     }
 
-    /// True once in so many times.
+    /// True once in `times` on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
@@ -170,7 +169,7 @@ impl<'s> Draw<'s> {
     }
 }
 
-/// Whether the text is not empty and has only these bytes.
+/// Whether the text is not empty and contains only these bytes.
 fn is_some_of(text: &str, bytes: &[u8]) -> bool {
     !text.is_empty() && text.bytes().all(|byte| bytes.contains(&byte))
 }

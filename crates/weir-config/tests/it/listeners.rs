@@ -1,4 +1,4 @@
-//! Routes for some listeners alone, and routes whose precedence is told.
+//! Routes for specific listeners, and routes with an explicit precedence.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn table(routes: &str) -> Arc<Table> {
     applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused))
 }
 
-/// The key of the route that a GET for `host` gets at the listener with this address, `none` without one.
+/// The key of the route that matches a GET for `host` at the listener with this address; `none` if none matches.
 fn found(table: &Table, address: &str, host: &str) -> String {
     let scope = table.scope(address.parse::<std::net::SocketAddr>().unwrap());
     let found = table.find(&RequestView { scope, ..RequestView::get(host, "/x") });
@@ -39,7 +39,7 @@ fn found(table: &Table, address: &str, host: &str) -> String {
 }
 
 #[test]
-fn a_route_is_for_the_clients_of_its_listeners() {
+fn route_matches_only_clients_of_its_listeners() {
     let table = table(
         "  - { listeners: [plain], hosts: [a.test], path: /, backend: b }
   - { listeners: ['127.0.0.1:81', other], hosts: [a.test], path: /, backend: b }
@@ -59,7 +59,7 @@ fn a_route_is_for_the_clients_of_its_listeners() {
 }
 
 #[test]
-fn routes_that_meet_at_one_listener_contradict_each_other() {
+fn rejects_duplicate_routes_on_the_same_listener() {
     let refused = |routes: &str| {
         let applied = apply(&mut State::default(), resources(routes), Policy::AllOrNothing);
         applied.refused.into_iter().map(|(_, problem)| problem.to_string()).collect::<Vec<_>>()
@@ -78,7 +78,7 @@ fn routes_that_meet_at_one_listener_contradict_each_other() {
 }
 
 #[test]
-fn a_listener_that_is_not_there_is_told() {
+fn rejects_unknown_listener() {
     let routes = "  - { listeners: [plain, 'othr'], path: /, backend: b }\n";
     let applied = apply(&mut State::default(), resources(routes), Policy::AllOrNothing);
     let [(key, problem)] = &applied.refused[..] else { panic!("{:?}", applied.refused) };
@@ -88,7 +88,7 @@ fn a_listener_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_listener_stays_as_long_as_a_route_names_it() {
+fn keeps_a_listener_that_a_route_uses() {
     let mut state = State::default();
     let routes = "  - { listeners: [other], path: /, backend: b }\n";
     assert!(apply(&mut state, resources(routes), Policy::AllOrNothing).table.is_some());
@@ -101,17 +101,18 @@ fn a_listener_stays_as_long_as_a_route_names_it() {
 }
 
 #[test]
-fn what_is_for_other_listeners_is_passed_over_by_that() {
+fn explains_routes_of_other_listeners() {
     let table = table(
         "  - { listeners: [plain], path: /, backend: b }\n  - { listeners: [other], path: /x, backend: b }\n",
     );
     let scope = table.scope("127.0.0.1:80".parse::<std::net::SocketAddr>().unwrap());
-    let (told, _) = table.passed_over(&RequestView { scope, ..RequestView::get("a.test", "/x") }, 5);
-    let told: Vec<_> = told.iter().map(|other| (other.route.as_str(), other.reason.as_str())).collect();
-    assert_eq!(told, [("routes[1]", "matches only the listener `other`")]);
+    let (reported, _) = table.passed_over(&RequestView { scope, ..RequestView::get("a.test", "/x") }, 5);
+    let reported: Vec<_> =
+        reported.iter().map(|other| (other.route.as_str(), other.reason.as_str())).collect();
+    assert_eq!(reported, [("routes[1]", "matches only the listener `other`")]);
 }
 
-/// Routes for the same requests, each with its precedence: age, name, rule.
+/// Routes for the same requests, each with its precedence: creation time, name, rule.
 fn ranked(routes: &[(i64, &str, usize)], conditions: &str) -> Vec<(Key, Resource)> {
     let mut all = resources("");
     for (created_s, name, rule) in routes {
@@ -126,7 +127,7 @@ fn ranked(routes: &[(i64, &str, usize)], conditions: &str) -> Vec<(Key, Resource
 }
 
 #[test]
-fn of_routes_with_a_precedence_the_oldest_then_the_first_by_name_has_the_requests() {
+fn oldest_route_wins_then_the_first_by_name() {
     let check = |routes: &[(i64, &str, usize)], expected: &str| {
         for conditions in ["", ", methods: [GET, PUT]"] {
             let applied = apply(&mut State::default(), ranked(routes, conditions), Policy::AllOrNothing);
@@ -141,11 +142,11 @@ fn of_routes_with_a_precedence_the_oldest_then_the_first_by_name_has_the_request
 }
 
 #[test]
-fn a_route_with_a_precedence_and_one_without_contradict_each_other() {
+fn rejects_duplicate_routes_if_only_one_has_a_precedence() {
     let mut all = ranked(&[(10, "a/a", 0)], "");
     let route: Route = weir_document::read("route.yaml", "{ path: /, backend: b }").unwrap();
     all.push((Key::Route("routes[0]".to_owned()), Resource::Route(Arc::new(route))));
     let applied = apply(&mut State::default(), all, Policy::AllOrNothing);
-    let told: Vec<String> = applied.refused.iter().map(|(_, problem)| problem.to_string()).collect();
-    assert_eq!(told, ["a/a 0.path: routes[0] already matches path `/` for every host"]);
+    let reported: Vec<String> = applied.refused.iter().map(|(_, problem)| problem.to_string()).collect();
+    assert_eq!(reported, ["a/a 0.path: routes[0] already matches path `/` for every host"]);
 }

@@ -1,10 +1,10 @@
-//! The table against the oracle, over many seeds. A fuzz target does the same over bytes.
+//! Compares the table with the oracle over many seeds. A fuzz target does the same over bytes.
 
 use crate::draw::Draw;
 use crate::routing::check;
 
 #[test]
-fn finds_what_an_oracle_finds() {
+fn table_agrees_with_the_oracle() {
     let (mut routed, mut stopped) = (0, 0);
     for seed in 0..400 {
         let (of_routes, of_paths) = check(&mut Draw::from_seed(seed), 60);
@@ -13,12 +13,12 @@ fn finds_what_an_oracle_finds() {
     }
     assert!(
         routed > 2000 && stopped > 1000,
-        "{routed} of 24000 had a route, {stopped} no path: too few to tell"
+        "{routed} of 24000 matched a route, {stopped} paths rejected: too few"
     );
 }
 
 #[test]
-fn what_a_fuzzer_draws_is_checked_too() {
+fn table_agrees_with_the_oracle_on_fuzzer_input() {
     for length in 0..300 {
         let bytes: Vec<u8> = (0..length).map(|at: usize| (at * at + 7 * length) as u8).collect();
         check(&mut Draw::from_bytes(&bytes), 3);

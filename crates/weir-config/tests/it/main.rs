@@ -1,6 +1,6 @@
-//! The table as its users see it.
+//! Tests of the table through its public API.
 
-// The setting that allows this in tests does not reach their helpers.
+// The clippy setting that allows this in tests does not apply to helpers.
 #![allow(clippy::unwrap_used)]
 
 mod backends;

@@ -1,4 +1,4 @@
-//! What routes and paths mean, written straight from the rules and as slowly as can be.
+//! An oracle for routes and paths: a direct, slow implementation of the rules.
 
 use std::cmp::Reverse;
 
@@ -6,10 +6,10 @@ use weir_config::{EscapedSlashes, OneOrMany, PathParameters, PathRules, Route, V
 
 use crate::draw::{Drawn, PATH_PATTERNS, VALUE_PATTERNS};
 
-/// What becomes of a path.
+/// The result of path normalization.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
-    /// What routes match, and what upstreams get.
+    /// The path that routes match, and the path that upstreams get.
     Path {
         matched: String,
         sent: String,
@@ -18,12 +18,12 @@ pub(crate) enum Becomes {
     Led(String),
 }
 
-/// How specific a route is for a request; the largest has it. From the first to the last: exact host, then the longer
-/// one; whole path, prefix, regular expression, then the prefix `/`; the longer one; a method; headers; query
-/// parameters; the first in the file.
+/// How specific a route is for a request; the largest rank wins. In order: exact host, then the longer one; exact path,
+/// prefix, regular expression, then the prefix `/`; the longer one; a method; headers; query parameters; the first in
+/// the file.
 type Rank = ((u8, usize), (u8, usize), bool, usize, usize, Reverse<usize>);
 
-/// The number of the route that has the request with this normal path, and how many bytes of the path it matched.
+/// The number of the route that matches a request with this normal path, and the length of the matched part in bytes.
 pub(crate) fn find(routes: &[(usize, Route)], request: &Drawn, path: &str) -> Option<(usize, usize)> {
     let ranked = routes.iter().filter_map(|(number, route)| rank(*number, route, request, path));
     ranked.max_by_key(|(rank, _)| *rank).map(|((.., Reverse(number)), matched)| (number, matched))
@@ -91,14 +91,14 @@ fn parameter(request: &Drawn, name: &str) -> Option<String> {
     pairs.map(|(key, value)| (decoded(key), decoded(value))).find(|(key, _)| key == name).map(|(_, v)| v)
 }
 
-/// A character of a path: plain, or one that stays escaped.
+/// A character of a path: plain, or one that stays percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Letter {
     Plain(char),
     Escaped(u8),
 }
 
-/// What becomes of the path of a request.
+/// Normalizes the path of a request.
 pub(crate) fn normal(path: &str, rules: &PathRules) -> Becomes {
     let Some(mut letters) = letters(path) else { return Becomes::Refused };
     let is_hidden_slash =
@@ -152,7 +152,7 @@ pub(crate) fn normal(path: &str, rules: &PathRules) -> Becomes {
     }
 }
 
-/// `None` where a percent sign stands alone.
+/// `None` if a percent sign is not followed by two hex digits.
 fn letters(path: &str) -> Option<Vec<Letter>> {
     let mut letters = Vec::new();
     let mut rest = path.chars();
@@ -170,7 +170,7 @@ fn letters(path: &str) -> Option<Vec<Letter>> {
     Some(letters)
 }
 
-/// How many dots a dot segment has; 0 for others.
+/// The number of dots in a dot segment; 0 for other segments.
 fn dots(segment: &[Letter]) -> usize {
     let is_dots = segment.len() <= 2 && segment.iter().all(|letter| *letter == Letter::Plain('.'));
     if is_dots { segment.len() } else { 0 }
@@ -204,7 +204,7 @@ fn text(segments: &[&[Letter]]) -> String {
     segments.iter().map(|segment| format!("/{}", segment.iter().map(letter).collect::<String>())).collect()
 }
 
-/// The routes without those that these rules leave no path.
+/// Whether these rules leave the route a path that requests can match.
 pub(crate) fn reachable(route: &Route, rules: &PathRules) -> bool {
     let exact = route.exact.iter().flat_map(OneOrMany::as_slice);
     exact

@@ -1,10 +1,10 @@
-//! Which of several routes has a request: the precedence of Gateway API, case by case.
+//! Which of several matching routes a request gets: the precedence of Gateway API, case by case.
 
 use weir_config::{Batch, Change, Configuration, Policy, RequestView, State};
 use weir_http::Field;
 
-/// The keys of the routes that the requests get, `none` without one. A request is its method, its URL without scheme,
-/// and its fields: `GET h/a?b=c X-A:1`.
+/// Checks the key of the route for each request; `none` if none matches. A request is its method, its URL without
+/// scheme, and its header fields: `GET h/a?b=c X-A:1`.
 fn check(routes: &str, expected: &[(&str, &str)]) {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nbackends: {{ b: {{ endpoints: [] }} }}\nroutes:\n{}",
@@ -35,7 +35,7 @@ fn check(routes: &str, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn hosts_go_from_the_exact_one_over_the_longest_wildcard_to_every_host() {
+fn exact_host_wins_over_longer_wildcard_over_every_host() {
     check(
         "path: /
          hosts: ['*.com'], path: /
@@ -52,7 +52,7 @@ fn hosts_go_from_the_exact_one_over_the_longest_wildcard_to_every_host() {
 }
 
 #[test]
-fn paths_go_from_the_whole_one_over_the_longest_prefix_and_patterns_to_the_root() {
+fn exact_path_wins_over_longer_prefix_over_pattern_over_root() {
     check(
         "exact: /a/b
          path: /a
@@ -73,7 +73,7 @@ fn paths_go_from_the_whole_one_over_the_longest_prefix_and_patterns_to_the_root(
 }
 
 #[test]
-fn the_longer_pattern_goes_first_wherever_it_begins() {
+fn longer_pattern_wins() {
     check(
         "regex: '/a/b/.*'
          regex: '/a/(b|c|dd)/.*'
@@ -90,7 +90,7 @@ fn the_longer_pattern_goes_first_wherever_it_begins() {
 }
 
 #[test]
-fn among_one_path_a_method_goes_before_headers_and_these_before_the_query() {
+fn method_wins_over_headers_over_query() {
     check(
         "path: /a
          path: /a, query: { p: '1', q: '1' }
@@ -112,7 +112,7 @@ fn among_one_path_a_method_goes_before_headers_and_these_before_the_query() {
 }
 
 #[test]
-fn the_first_goes_first_where_nothing_else_tells() {
+fn first_route_wins_a_tie() {
     let routes: String =
         (0..12).map(|n| format!("path: /a, headers: {{ x-{n}: {{ present: true }} }}\n")).collect();
     check(
@@ -126,7 +126,7 @@ fn the_first_goes_first_where_nothing_else_tells() {
 }
 
 #[test]
-fn a_condition_that_fails_leaves_the_request_to_what_is_less_specific() {
+fn failed_condition_falls_back_to_a_less_specific_route() {
     check(
         "hosts: [a.x], exact: /p/q, methods: [PUT]
          hosts: [a.x], path: /p, headers: { x-a: { regex: '[0-9]+' } }
@@ -143,7 +143,7 @@ fn a_condition_that_fails_leaves_the_request_to_what_is_less_specific() {
 }
 
 #[test]
-fn values_are_met_whole_and_lists_as_one() {
+fn compares_whole_values_and_joined_lists() {
     check(
         "path: /h, headers: { X-A: '1, 2' }
          path: /h, headers: { x-b: { regex: '.*(^|, )gold(,.*|$)' } }

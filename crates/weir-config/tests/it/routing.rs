@@ -1,4 +1,4 @@
-//! What must hold of any routes and any requests: the compiled table finds what an oracle finds.
+//! A property of all routes and requests: the compiled table finds the same route as the oracle.
 
 use weir_config::{
     Batch, Change, Configuration, NormalTarget, Policy, RequestView, Route, State, Unroutable,
@@ -11,20 +11,20 @@ use crate::oracle::{self, Becomes};
 const ROUTES_MAX: usize = 12;
 const FRAME: &str = "listeners: [{ address: 127.0.0.1:80 }]\nbackends: { b: { endpoints: [] } }\n";
 
-/// Draws a configuration and as many requests, and compares. How many of them a route had, and how many were not routed
-/// for their path.
+/// Draws a configuration and `requests` requests, and compares the table with the oracle. Returns how many requests
+/// matched a route, and how many paths were rejected or redirected.
 pub(crate) fn check(draw: &mut Draw<'_>, requests: usize) -> (usize, usize) {
     let rules = draw.rules();
     let drawn: Vec<Route> = (0..1 + draw.below(ROUTES_MAX)).map(|_| draw.route()).collect();
-    let mut configuration: Configuration = weir_document::read("drawn.yaml", FRAME).expect("it is good");
+    let mut configuration: Configuration = weir_document::read("drawn.yaml", FRAME).expect("a valid frame");
     configuration.paths = rules;
     configuration.routes = drawn.clone();
     let changes =
         configuration.into_resources().into_iter().map(|(key, resource)| Change::Put(key, resource));
-    // Those that contradict others, or that no request reaches, are left out by this.
+    // This policy rejects only the routes that conflict with others or that no request reaches.
     let batch = Batch { version: 1, policy: Policy::EachAlone, changes: changes.collect() };
     let applied = State::default().apply(batch);
-    let table = applied.table.expect("there is a listener");
+    let table = applied.table.expect("the frame has a listener");
     let is_refused = |number: usize| applied.refused.iter().any(|(refused, _)| refused.name() == key(number));
     let routes: Vec<(usize, Route)> =
         drawn.into_iter().enumerate().filter(|(number, _)| !is_refused(*number)).collect();

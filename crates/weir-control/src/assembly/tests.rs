@@ -1,4 +1,4 @@
-//! Directories of files, in both forms.
+//! Directories of files, in the compact form and as manifests.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
@@ -26,7 +26,7 @@ spec:
   listeners: [{ name: http, port: 8081, protocol: HTTP }]
 ";
 
-/// A manifest of a route to a backend of the same name.
+/// A manifest of a route, and of a backend with the same name.
 fn route(name: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1
@@ -70,7 +70,7 @@ impl Folder {
         self.source.load().unwrap_or_else(|error| panic!("{:?}", error.lines()))
     }
 
-    /// The lines of what is wrong, without the folder.
+    /// The error lines, without the directory.
     fn refused(&mut self) -> Vec<String> {
         let prefix = format!("{}/", self.dir.path().display());
         let lines = self.source.load().unwrap_err().lines();
@@ -81,7 +81,7 @@ impl Folder {
     }
 }
 
-/// The name of the backend that a request for this host goes to, at the listener with this port.
+/// The backend of the route that matches a request for this host at the listener with this port.
 fn backend(table: &Table, port: u16, host: &str) -> Option<String> {
     let scope = table.scope(SocketAddr::from(([127, 0, 0, 1], port)));
     let found = table.find(&RequestView { scope, ..RequestView::get(host, "/") })?;
@@ -89,7 +89,7 @@ fn backend(table: &Table, port: u16, host: &str) -> Option<String> {
 }
 
 #[test]
-fn files_of_a_directory_make_one_configuration() {
+fn combines_the_files_of_a_directory() {
     let mut folder = Folder::with(&[
         ("a.yaml", LISTENERS),
         ("shop.yml", SHOP),
@@ -114,14 +114,14 @@ fn files_of_a_directory_make_one_configuration() {
 }
 
 #[test]
-fn only_files_with_another_content_are_parsed_again() {
+fn parses_only_files_with_changed_content_again() {
     let mut folder = Folder::with(&[("a.yaml", LISTENERS), ("shop.yaml", SHOP), ("blog.yaml", BLOG)]);
     folder.load();
     assert_eq!(folder.source.files_parsed(), 3);
     folder.load();
     folder.write("shop.yaml", SHOP);
     folder.load();
-    assert_eq!(folder.source.files_parsed(), 3, "it was written with what it had");
+    assert_eq!(folder.source.files_parsed(), 3, "the content is the same");
     folder.write("shop.yaml", &SHOP.replace("shop.test", "store.test"));
     let table = folder.load();
     assert_eq!(folder.source.files_parsed(), 4);
@@ -133,9 +133,9 @@ fn only_files_with_another_content_are_parsed_again() {
     assert_eq!(backend(&table, 8080, "blog.test"), None);
 }
 
-/// As Kubernetes mounts a ConfigMap: every file is a link through `..data`, which is replaced by a rename.
+/// Like a ConfigMap that Kubernetes mounts: every file is a link through `..data`, which a rename replaces.
 #[test]
-fn of_a_mounted_config_map_what_has_changed_is_parsed() {
+fn parses_only_changed_files_of_a_mounted_config_map() {
     let mut folder = Folder::with(&[]);
     let dir = folder.dir.path().to_owned();
     let put = |version: &str, shop: &str| {
@@ -154,14 +154,14 @@ fn of_a_mounted_config_map_what_has_changed_is_parsed() {
     assert_eq!((folder.source.files(), folder.source.files_parsed()), (3, 3));
     put("..2", SHOP);
     folder.load();
-    assert_eq!(folder.source.files_parsed(), 3, "every file is another one, and says the same");
+    assert_eq!(folder.source.files_parsed(), 3, "every file is new, but has the same content");
     put("..3", &SHOP.replace("shop.test", "store.test"));
     assert_eq!(backend(&folder.load(), 8080, "store.test").as_deref(), Some("shop"));
     assert_eq!(folder.source.files_parsed(), 4);
 }
 
 #[test]
-fn a_broken_file_is_told_and_what_was_before_stays() {
+fn reports_an_invalid_file_and_keeps_the_others_parsed() {
     let mut folder =
         Folder::with(&[("edge.yaml", GATEWAY), ("shop.yaml", &route("shop")), ("blog.yaml", &route("blog"))]);
     folder.load();
@@ -189,7 +189,7 @@ fn a_broken_file_is_told_and_what_was_before_stays() {
 }
 
 #[test]
-fn problems_are_told_with_their_file_and_resource() {
+fn reports_problems_with_their_file_and_resource() {
     let check = |files: &[(&str, &str)], expected: &[&str]| {
         let lines = Folder::with(files).refused();
         let lines: Vec<&str> =
@@ -243,7 +243,7 @@ fn problems_are_told_with_their_file_and_resource() {
 }
 
 #[test]
-fn what_is_wrong_with_several_files_is_told_in_one_go() {
+fn reports_problems_of_several_files_together() {
     let mut folder = Folder::with(&[
         ("a.yaml", &LISTENERS.replace("address", "adress")),
         (
@@ -253,10 +253,10 @@ fn what_is_wrong_with_several_files_is_told_in_one_go() {
         ("shop.yaml", SHOP),
     ]);
     let lines = folder.refused();
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         lines.iter().map(String::as_str).filter(|line| !line.starts_with("  help")).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "a.yaml:1:15: unknown field `adress`",
             "b.yaml:7:3: HTTPRoute default/b: unknown field `rule`",
@@ -270,9 +270,9 @@ fn what_is_wrong_with_several_files_is_told_in_one_go() {
     assert_eq!(folder.source.files_parsed(), parsed + 2, "the third stayed parsed");
 }
 
-/// What `weir-config` finds wrong with a route, a listener or a backend is told of the manifest's own field.
+/// `weir-config` rejects routes, listeners and backends. The report names the field of the manifest.
 #[test]
-fn problems_of_the_model_are_told_of_fields_of_manifests() {
+fn reports_problems_of_the_model_at_fields_of_manifests() {
     let to = "{ group: gateway.weir.example, kind: Backend, name: shop }";
     let check = |rule: &str, expected: &str| {
         let text = route("shop").replace(&format!("- backendRefs: [{to}]"), &format!("- {{ {rule} }}"));
@@ -330,7 +330,7 @@ fn problems_of_the_model_are_told_of_fields_of_manifests() {
 }
 
 #[test]
-fn a_file_of_manifests_needs_no_directory() {
+fn reads_a_file_of_manifests_without_a_directory() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("all.yaml");
     std::fs::write(&file, format!("{GATEWAY}---\n{}", route("shop"))).unwrap();

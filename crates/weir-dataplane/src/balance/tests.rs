@@ -1,4 +1,4 @@
-//! Choices among endpoints that are only looked at.
+//! Tests of load balancing without connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use weir_document::Time;
 use super::*;
 use crate::endpoint_state::{EjectedFor, EndpointState};
 
-/// Endpoints with these weights, and how they are chosen among.
+/// A backend with endpoints and a balancer.
 struct Bench {
     backend: Backend,
     endpoints: Vec<Rc<EndpointPool>>,
@@ -33,30 +33,34 @@ impl Bench {
         Bench { backend, endpoints, balancer }
     }
 
-    fn choose(&self, wish: &Wish, now_ns: u64) -> Option<u16> {
-        let chosen = self.balancer.choose(&self.endpoints, &self.backend.balance, wish, now_ns);
+    fn choose(&self, context: &LbContext, now_ns: u64) -> Option<u16> {
+        let chosen = self.balancer.choose(&self.endpoints, &self.backend.balance, context, now_ns);
         chosen.and_then(|(endpoint, _)| endpoint.state.address.port())
     }
 
-    /// How often each is chosen.
+    /// The number of choices per port.
     fn counts(&self, choices: usize, now_ns: u64) -> BTreeMap<u16, usize> {
         let mut counts = BTreeMap::new();
         for _ in 0..choices {
-            *counts.entry(self.choose(&Wish::any(0), now_ns).unwrap()).or_default() += 1;
+            *counts.entry(self.choose(&LbContext::any(0), now_ns).unwrap()).or_default() += 1;
         }
         counts
     }
 }
 
-fn key(hash: u64) -> Wish {
-    Wish { affinity: Affinity::Key(hash), ..Wish::any(0) }
+fn key(hash: u64) -> LbContext {
+    LbContext { affinity: Affinity::Key(hash), ..LbContext::any(0) }
+}
+
+fn sticky(id: Option<u64>) -> LbContext {
+    LbContext { affinity: Affinity::Endpoint { id, is_secure: false }, ..LbContext::any(0) }
 }
 
 #[test]
-fn turns_go_by_the_weights() {
+fn round_robin_follows_weights() {
     let turns = |weights: &[u32]| -> Vec<u16> {
         let bench = Bench::new(Balance::RoundRobin, weights);
-        (0..6).filter_map(|_| bench.choose(&Wish::any(0), 0)).collect()
+        (0..6).filter_map(|_| bench.choose(&LbContext::any(0), 0)).collect()
     };
     assert_eq!(turns(&[1, 1, 1]), [1, 2, 3, 1, 2, 3]);
     assert_eq!(turns(&[2, 1]), [1, 2, 1, 1, 2, 1]);
@@ -66,19 +70,19 @@ fn turns_go_by_the_weights() {
 }
 
 #[test]
-fn one_that_failed_the_request_comes_last() {
+fn failed_endpoint_is_chosen_last() {
     let key_of_two = (0..).find(|&hash| Bench::new(HASH, &[1; 3]).choose(&key(hash), 0) == Some(2)).unwrap();
     let policies = [Balance::RoundRobin, Balance::LeastRequests, Balance::Random, HASH];
     for (balance, weights) in policies.into_iter().flat_map(|b| [(b.clone(), [1; 3]), (b, [1, 9, 2])]) {
         let bench = Bench::new(balance.clone(), &weights);
-        let mut wish = key(key_of_two);
+        let mut context = key(key_of_two);
         for expected in [3, 2, 1, 0] {
-            let chosen: Vec<u16> = (0..50).filter_map(|_| bench.choose(&wish, 0)).collect();
-            assert_eq!(chosen.len(), 50, "{balance:?}: there is always one");
-            let is_failed = |port: &&u16| wish.failed.iter().any(|f| f.state.address.port() == Some(**port));
-            assert!(expected == 0 || !chosen.iter().any(|port| is_failed(&port)), "{balance:?} {expected}");
+            let chosen: Vec<u16> = (0..50).filter_map(|_| bench.choose(&context, 0)).collect();
+            assert_eq!(chosen.len(), 50, "{balance:?}: every choice finds an endpoint");
+            let failed = |port: &&u16| context.failed.iter().any(|f| f.state.address.port() == Some(**port));
+            assert!(expected == 0 || !chosen.iter().any(|port| failed(&port)), "{balance:?} {expected}");
             if let Some(next) = bench.endpoints.iter().find(|e| e.state.address.port() == Some(chosen[0])) {
-                wish.failed.push(Rc::clone(next));
+                context.failed.push(Rc::clone(next));
             }
         }
     }
@@ -87,7 +91,7 @@ fn one_that_failed_the_request_comes_last() {
 const HASH: Balance = Balance::Hash(HashKey::ClientAddress);
 
 #[test]
-fn draws_go_by_the_weights() {
+fn random_follows_weights() {
     for weights in [[1, 1, 1], [1, 2, 1], [1, 0, 3]] {
         let bench = Bench::new(Balance::Random, &weights);
         let counts = bench.counts(20_000, 0);
@@ -102,62 +106,60 @@ fn draws_go_by_the_weights() {
 }
 
 #[test]
-fn of_two_the_less_busy_is_taken() {
+fn least_requests_prefers_the_less_busy_endpoint() {
     let bench = Bench::new(Balance::LeastRequests, &[1, 1]);
     let busy = bench.endpoints[0].state.enter();
     assert_eq!(bench.counts(50, 0), BTreeMap::from([(2, 50)]));
     drop(busy);
-    assert_eq!(bench.counts(2_000, 0).len(), 2, "at rest both are drawn");
+    assert_eq!(bench.counts(2_000, 0).len(), 2, "idle endpoints share requests");
     let bench = Bench::new(Balance::LeastRequests, &[1, 3]);
     let _busy = [0, 1, 1].map(|position: usize| bench.endpoints[position].state.enter());
-    assert_eq!(bench.counts(50, 0), BTreeMap::from([(2, 50)]), "two of three are less than one of one");
+    assert_eq!(bench.counts(50, 0), BTreeMap::from([(2, 50)]), "2 requests of weight 3 < 1 of weight 1");
 }
 
 #[test]
-fn a_key_stays_where_it_is_and_spreads_when_that_has_failed() {
+fn key_keeps_its_endpoint_and_moves_evenly_after_a_failure() {
     let bench = Bench::new(HASH, &[1; 5]);
     let mut spread: BTreeMap<u16, usize> = BTreeMap::new();
     for hash in (0..2_000).map(|n: u64| stable_hash(&n.to_le_bytes())) {
-        let mut wish = key(hash);
-        let first = bench.choose(&wish, 0).unwrap();
-        assert_eq!(bench.choose(&wish, 0), Some(first));
+        let mut context = key(hash);
+        let first = bench.choose(&context, 0).unwrap();
+        assert_eq!(bench.choose(&context, 0), Some(first));
         if first == 1 {
-            wish.failed.push(Rc::clone(&bench.endpoints[0]));
-            *spread.entry(bench.choose(&wish, 0).unwrap()).or_default() += 1;
+            context.failed.push(Rc::clone(&bench.endpoints[0]));
+            *spread.entry(bench.choose(&context, 0).unwrap()).or_default() += 1;
         }
     }
     assert_eq!(spread.keys().copied().collect::<Vec<_>>(), [2, 3, 4, 5], "{spread:?}");
 }
 
 #[test]
-fn a_client_goes_where_its_cookie_says() {
+fn cookie_selects_the_endpoint() {
     let bench = Bench::new(Balance::Sticky(Sticky { cookie: "a".to_owned(), max_age: None }), &[1; 3]);
-    let wish = |id| Wish { affinity: Affinity::Endpoint { id, is_secure: false }, ..Wish::any(0) };
     let id = bench.endpoints[1].id;
-    assert!((0..4).all(|_| bench.choose(&wish(Some(id)), 0) == Some(2)));
-    let others: Vec<_> = (0..3).map(|_| bench.choose(&wish(Some(id ^ 1)), 0)).collect();
-    assert_eq!(others, [Some(1), Some(2), Some(3)], "an unknown name is none");
+    assert!((0..4).all(|_| bench.choose(&sticky(Some(id)), 0) == Some(2)));
+    let others: Vec<_> = (0..3).map(|_| bench.choose(&sticky(Some(id ^ 1)), 0)).collect();
+    assert_eq!(others, [Some(1), Some(2), Some(3)], "an unknown ID is ignored");
 }
 
 #[test]
-fn an_endpoint_without_weight_keeps_the_clients_that_it_has() {
+fn endpoint_with_weight_0_keeps_its_clients() {
     let balance = || Balance::Sticky(Sticky { cookie: "a".to_owned(), max_age: None });
     let health = Some(Box::default());
     let bench = Bench::of(Backend { balance: balance(), health, ..Backend::default() }, &[1, 0, 1], |_| 0);
-    let wish = |id| Wish { affinity: Affinity::Endpoint { id, is_secure: false }, ..Wish::any(0) };
-    let mut own = wish(Some(bench.endpoints[1].id));
+    let mut own = sticky(Some(bench.endpoints[1].id));
     assert!((0..4).all(|_| bench.choose(&own, 0) == Some(2)));
-    let others: Vec<_> = (0..4).map(|_| bench.choose(&wish(None), 0)).collect();
-    assert_eq!(others, [Some(1), Some(3), Some(1), Some(3)], "new ones do not come");
+    let others: Vec<_> = (0..4).map(|_| bench.choose(&sticky(None), 0)).collect();
+    assert_eq!(others, [Some(1), Some(3), Some(1), Some(3)], "it gets no new clients");
     own.failed.push(Rc::clone(&bench.endpoints[1]));
-    assert_ne!(bench.choose(&own, 0), Some(2), "not again with a request that it has failed");
+    assert_ne!(bench.choose(&own, 0), Some(2), "no retry at the endpoint that failed");
     own.failed.clear();
     bench.endpoints[1].state.set_failing(true, 5);
-    assert_ne!(bench.choose(&own, 5), Some(2), "nor while it is out");
+    assert_ne!(bench.choose(&own, 5), Some(2), "not chosen while out");
 }
 
 #[test]
-fn one_that_is_out_gets_nothing_unless_all_are() {
+fn endpoint_that_is_out_gets_no_requests_unless_all_are_out() {
     let health = || Backend { health: Some(Box::default()), ..Backend::default() };
     for balance in [Balance::RoundRobin, Balance::LeastRequests, Balance::Random, HASH] {
         let bench = Bench::of(Backend { balance: balance.clone(), ..health() }, &[1; 3], |_| 0);
@@ -173,12 +175,12 @@ fn one_that_is_out_gets_nothing_unless_all_are() {
         assert!(chosen.iter().all(|(_, is_panic)| *is_panic), "{balance:?}");
         let ports: std::collections::BTreeSet<u16> =
             chosen.iter().filter_map(|(endpoint, _)| endpoint.state.address.port()).collect();
-        assert_eq!(ports.len(), 3, "{balance:?}: as if none was out");
+        assert_eq!(ports.len(), 3, "{balance:?}: if all are out, all are candidates");
     }
 }
 
 #[test]
-fn one_that_is_new_begins_slowly() {
+fn new_endpoint_begins_with_a_slow_start() {
     const SECOND: u64 = 1_000_000_000;
     let slow = || Backend { slow_start: Some(Time(Duration::from_secs(10))), ..Backend::default() };
     let second_since = |since: u64| Bench::of(slow(), &[1, 1], move |n| if n == 2 { since } else { 0 });
@@ -186,6 +188,6 @@ fn one_that_is_new_begins_slowly() {
         let bench = second_since(100 * SECOND);
         bench.counts(1_100, (100 + age_s) * SECOND).get(&2).copied().unwrap_or_default()
     };
-    // Of 1,100 requests at 10 %, 50 % and all of the weight of the other.
+    // Of 1,100 requests, at 10 %, 10 %, 50 %, 100 % and 100 % of the other weight.
     assert_eq!([0, 1, 5, 10, 99].map(count_of_second), [100, 100, 367, 550, 550]);
 }

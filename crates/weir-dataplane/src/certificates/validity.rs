@@ -1,4 +1,4 @@
-//! Reads the validity period of a certificate (RFC 5280, 4.1): the one field that rustls does not hand out.
+//! Parses the validity period of a certificate (RFC 5280, 4.1), which rustls does not provide.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -7,11 +7,11 @@ const INTEGER: u8 = 0x02;
 const SEQUENCE: u8 = 0x30;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// The version, which certificates of version 1 leave out.
+/// Tag of the version, which version 1 certificates omit.
 const VERSION: u8 = 0xa0;
 
-/// From when to when a certificate is valid, in seconds since 1970. `None` for what is not a certificate in DER; rustls
-/// refuses that before.
+/// Start and end of the validity, in seconds since 1970. `None` if `der` is no certificate in DER; rustls rejects those
+/// earlier.
 pub(super) fn validity(der: &[u8]) -> Option<(i64, i64)> {
     let mut certificate = Reader(Reader(der).take(SEQUENCE)?);
     let mut body = Reader(certificate.take(SEQUENCE)?);
@@ -25,7 +25,7 @@ pub(super) fn validity(der: &[u8]) -> Option<(i64, i64)> {
     Some((validity.time()?, validity.time()?))
 }
 
-/// What is left of a DER encoding (X.690).
+/// The remaining bytes of a DER encoding (X.690).
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
     fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (&found, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
-        // Below 0x80 it is the length; above, how many bytes of length follow.
+        // Below 0x80 the byte is the length. Above, its low bits are the number of length bytes that follow.
         let (length, rest) = match first.checked_sub(0x80) {
             None => (usize::from(first), rest),
             Some(bytes @ 1..=4) => {
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         (found == tag).then_some(contents)
     }
 
-    /// `YYMMDDHHMMSSZ` of UTCTime, where years from 50 on are of the 20th century, or `YYYYMMDDHHMMSSZ`.
+    /// Parses UTCTime (`YYMMDDHHMMSSZ`, years 50 to 99 are 1950 to 1999) or GeneralizedTime (`YYYYMMDDHHMMSSZ`).
     fn time(&mut self) -> Option<i64> {
         let tag = *self.0.first()?;
         let text = std::str::from_utf8(self.take(tag)?).ok()?;
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn certificate(from_year: i32, to_year: i32) -> Vec<u8> {
-        // A name of 200 letters makes lengths of two bytes.
+        // Long names require lengths of two bytes.
         let mut params =
             CertificateParams::new(["a".repeat(63), "b".repeat(63)].map(|part| part + ".test")).unwrap();
         (params.not_before, params.not_after) =
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_time_are_read() {
+    fn parses_both_time_formats() {
         for (from, to) in [(1975, 1999), (2000, 2049), (2049, 2050), (2050, 4096)] {
             let seconds = |year: i16, month, day| {
                 jiff::civil::date(year, month, day).to_zoned(TimeZone::UTC).unwrap().timestamp().as_second()
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_changed_certificate_is_read_without_a_panic() {
+    fn truncated_or_changed_certificates_cause_no_panic() {
         let whole = certificate(2024, 2051);
         for length in 0..150 {
             assert_eq!(validity(&whole[..length]), None, "{length}");

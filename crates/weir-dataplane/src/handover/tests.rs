@@ -1,11 +1,11 @@
-//! Both ends in one process, and others in place of either.
+//! Tests with both sides in one process, and with foreign programs on either side.
 
 use std::io::Read as _;
 use std::net::TcpStream;
 
 use super::*;
 
-/// A folder of its own, gone with the test.
+/// A temporary folder per test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -28,7 +28,7 @@ fn passed() -> Passed {
 }
 
 #[test]
-fn sockets_go_over_with_who_waits_in_them() {
+fn hands_over_sockets_with_waiting_connections() {
     let folder = Folder::new("over");
     assert!(Predecessor::ask(&folder.0).unwrap().is_none());
     let successors = Successors::listen(&folder.0).unwrap();
@@ -50,11 +50,11 @@ fn sockets_go_over_with_who_waits_in_them() {
     assert_eq!(running.join().unwrap(), [passed.listener]);
     passed.socket.set_nonblocking(false).unwrap();
     assert_eq!(passed.socket.accept().unwrap().1, waiting.local_addr().unwrap());
-    assert!(Predecessor::ask(&folder.0).unwrap().is_none(), "who ran is no more");
+    assert!(Predecessor::ask(&folder.0).unwrap().is_none(), "the old process no longer offers its sockets");
 }
 
 #[test]
-fn who_goes_away_before_it_serves_has_taken_nothing() {
+fn a_successor_that_exits_early_takes_nothing() {
     let folder = Folder::new("gone");
     let successors = Successors::listen(&folder.0).unwrap();
     let asking = {
@@ -67,7 +67,7 @@ fn who_goes_away_before_it_serves_has_taken_nothing() {
 }
 
 #[test]
-fn who_speaks_otherwise_is_told_apart() {
+fn rejects_foreign_protocols() {
     let folder = Folder::new("foreign");
     let successors = Successors::listen(&folder.0).unwrap();
     for (says, expected) in [
@@ -83,7 +83,7 @@ fn who_speaks_otherwise_is_told_apart() {
 }
 
 #[test]
-fn a_line_without_its_socket_is_no_listener() {
+fn rejects_a_listener_line_without_a_socket() {
     let folder = Folder::new("bare");
     let listener = UnixListener::bind(folder.0.join(NAME)).unwrap();
     let running = std::thread::spawn(move || {
@@ -110,7 +110,7 @@ fn a_process_of_another_user_cannot_hand_over_sockets() {
     let (ready, is_ready) = std::sync::mpsc::channel();
     let stranger = std::thread::spawn(move || {
         let nobody = rustix::process::Uid::from_raw(65_534);
-        // Of this thread alone.
+        // Affects only this thread.
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         let listener = UnixListener::bind(path).unwrap();
         ready.send(()).unwrap();
@@ -123,11 +123,11 @@ fn a_process_of_another_user_cannot_hand_over_sockets() {
     let error = Predecessor::ask(&folder.0).unwrap_err();
     let expected = "the process runs as user 65534, which may not hand over the sockets";
     assert!(error.to_string().contains(expected), "{error}");
-    assert_eq!(stranger.join().unwrap(), b"", "nothing was said to it");
+    assert_eq!(stranger.join().unwrap(), b"", "a process of another user gets no message");
 }
 
 #[test]
-fn a_socket_of_another_address_is_no_listener() {
+fn rejects_a_socket_with_another_address() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let bound = other.local_addr().unwrap();
     for (line, address) in [

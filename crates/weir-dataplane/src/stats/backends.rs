@@ -1,4 +1,4 @@
-//! What is counted of each backend.
+//! Statistics of backends.
 
 use std::collections::BTreeMap;
 
@@ -7,44 +7,44 @@ use serde::Serialize;
 use crate::exposition::Exposition;
 use crate::names::Names;
 
-/// What is known of one backend.
+/// Counters and gauges of one backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BackendStats {
-    /// Its endpoints; of names, their addresses. 0 before it was asked for anything.
+    /// Its endpoints; for DNS names, their addresses. 0 before the first use of the backend.
     pub endpoints: u64,
-    /// Of these, those that get no requests now.
+    /// Endpoints that are ejected or fail health checks.
     pub endpoints_out: u64,
-    /// Requests at its endpoints now, at those that are gone too.
+    /// In-flight requests at its endpoints, including removed ones.
     pub requests_in_flight: u64,
-    /// Checks of endpoints that were made.
+    /// Health checks.
     pub checks: u64,
-    /// Of these, those that found an endpoint ill.
+    /// Failed health checks.
     pub check_failures: u64,
-    /// Endpoints that were taken out for what requests came to.
+    /// Ejections of endpoints.
     pub ejections: u64,
-    /// Of these, those that were for the share of errors, not for errors in a row.
+    /// Ejections because of the error rate, not of consecutive errors.
     pub ejections_by_share: u64,
-    /// Requests that were sent to an endpoint that is out, as all were.
+    /// Requests sent to an endpoint that is out, because all endpoints are.
     pub panics: u64,
-    /// Requests that found one of its limits reached, and no place in time.
+    /// Requests rejected because of a limit of the backend.
     pub overflows: u64,
-    /// Requests that wait now, where `limits.pending` bounds them.
+    /// Pending requests, if `limits.pending` is set.
     pub pending: u64,
-    /// Waits of requests for a place, whatever became of them.
+    /// Waits of requests in a queue, with any outcome.
     pub waits: u64,
-    /// Connections tried. This and what follows stands in `/stats` as a sum over all backends, where it stands there.
+    /// Connection attempts. `/stats` shows this and the following counters, if at all, as sums of all backends.
     #[serde(skip)]
     pub connects: u64,
-    /// Of these, those beyond the first of their request.
+    /// Connection attempts after the first one of a request.
     #[serde(skip)]
     pub connects_further: u64,
-    /// Connections that failed.
+    /// Failed connection attempts.
     #[serde(skip)]
     pub connect_failures: u64,
-    /// Exchanges sent again.
+    /// Retries.
     #[serde(skip)]
     pub retries: u64,
-    /// Exchanges not sent again, as the budget was used up.
+    /// Retries not sent because the retry budget was exhausted.
     #[serde(skip)]
     pub retries_over_budget: u64,
 }
@@ -69,18 +69,18 @@ impl BackendStats {
         self.retries_over_budget += other.retries_over_budget;
     }
 
-    /// Without what is so now.
-    pub(crate) fn counters_alone(self) -> BackendStats {
+    /// Only the counters: all gauges are 0.
+    pub(crate) fn without_gauges(self) -> BackendStats {
         BackendStats { endpoints: 0, endpoints_out: 0, requests_in_flight: 0, pending: 0, ..self }
     }
 }
 
-/// Lookups of the names of endpoints.
+/// DNS lookups of endpoint names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NameStats {
-    /// Those that were made.
+    /// All lookups.
     pub lookups: u64,
-    /// Of these, those that failed; what was known before holds on.
+    /// Failed lookups. The previous addresses stay active.
     pub failures: u64,
 }
 
@@ -90,7 +90,7 @@ impl NameStats {
         NameStats { lookups, failures }
     }
 
-    /// Appends what Prometheus scrapes of them.
+    /// Appends the metrics.
     pub(super) fn append(self, text: &mut Exposition) {
         let help = "DNS lookups of endpoint names.";
         text.family("weir_name_lookups_total", "counter", help);
@@ -100,7 +100,7 @@ impl NameStats {
     }
 }
 
-/// Appends what Prometheus scrapes of them.
+/// Appends the metrics of all backends.
 pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Exposition) {
     let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&BackendStats) -> u64| {
         text.family(name, kind, help);
@@ -127,9 +127,9 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_health_checks_total", "counter", "Health checks sent to endpoints.", &|stats| stats.checks);
     let help = "Failed health checks of endpoints.";
     family("weir_health_check_failures_total", "counter", help, &|stats| stats.check_failures);
-    let help = "Ejections of endpoints because of errors, in a row or by their share.";
+    let help = "Ejections of endpoints because of consecutive errors or the share of errors.";
     family("weir_upstream_ejections_total", "counter", help, &|stats| stats.ejections);
-    let help = "Ejections of endpoints because of their error share.";
+    let help = "Ejections of endpoints because of the share of errors.";
     family("weir_upstream_ejections_by_share_total", "counter", help, &|stats| stats.ejections_by_share);
     let help = "Requests sent to an ejected or unhealthy endpoint because all endpoints were.";
     family("weir_upstream_panics_total", "counter", help, &|stats| stats.panics);

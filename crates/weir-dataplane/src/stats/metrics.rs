@@ -1,4 +1,4 @@
-//! The metrics as a list, for the reference: read from the exposition of counters that are all there.
+//! The list of metrics for the reference, parsed from an exposition in which every metric has a sample.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Metric {
     pub kind: String,
     /// Its meaning.
     pub help: String,
-    /// Its labels by name, each with its values; without any if they depend on the configuration.
+    /// Its labels by name, with their values; no values if these depend on the configuration.
     pub labels: Vec<(String, Vec<String>)>,
 }
 
@@ -36,7 +36,7 @@ pub fn metrics() -> Vec<Metric> {
         }
     }
     for (_, values) in metrics.iter_mut().flat_map(|metric| &mut metric.labels) {
-        // A label with one value has the example's.
+        // A single value is that of the example.
         if values.len() == 1 {
             values.clear();
         }
@@ -45,7 +45,7 @@ pub fn metrics() -> Vec<Metric> {
 }
 
 impl Metric {
-    /// Takes the labels of a sample; their values are without quotation marks here.
+    /// Adds the labels of a sample. Its label values contain no quotation marks.
     fn add_labels(&mut self, sample: &str) {
         let labels = sample.split_once('{').and_then(|(_, rest)| rest.split_once("\"}"));
         for label in labels.into_iter().flat_map(|(labels, _)| labels.split("\",")) {
@@ -64,7 +64,7 @@ impl Metric {
     }
 }
 
-/// Counters that have a sample of each metric.
+/// Statistics with at least one sample of every metric.
 fn everything() -> Stats {
     let name = || "name".to_owned();
     let errors = Cause::ALL.iter().map(|cause| (cause.name(), 0)).collect();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_has_a_type_a_meaning_and_its_labels() {
+    fn every_metric_has_type_help_and_labels() {
         let metrics = metrics();
         assert!(metrics.len() > 55, "{metrics:?}");
         for metric in &metrics {

@@ -1,4 +1,4 @@
-//! What each worker has now: its clients, and the configuration that it goes by.
+//! Statistics of workers: client connections, active configuration and lag.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use serde::Serialize;
 use super::{Exposition, Stats};
 use crate::counters::{ListenerCounters, UpstreamCounters};
 
-/// One worker, by its position.
+/// One worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WorkerStats {
-    /// Client connections now.
+    /// Open client connections.
     pub connections_open: u64,
-    /// The version of the table that its next request goes by, as far as it has looked.
+    /// The table version that the worker used last.
     pub table_version: u64,
-    /// How late its event loop came round to its clock last, which is every 100 ms.
+    /// Last delay of its event loop, measured every 100 ms.
     pub lag_ns: u64,
 }
 
 impl WorkerStats {
-    /// Those of a worker, from what it counts itself.
+    /// The statistics of a worker, from its own counters.
     pub(crate) fn of(
         counters: &UpstreamCounters,
         listeners: &BTreeMap<String, Arc<ListenerCounters>>,

@@ -1,4 +1,4 @@
-//! The access log: what its lines say, and that each request that gets one is written or counted.
+//! The access log: the content of its lines. Each request is logged, or counted as dropped.
 
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,7 +11,7 @@ use crate::setup::{Client, Origin, Proxy, recompile_with};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A gateway that logs into a file, with the folder that holds it.
+/// A gateway that logs into a file, with the directory of the file.
 struct Logged {
     proxy: Proxy,
     dir: tempfile::TempDir,
@@ -28,7 +28,7 @@ impl Logged {
         self.dir.path().join("access.log")
     }
 
-    /// The lines, once there are as many.
+    /// The lines of the log; waits until there are `count` of them.
     fn lines(&self, count: u64) -> Vec<String> {
         self.proxy.wait_for("the lines", |stats| stats.access_log.lines == count);
         lines(&self.path())
@@ -52,7 +52,7 @@ pub(crate) fn configuration(origin: &Origin, file: &Path, settings: &str, more: 
 
 pub(crate) fn lines(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
-    assert!(text.is_empty() || text.ends_with('\n'), "lines are whole: {text:?}");
+    assert!(text.is_empty() || text.ends_with('\n'), "lines must be complete: {text:?}");
     text.lines().map(str::to_owned).collect()
 }
 
@@ -61,7 +61,7 @@ fn get(path: &str) -> String {
 }
 
 #[test]
-fn a_line_tells_what_became_of_a_request() {
+fn logs_request_and_response() {
     let origin = Origin::answering(OK);
     let logged = Logged::to(&origin, "", "");
     let mut client = logged.proxy.connect();
@@ -103,7 +103,7 @@ fn a_line_tells_what_became_of_a_request() {
 }
 
 #[test]
-fn a_line_tells_of_tries_and_of_what_came() {
+fn logs_attempts_and_received_bytes() {
     const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n";
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
@@ -137,9 +137,9 @@ fn a_line_tells_of_tries_and_of_what_came() {
     assert_eq!(logged.lines(4), expected);
 }
 
-/// Whatever weir answers by itself says why in the answer and in the log.
+/// Every error response of the gateway names its cause, and the log line names the same cause.
 #[test]
-fn every_refusal_has_its_line() {
+fn logs_every_rejected_request() {
     let origin = Origin::start(|served| {
         served.request();
     });
@@ -170,19 +170,19 @@ fn every_refusal_has_its_line() {
         })
         .collect();
     proxy.wait_for("the lines", |stats| stats.access_log.lines == requests.len() as u64);
-    let told: Vec<(u16, String)> = lines(&file)
+    let reported: Vec<(u16, String)> = lines(&file)
         .iter()
         .map(|line| {
             let line: Value = serde_json::from_str(line).unwrap();
             (line["status"].as_u64().unwrap() as u16, line["cause"].as_str().unwrap().to_owned())
         })
         .collect();
-    assert_eq!(told, answers);
+    assert_eq!(reported, answers);
 }
 
-/// What was read of a request that the parser refuses stands in its line, and nothing of it ends the line.
+/// A line contains the parsed part of a malformed request. Bytes of the request cannot end the line.
 #[test]
-fn a_refused_head_is_logged_with_its_client_and_its_request_line() {
+fn logs_client_and_request_line_of_malformed_requests() {
     let origin = Origin::answering(OK);
     let format = ", format: '$remote_addr $remote_addr_source \"$request\" $request_uri $host $status'";
     let more = "- { path: /none, backend: dead }\n";
@@ -194,7 +194,7 @@ fn a_refused_head_is_logged_with_its_client_and_its_request_line() {
     const FOR: &str = "X-Forwarded-For: 6.6.6.6, 192.0.2.7\r\n";
     let long = "x".repeat(3000);
     let cases = [
-        // The head is complete, and its grammar right.
+        // The headers are complete and well-formed.
         (
             format!("GET /a HTTP/1.1\r\nHost: h\r\n{FOR}\r\n"),
             "192.0.2.7 forwarded \"GET /a HTTP/1.1\" /a h 200",
@@ -212,7 +212,7 @@ fn a_refused_head_is_logged_with_its_client_and_its_request_line() {
             format!("POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n{FOR}\r\n"),
             "192.0.2.7 forwarded \"POST /a HTTP/1.1\" /a h 501",
         ),
-        // It is not: the trusted proxy's line may be missing.
+        // The headers are incomplete or malformed: the header of the trusted proxy may be missing.
         (
             format!("GET /a HTTP/1.1\r\nHost: h\r\n{FOR}X Y: 1\r\n\r\n"),
             "127.0.0.1 peer \"GET /a HTTP/1.1\" /a - 400",
@@ -239,7 +239,7 @@ fn a_refused_head_is_logged_with_its_client_and_its_request_line() {
 }
 
 #[test]
-fn a_field_of_several_lines_is_logged_whole_and_a_dropped_one_is_not() {
+fn logs_joined_field_lines_but_no_dropped_fields() {
     let origin = Origin::answering(OK);
     let logged = Logged::to(&origin, ", format: '[$http_x_a] [$http_proxy] [$http_cookie]'", "");
     let fields = "X-A: 1\r\nX_A: 2\r\nCookie: a=1\r\nx-a: 3\r\nProxy: evil\r\nCookie: b=2\r\n";
@@ -248,7 +248,7 @@ fn a_field_of_several_lines_is_logged_whole_and_a_dropped_one_is_not() {
 }
 
 #[test]
-fn a_response_that_breaks_off_says_so() {
+fn logs_truncated_responses() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
@@ -260,7 +260,7 @@ fn a_response_that_breaks_off_says_so() {
 }
 
 #[test]
-fn a_client_that_leaves_has_a_line() {
+fn logs_client_disconnects() {
     let origin = Origin::start(|served| {
         served.request();
         served.stall();
@@ -281,7 +281,7 @@ fn a_client_that_leaves_has_a_line() {
 }
 
 #[test]
-fn a_client_beyond_the_limit_has_a_line() {
+fn logs_clients_above_the_connection_limit() {
     let origin = Origin::answering(OK);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.log");
@@ -298,7 +298,7 @@ fn a_client_beyond_the_limit_has_a_line() {
 }
 
 #[test]
-fn a_template_escapes_what_clients_send() {
+fn format_escapes_client_values() {
     let origin = Origin::answering(OK);
     let format = "'$remote_addr \"$request\" $status [$http_x_a] $cause ${http_x_b}s'";
     let logged = Logged::to(&origin, &format!(", format: {format}"), "");
@@ -315,7 +315,7 @@ fn a_template_escapes_what_clients_send() {
 }
 
 #[test]
-fn a_share_of_the_good_and_all_of_the_bad_are_told() {
+fn logs_a_sample_of_successes_and_all_errors() {
     let origin = Origin::answering(OK);
     let more = "- { path: /dead, backend: dead }\n";
     let logged = Logged::to(&origin, ", sample: 10%, format: $status", more);
@@ -332,7 +332,7 @@ fn a_share_of_the_good_and_all_of_the_bad_are_told() {
 }
 
 #[test]
-fn lines_go_to_the_file_of_the_configuration_in_force() {
+fn logs_to_the_file_of_the_active_configuration() {
     let origin = Origin::answering(OK);
     let dir = tempfile::tempdir().unwrap();
     let [first, second] = ["first.log", "second.log"].map(|name| dir.path().join(name));
@@ -357,7 +357,7 @@ fn lines_go_to_the_file_of_the_configuration_in_force() {
 }
 
 #[test]
-fn a_renamed_file_is_left_when_it_is_opened_anew() {
+fn reopens_a_renamed_file() {
     let origin = Origin::answering(OK);
     let logged = Logged::to(&origin, ", format: $request_uri", "");
     let renamed = logged.dir.path().join("access.log.1");
@@ -374,9 +374,9 @@ fn a_renamed_file_is_left_when_it_is_opened_anew() {
     assert_eq!(all, (0..30).map(|number| format!("/{number}")).collect::<Vec<_>>());
 }
 
-/// A reader that does not read holds up nobody, and what finds no room is counted.
+/// A reader that does not read delays no request. Lines that do not fit into the buffers are counted as dropped.
 #[test]
-fn a_log_that_nobody_reads_drops_lines_and_no_request() {
+fn slow_log_reader_drops_lines_but_no_requests() {
     const REQUESTS: u64 = 300;
     let origin = Origin::answering(OK);
     let dir = tempfile::tempdir().unwrap();
@@ -410,13 +410,13 @@ fn a_log_that_nobody_reads_drops_lines_and_no_request() {
     assert_eq!((stats.lines + stats.dropped, stats.failed), (REQUESTS, 0));
     let lines: Vec<&str> = std::str::from_utf8(&read).unwrap().lines().collect();
     assert_eq!(lines.len() as u64, stats.lines);
-    assert!(lines.iter().all(|line| *line == path), "lines are whole");
-    // A queue holds 1 MiB, the pipe 64 KiB, and one block is at the writer.
+    assert!(lines.iter().all(|line| *line == path), "lines must be complete");
+    // The queue holds 1 MiB, the pipe 64 KiB, and the writer one block.
     assert!((40..=60).contains(&lines.len()), "{}", lines.len());
 }
 
 #[test]
-fn a_full_disk_costs_lines_and_no_request() {
+fn full_disk_fails_lines_but_no_requests() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&configuration(&origin, Path::new("/dev/full"), "", ""));
     for _ in 0..3 {
@@ -427,7 +427,7 @@ fn a_full_disk_costs_lines_and_no_request() {
 }
 
 #[test]
-fn no_line_is_lost_while_files_and_formats_change() {
+fn loses_no_line_while_files_and_formats_change() {
     const CLIENTS: usize = 4;
     const REQUESTS_EACH: usize = 100;
     let origin = Origin::answering(OK);

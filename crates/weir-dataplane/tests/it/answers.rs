@@ -1,22 +1,22 @@
-//! Routes that answer by themselves: redirects and fixed responses.
+//! Routes with responses of the gateway: redirects and fixed responses.
 
 use crate::filters::gateway;
 use crate::setup::{Answer, Origin, Proxy};
 
-/// The head without its Date, which must be there once.
+/// The response headers without `Date`, which must be present exactly once.
 fn undated(answer: &Answer) -> String {
     let is_date = |line: &&str| line.starts_with("Date: ");
     assert_eq!(answer.head.split("\r\n").filter(is_date).count(), 1, "{}", answer.head);
     answer.head.split("\r\n").filter(|line| !is_date(line)).collect::<Vec<_>>().join("\r\n")
 }
 
-/// A gateway whose one route, of these fields, needs no upstream.
+/// A gateway with one route, which has these fields and needs no upstream.
 fn alone(route: &str) -> (Proxy, Origin) {
-    let origin = Origin::answering("HTTP/1.1 500 Nobody asked\r\nContent-Length: 0\r\n\r\n");
+    let origin = Origin::answering("HTTP/1.1 500 Unexpected Request\r\nContent-Length: 0\r\n\r\n");
     (gateway(route, &origin), origin)
 }
 
-/// Where `request` is sent by a route of this redirect.
+/// Checks the redirect target of `request` for a route with this redirect.
 fn check_location(redirect: &str, request: &str, expected: &str) {
     let (proxy, origin) = alone(&format!("redirect: {redirect}"));
     let mut client = proxy.connect();
@@ -32,7 +32,7 @@ fn check_location(redirect: &str, request: &str, expected: &str) {
 }
 
 #[test]
-fn what_a_redirect_leaves_out_stays_the_requests() {
+fn redirect_keeps_url_parts_that_it_does_not_set() {
     let get = "GET /api/x?q=1 HTTP/1.1\r\nHost: a.test:8080\r\n\r\n";
     check_location("{ host: b.test }", get, "http://b.test:8080/api/x?q=1");
     check_location("{ scheme: https }", get, "https://a.test/api/x?q=1");
@@ -56,7 +56,7 @@ fn what_a_redirect_leaves_out_stays_the_requests() {
 }
 
 #[test]
-fn a_redirect_has_the_status_that_it_is_given() {
+fn redirect_has_the_configured_status() {
     for (status, reason) in [
         (301, "Moved Permanently"),
         (303, "See Other"),
@@ -77,7 +77,7 @@ fn a_redirect_has_the_status_that_it_is_given() {
 }
 
 #[test]
-fn an_old_client_without_a_host_is_sent_nowhere() {
+fn redirects_http_1_0_clients_without_host_only_to_a_configured_host() {
     let (proxy, _) = alone("redirect: { path: //evil.test }");
     let mut client = proxy.connect();
     assert_eq!(client.ask("GET /api HTTP/1.0\r\n\r\n").error(), (400, "no_host"));
@@ -94,7 +94,7 @@ fn an_old_client_without_a_host_is_sent_nowhere() {
 }
 
 #[test]
-fn options_of_the_whole_host_are_redirected_to_its_root() {
+fn redirects_options_asterisk_to_the_root() {
     let origin = Origin::answering("");
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
@@ -106,7 +106,7 @@ fn options_of_the_whole_host_are_redirected_to_its_root() {
 }
 
 #[test]
-fn a_fixed_response_is_sent_as_it_is_written() {
+fn sends_fixed_responses_as_configured() {
     let check = |respond: &str, head: &str, body: &str| {
         let (proxy, origin) = alone(&format!("respond: {respond}"));
         let mut client = proxy.connect();
@@ -116,7 +116,7 @@ fn a_fixed_response_is_sent_as_it_is_written() {
         }
         client.send("HEAD /api HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_eq!(undated(&client.head()), head, "HEAD, {respond}");
-        assert_eq!(client.ask("GET /api HTTP/1.1\r\nHost: h\r\n\r\n").body, body, "nothing is left of HEAD");
+        assert_eq!(client.ask("GET /api HTTP/1.1\r\nHost: h\r\n\r\n").body, body, "HEAD has no body");
         assert_eq!(origin.connections(), 0);
     };
     check("{}", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "");
@@ -144,7 +144,7 @@ fn a_fixed_response_is_sent_as_it_is_written() {
     );
 }
 
-/// A POST with this framing and the beginning of its body, then, where the connection goes on, another request.
+/// Sends a POST with this framing and the first parts of its body. If the connection stays open, sends another request.
 fn check_body(head: &str, parts: &[&str], goes_on: bool) {
     let (proxy, _) = alone("respond: { body: ok }");
     let mut client = proxy.connect();
@@ -161,11 +161,11 @@ fn check_body(head: &str, parts: &[&str], goes_on: bool) {
         assert!(client.is_ended(), "{head:?}");
     }
     let served = if goes_on { 2 } else { 1 };
-    assert_eq!(proxy.gateway.stats().by_status.success, served, "no part of the body is a request");
+    assert_eq!(proxy.gateway.stats().by_status.success, served, "the body must not be parsed as a request");
 }
 
 #[test]
-fn a_short_body_is_read_and_the_connection_goes_on() {
+fn short_body_is_read_and_the_connection_stays_open() {
     check_body("Content-Length: 5\r\n", &["hello"], true);
     check_body("Content-Length: 5\r\n", &["he", "llo"], true);
     check_body("Content-Length: 5\r\nExpect: 100-continue\r\n", &[], false);
@@ -175,7 +175,7 @@ fn a_short_body_is_read_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_body_that_comes_with_its_head_is_read_whoever_expects() {
+fn reads_a_body_in_the_same_packet_despite_expect() {
     let (proxy, _) = alone("respond: { body: ok }");
     let mut client = proxy.connect();
     let answer = client.ask(
@@ -189,7 +189,7 @@ fn a_body_that_comes_with_its_head_is_read_whoever_expects() {
 }
 
 #[test]
-fn whoever_needs_a_token_needs_it_here_too() {
+fn fixed_responses_require_the_token_of_the_route() {
     let proxy = Proxy::with_files(
         "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\n\
          routes: [{ path: /r, redirect: { scheme: https }, tokens: t.lst }, { path: /a, respond: {}, tokens: t.lst }]",
@@ -204,11 +204,11 @@ fn whoever_needs_a_token_needs_it_here_too() {
 }
 
 #[test]
-fn an_answer_that_drains_closes() {
+fn response_during_drain_closes_the_connection() {
     let (proxy, _) = alone("respond: { body: ok }");
     let mut client = proxy.connect();
     proxy.gateway.drain();
-    // The worker is told a moment later.
+    // The worker starts to drain a moment later.
     let mut answers = (0..10_000).map(|_| client.ask("GET /api HTTP/1.1\r\nHost: h\r\n\r\n"));
     let last = answers.find(|answer| answer.field("connection").is_some()).unwrap();
     assert_eq!((last.body.as_str(), last.field("connection")), ("ok", Some("close")));

@@ -1,4 +1,4 @@
-//! Which endpoint of a backend gets a request.
+//! Load balancing: the endpoint for each request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ fn named(name: &'static str) -> Origin {
     })
 }
 
-/// A configuration with one backend of these fields.
+/// A configuration with one backend, which has these fields.
 fn text(workers: u32, backend: &str) -> String {
     format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: {workers}\n\
@@ -27,7 +27,7 @@ fn text(workers: u32, backend: &str) -> String {
     )
 }
 
-/// The list of these endpoints, each with a weight.
+/// A list of these endpoints, each with its weight.
 fn weighted(origins: &[(&Origin, u32)]) -> String {
     let all = origins.iter().map(|(o, weight)| format!("{{ address: '{}', weight: {weight} }}", o.address));
     format!("endpoints: [{}]", all.collect::<Vec<_>>().join(", "))
@@ -37,25 +37,25 @@ fn even(origins: &[Origin]) -> String {
     weighted(&origins.iter().map(|origin| (origin, 1)).collect::<Vec<_>>())
 }
 
-/// Who answers so many requests of one connection.
+/// The endpoints that respond to this number of requests on one connection.
 fn answered(proxy: &Proxy, requests: usize) -> String {
     let mut client = proxy.connect();
     (0..requests).map(|_| client.ask(GET).body).collect()
 }
 
 #[test]
-fn endpoints_share_requests_by_their_weights() {
+fn distributes_requests_by_weight() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let proxy = Proxy::with(&text(1, &weighted(&[(&a, 3), (&b, 1), (&c, 0)])));
     assert_eq!(answered(&proxy, 8), "aabaaaba");
     assert_eq!([a, b, c].map(|origin| origin.requests().len()), [6, 2, 0]);
     let d = named("d");
     let proxy = Proxy::with(&text(1, &weighted(&[(&d, 0)])));
-    assert_eq!(proxy.ask(GET).error(), (503, "no_endpoint"), "nobody has a weight");
+    assert_eq!(proxy.ask(GET).error(), (503, "no_endpoint"), "all weights are 0");
 }
 
 #[test]
-fn a_busy_endpoint_gets_nothing_while_another_is_at_rest() {
+fn least_requests_prefers_an_idle_endpoint() {
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));
     let script = move |name: &'static str| {
@@ -73,17 +73,17 @@ fn a_busy_endpoint_gets_nothing_while_another_is_at_rest() {
     let proxy = Proxy::with(&text(1, &format!("{}, balance: least_requests", even(&origins))));
     let mut slow = proxy.connect();
     slow.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
-    proxy.wait_for("the slow one", |stats| stats.upstream.connects == 1);
+    proxy.wait_for("the slow request", |stats| stats.upstream.connects == 1);
     let others = answered(&proxy, 40);
     release.send(()).unwrap();
     let busy = slow.response().body;
     assert_eq!(others, if busy == "a" { "b".repeat(40) } else { "a".repeat(40) });
     let both: BTreeSet<char> = answered(&proxy, 200).chars().collect();
-    assert_eq!(both.len(), 2, "what is over counts no more");
+    assert_eq!(both.len(), 2, "completed requests no longer count");
 }
 
 #[test]
-fn a_draw_meets_every_endpoint() {
+fn random_reaches_every_endpoint() {
     let origins = [named("a"), named("b")];
     let proxy = Proxy::with(&text(1, &format!("{}, balance: random", even(&origins))));
     let order = answered(&proxy, 200);
@@ -91,7 +91,7 @@ fn a_draw_meets_every_endpoint() {
 }
 
 #[test]
-fn requests_with_one_key_go_to_one_endpoint() {
+fn hash_sends_equal_keys_to_one_endpoint() {
     let origins = [named("a"), named("b"), named("c")];
     for (balance, field) in [("{ header: X-Id }", "x-id: "), ("{ cookie: id }", "Cookie: a=b; id=")] {
         let proxy = Proxy::with(&text(2, &format!("{}, balance: {{ hash: {balance} }}", even(&origins))));
@@ -106,12 +106,12 @@ fn requests_with_one_key_go_to_one_endpoint() {
         let all: BTreeSet<&String> = owners.values().flatten().collect();
         assert_eq!(all.len(), 3, "{balance}");
         let without: BTreeSet<char> = answered(&proxy, 200).chars().collect();
-        assert_eq!(without.len(), 3, "{balance}: those without a key go anywhere");
+        assert_eq!(without.len(), 3, "{balance}: requests without a key go to any endpoint");
     }
 }
 
 #[test]
-fn a_client_goes_to_one_endpoint_by_its_address() {
+fn hash_sends_a_client_address_to_one_endpoint() {
     let origins = [named("a"), named("b"), named("c")];
     let proxy = Proxy::with(&text(2, &format!("{}, balance: {{ hash: client_address }}", even(&origins))));
     let names: BTreeSet<String> = (0..20).map(|_| answered(&proxy, 1)).collect();
@@ -119,7 +119,7 @@ fn a_client_goes_to_one_endpoint_by_its_address() {
 }
 
 #[test]
-fn a_key_whose_endpoint_fails_is_answered_by_another() {
+fn hash_skips_an_endpoint_that_fails() {
     let busy = Origin::answering("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
     let well = named("w");
     let endpoints = weighted(&[(&busy, 1), (&well, 1)]);
@@ -129,12 +129,12 @@ fn a_key_whose_endpoint_fails_is_answered_by_another() {
         assert_eq!(client.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\nk: {key}\r\n\r\n")).body, "w");
     }
     let failed = busy.requests().len();
-    assert!((1..40).contains(&failed), "{failed} keys are of the one that fails");
+    assert!((1..40).contains(&failed), "{failed} keys belong to the failing endpoint");
     assert_eq!(proxy.gateway.stats().upstream.retries, failed as u64);
 }
 
 #[test]
-fn a_client_stays_where_its_cookie_says() {
+fn sticky_client_keeps_its_endpoint() {
     let origins = [named("a"), named("b")];
     let sticky = "balance: { sticky: { cookie: at, max_age: 1h } }";
     let mut proxy = Proxy::with(&text(1, &format!("{}, {sticky}", even(&origins))));
@@ -148,11 +148,11 @@ fn a_client_stays_where_its_cookie_says() {
     for _ in 0..6 {
         let answer = client.ask(&with_cookie);
         assert_eq!((&answer.body, answer.field("set-cookie")), (&first.body, None));
-        assert!(proxy.ask("GET / HTTP/1.0\r\n\r\n").field("set-cookie").is_some(), "others are shared out");
+        assert!(proxy.ask("GET / HTTP/1.0\r\n\r\n").field("set-cookie").is_some(), "others get a cookie");
     }
     let other = usize::from(first.body == "a");
     assert!(origins[other].requests().len() >= 3);
-    // Its endpoint is drained: nobody else comes there.
+    // The endpoint is drained: it gets no other clients.
     let drained: Vec<_> = (0..2).map(|number| (&origins[number], u32::from(number == other))).collect();
     let table = compile(&mut proxy.state, &text(1, &format!("{}, {sticky}", weighted(&drained))));
     proxy.gateway.apply(table).unwrap();
@@ -160,7 +160,7 @@ fn a_client_stays_where_its_cookie_says() {
         assert_eq!(client.ask(&with_cookie).body, first.body);
         assert_ne!(client.ask(GET).body, first.body);
     }
-    // It goes, and its client is given another with a cookie of its own.
+    // The endpoint is removed: its client gets another one, with a new cookie.
     let table = compile(&mut proxy.state, &text(1, &format!("{}, {sticky}", even(&origins[other..=other]))));
     proxy.gateway.apply(table).unwrap();
     let answer = client.ask(&with_cookie);
@@ -169,7 +169,7 @@ fn a_client_stays_where_its_cookie_says() {
 }
 
 #[test]
-fn an_endpoint_that_is_new_begins_with_a_tenth() {
+fn slow_start_begins_with_a_tenth_of_the_share() {
     let (a, b) = (named("a"), named("b"));
     let mut proxy = Proxy::with(&text(1, &format!("{}, slow_start: 1h", weighted(&[(&a, 1)]))));
     assert_eq!(answered(&proxy, 1), "a");
@@ -180,7 +180,7 @@ fn an_endpoint_that_is_new_begins_with_a_tenth() {
 }
 
 #[test]
-fn ipv6_on_both_sides() {
+fn ipv6_works_on_both_sides() {
     let listener = TcpListener::bind("[::1]:0").unwrap();
     let address = listener.local_addr().unwrap();
     let origin = std::thread::spawn(move || {

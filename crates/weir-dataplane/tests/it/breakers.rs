@@ -1,4 +1,4 @@
-//! Bounds on what one backend has at one time, counted over all workers.
+//! Limits of one backend, counted over all workers.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::setup::{Client, Origin, Proxy, full_listener, recompile_with};
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// An upstream that answers as often as it may.
+/// An upstream that sends one response per released permit.
 pub(crate) fn waiting() -> (Origin, Sender<()>) {
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));
@@ -41,8 +41,8 @@ fn stats(proxy: &Proxy) -> BackendStats {
     proxy.gateway.stats().upstream.backends["b"]
 }
 
-/// Clients that have sent one request each, for `/0`, `/1` and so on, in this order: the first is at the origin, and each
-/// of the others waits behind those before it.
+/// Clients that each sent one request, for `/0`, `/1` and so on. The first request is at the origin. The others are
+/// pending in this order.
 fn in_line(proxy: &Proxy, origin: &Origin, count: u64) -> Vec<Client> {
     let send = |number: u64| {
         let mut client = proxy.connect();
@@ -56,13 +56,13 @@ fn in_line(proxy: &Proxy, origin: &Origin, count: u64) -> Vec<Client> {
     (0..count).map(send).collect()
 }
 
-/// What the origin was asked for.
+/// The request targets that the origin received.
 fn asked(origin: &Origin) -> Vec<String> {
     let path = |request: &String| request.split(' ').nth(1).unwrap().to_owned();
     origin.requests().iter().map(path).collect()
 }
 
-/// As many requests as are let in at one time, and what those beyond are told.
+/// Checks the number of requests that are allowed at the same time, and the error of further ones.
 fn check(limits: &str, most: usize, cause: &str) {
     let (origin, release) = waiting();
     let proxy = gateway(origin.address, limits);
@@ -74,7 +74,7 @@ fn check(limits: &str, most: usize, cause: &str) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Connections are shared out among the workers by the kernel: with so many, each worker has some.
+    // The kernel distributes connections among the workers. With this number of them, each worker gets some.
     for _ in 0..16 {
         let mut beyond = proxy.connect();
         assert_eq!(beyond.ask(GET).error(), (503, cause), "{limits}");
@@ -84,27 +84,27 @@ fn check(limits: &str, most: usize, cause: &str) {
     assert_eq!(proxy.gateway.stats().upstream.backends["b"].overflows, 16);
     (0..most + 1).for_each(|_| release.send(()).unwrap());
     assert!(inside.iter_mut().all(|client| client.response().body == "ok"));
-    assert_eq!(inside[0].ask(GET).body, "ok", "the places are free again");
+    assert_eq!(inside[0].ask(GET).body, "ok", "completed requests no longer count");
 }
 
 #[test]
-fn requests_in_flight_are_bounded() {
+fn limits_in_flight_requests() {
     check("{ requests: 1 }", 1, "upstream_request_limit");
     check("{ requests: 5 }", 5, "upstream_request_limit");
 }
 
 #[test]
-fn connections_of_one_backend_are_bounded() {
+fn limits_connections_of_a_backend() {
     check("{ connections: 3 }", 3, "upstream_limit");
 }
 
 #[test]
-fn requests_that_wait_for_a_connection_are_bounded() {
+fn limits_pending_requests_for_connections() {
     let (listener, _queued) = full_listener();
     let proxy = gateway(listener.local_addr().unwrap(), "{ pending: 2 }");
     let mut waiting: Vec<_> = (0..2).map(|_| proxy.connect()).collect();
     waiting.iter_mut().for_each(|client| client.send(GET));
-    proxy.wait_for("both", |stats| stats.upstream.connects == 2);
+    proxy.wait_for("both requests", |stats| stats.upstream.connects == 2);
     for _ in 0..8 {
         assert_eq!(proxy.connect().ask(GET).error(), (503, "upstream_pending_limit"));
     }
@@ -113,7 +113,7 @@ fn requests_that_wait_for_a_connection_are_bounded() {
 }
 
 #[test]
-fn requests_wait_for_a_place_in_their_order() {
+fn pending_requests_are_served_in_order() {
     for workers in [1, 2] {
         let (origin, release) = waiting();
         let proxy = Proxy::with(&text(workers, origin.address, "{ requests: 1, pending: 3 }"));
@@ -130,7 +130,7 @@ fn requests_wait_for_a_place_in_their_order() {
 }
 
 #[test]
-fn a_wait_is_over_some_time() {
+fn pending_request_times_out() {
     let (origin, release) = waiting();
     for (limits, waits) in [("{ requests: 1, pending: 1 }", 1), ("{ connections: 1, pending: 2 }", 1)] {
         let proxy = gateway(origin.address, &format!("{limits}, timeouts: {{ pending: 100ms }}"));
@@ -144,13 +144,13 @@ fn a_wait_is_over_some_time() {
         assert_eq!((now.pending, now.waits, now.overflows), (0, waits, 1), "{limits}");
         (0..2).for_each(|_| release.send(()).unwrap());
         assert_eq!(held.response().body, "ok");
-        assert_eq!(held.ask(GET).body, "ok", "the place was left to nobody");
-        assert_eq!(origin.requests().len(), before + 2, "what has waited in vain is not sent");
+        assert_eq!(held.ask(GET).body, "ok", "the limit has capacity again");
+        assert_eq!(origin.requests().len(), before + 2, "the request that timed out is not sent");
     }
 }
 
 #[test]
-fn who_leaves_makes_room_for_others_who_wait() {
+fn disconnected_client_frees_its_place_in_the_queue() {
     for (limits, by_reset) in
         [("{ requests: 1, pending: 1 }", false), ("{ connections: 1, pending: 1 }", true)]
     {
@@ -160,11 +160,11 @@ fn who_leaves_makes_room_for_others_who_wait() {
         let [mut first, second] = <[Client; 2]>::try_from(clients).ok().unwrap();
         second.leave(by_reset);
         let is_out = |stats: &Stats| stats.upstream.backends["b"].pending == 0;
-        proxy.wait_for("its leave", |stats| stats.errors["client_closed"] == 1 && is_out(stats));
+        proxy.wait_for("the disconnect", |stats| stats.errors["client_closed"] == 1 && is_out(stats));
         let mut third = proxy.connect();
         third.send("GET /third HTTP/1.1\r\nHost: h\r\n\r\n");
-        proxy.wait_for("the next", |stats| stats.upstream.backends["b"].pending == 1);
-        // What it sends ahead meanwhile has its turn behind.
+        proxy.wait_for("the next pending request", |stats| stats.upstream.backends["b"].pending == 1);
+        // The gateway serves a pipelined request after the pending one.
         third.send("GET /fourth HTTP/1.1\r\nHost: h\r\n\r\n");
         (0..3).for_each(|_| release.send(()).unwrap());
         assert_eq!(first.response().body, "ok");
@@ -175,7 +175,7 @@ fn who_leaves_makes_room_for_others_who_wait() {
 }
 
 #[test]
-fn a_route_may_have_less_time_to_wait() {
+fn request_timeout_of_a_route_limits_the_wait() {
     let (origin, release) = waiting();
     let limited = "{ path: /limited, backend: b, timeouts: { request: 200ms } }";
     let text = text(1, origin.address, "{ requests: 1, pending: 1 }")
@@ -190,7 +190,7 @@ fn a_route_may_have_less_time_to_wait() {
 }
 
 #[test]
-fn who_waits_has_the_places_of_a_reload() {
+fn pending_requests_use_raised_limits_after_a_reload() {
     let (origin, release) = waiting();
     let limits = |most: u32| format!("{{ requests: {most}, connections: {most}, pending: 2 }}");
     let mut proxy = Proxy::with(&text(1, origin.address, &limits(1)));
@@ -206,7 +206,7 @@ fn who_waits_has_the_places_of_a_reload() {
 }
 
 #[test]
-fn a_connection_that_becomes_free_goes_to_who_waits() {
+fn freed_connection_goes_to_a_pending_request() {
     let (origin, release) = waiting();
     let proxy = Proxy::with(&text(1, origin.address, "{ connections: 1, pending: 3 }"));
     let mut clients = in_line(&proxy, &origin, 4);
@@ -221,15 +221,15 @@ fn a_connection_that_becomes_free_goes_to_who_waits() {
     assert_eq!((upstream.connects, upstream.reused, upstream.backends["b"].waits), (1, 3, 3));
 }
 
-/// An upstream that answers everything but `/held`, and fails once it has more connections than so many that nobody has
-/// closed.
+/// An upstream that responds to every request except `/held`. Counts the connections above `most` that are open at the
+/// same time.
 fn counting(most: usize) -> (Origin, Arc<AtomicUsize>) {
     let (here, beyond) = (Mutex::new(Vec::<TcpStream>::new()), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&beyond);
     let origin = Origin::start(move |served| {
         let mut here = here.lock().unwrap();
         here.push(served.stream.try_clone().unwrap());
-        // That a connection is closed may be seen a little later than that there is another.
+        // The origin may detect a closed connection later than a new one.
         for _ in 0..500 {
             here.retain(is_open);
             if here.len() <= most {
@@ -249,7 +249,7 @@ fn counting(most: usize) -> (Origin, Arc<AtomicUsize>) {
     (origin, beyond)
 }
 
-/// Whether the other side has not closed it.
+/// Whether the peer keeps the connection open.
 fn is_open(stream: &TcpStream) -> bool {
     use rustix::net::{RecvFlags, recv};
     let looked = recv(stream, &mut [0][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
@@ -257,7 +257,7 @@ fn is_open(stream: &TcpStream) -> bool {
 }
 
 #[test]
-fn idle_connections_of_other_workers_give_way() {
+fn closes_idle_connections_of_other_workers_at_the_limit() {
     let check = |workers: u32, most: usize, pending: &str, held: bool| {
         let (origin, beyond) = counting(most);
         let limits = format!("{{ connections: {most}{pending} }}");
@@ -265,9 +265,9 @@ fn idle_connections_of_other_workers_give_way() {
         let mut holding = proxy.connect();
         if held {
             holding.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n");
-            proxy.wait_for("the held one", |_| origin.requests().len() == 1);
+            proxy.wait_for("the held request", |_| origin.requests().len() == 1);
         }
-        // The kernel gives clients to all workers.
+        // The kernel distributes clients to all workers.
         for turn in 0..24 {
             let answer = proxy.ask(GET);
             assert_eq!(answer.error(), (200, "none"), "{workers} workers, {limits}, turn {turn}");
@@ -283,13 +283,13 @@ fn idle_connections_of_other_workers_give_way() {
 }
 
 #[test]
-fn where_all_connections_are_in_use_nobody_waits() {
+fn rejects_requests_if_all_connections_are_in_use() {
     let (origin, _) = counting(2);
     let proxy = Proxy::with(&text(4, origin.address, "{ connections: 2 }"));
     let held = "GET /held HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut holding: Vec<_> = (0..2).map(|_| proxy.connect()).collect();
     holding.iter_mut().for_each(|client| client.send(held));
-    proxy.wait_for("both", |_| origin.requests().len() == 2);
+    proxy.wait_for("both requests", |_| origin.requests().len() == 2);
     for _ in 0..8 {
         assert_eq!(proxy.ask(GET).error(), (503, "upstream_limit"));
     }
@@ -297,7 +297,7 @@ fn where_all_connections_are_in_use_nobody_waits() {
 }
 
 #[test]
-fn a_request_with_a_key_takes_the_place_and_leaves_the_connection() {
+fn pending_request_with_a_key_opens_its_own_connection() {
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));
     let named = |name: &'static str| {
@@ -321,16 +321,16 @@ fn a_request_with_a_key_takes_the_place_and_leaves_the_connection() {
     let key_of = |name: &str| owners.iter().position(|owner| owner == name).unwrap() as u32;
     let mut slow = proxy.connect();
     slow.send(&get("/slow", key_of("a")));
-    proxy.wait_for("the slow one", |_| asked(&a).last().is_some_and(|path| path == "/slow"));
+    proxy.wait_for("the slow request", |_| asked(&a).last().is_some_and(|path| path == "/slow"));
     client.send(&get("/", key_of("b")));
-    proxy.wait_for("who waits", |stats| stats.upstream.backends["b"].pending == 1);
+    proxy.wait_for("the pending request", |stats| stats.upstream.backends["b"].pending == 1);
     release.send(()).unwrap();
     assert_eq!((slow.response().body, client.response().body), ("a".to_owned(), "b".to_owned()));
     assert_eq!((stats(&proxy).waits, stats(&proxy).overflows), (1, 0));
 }
 
 #[test]
-fn many_wait_and_none_is_forgotten() {
+fn serves_all_of_many_pending_requests() {
     let (inside, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
     let origin = Origin::start(move |served| {

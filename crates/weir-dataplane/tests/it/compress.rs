@@ -1,4 +1,4 @@
-//! Routes that compress responses: which, for whom, and what passes while a body is still coming.
+//! Compression of responses: which responses and clients, and how streamed bodies are flushed.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::setup::{Answer, Client, Origin, Proxy};
 
 const TEXT: &str = "Content-Type: text/html; charset=utf-8\r\n";
 
-/// A gateway with one route, of these fields beside its path and backend, to `origin`.
+/// A gateway with one route to `origin`. The route has these fields besides its path and backend.
 fn gateway(route: &str, origin: &Origin) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b, {route} }}]\n\
@@ -21,7 +21,7 @@ fn gateway(route: &str, origin: &Origin) -> Proxy {
     ))
 }
 
-/// Answers every request with these fields and this body.
+/// Sends this response to every request.
 fn answering(status: &str, fields: &str, body: &str) -> Origin {
     let answer = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len());
     Origin::answering(answer.leak())
@@ -31,7 +31,7 @@ fn get(accepted: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {accepted}\r\n\r\n")
 }
 
-/// The next chunk; `None` behind the last, whose trailers are read too.
+/// The next chunk; `None` after the last one, whose trailers are also read.
 fn chunk(client: &mut Client<TcpStream>) -> Option<Vec<u8>> {
     let line = line(client);
     let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
@@ -51,7 +51,7 @@ fn line(client: &mut Client<TcpStream>) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// A whole answer in chunks: its head, its body as it came, its trailers.
+/// A whole chunked response: headers, encoded body, trailers.
 fn answer(client: &mut Client<TcpStream>) -> (Answer, Vec<u8>, String) {
     let head = client.head();
     assert_eq!(head.field("transfer-encoding"), Some("chunked"), "{}", head.head);
@@ -77,7 +77,7 @@ fn decoded(coding: &str, body: &[u8]) -> String {
     text
 }
 
-/// A text that compresses well, and of which no part is like the next.
+/// A text that compresses well, and has no repeated parts.
 fn page(bytes: usize) -> String {
     let lines = (0..).map(|number: u64| format!("<p>{number} {:x}</p>\n", number.wrapping_mul(0x9E37_79B9)));
     let mut page = String::new();
@@ -91,7 +91,7 @@ fn page(bytes: usize) -> String {
 }
 
 #[test]
-fn a_response_is_compressed_as_the_client_likes_it() {
+fn compresses_with_the_coding_that_the_client_prefers() {
     let body = page(5000);
     let fields = format!("{TEXT}ETag: \"v1\"\r\nAccept-Ranges: bytes\r\nVary: Origin\r\nX-Own: 1\r\n");
     let origin = answering("200 OK", &fields, &body);
@@ -102,7 +102,7 @@ fn a_response_is_compressed_as_the_client_likes_it() {
         let (head, coded, trailers) = answer(&mut client);
         assert_eq!((head.status, trailers.as_str()), (200, "\r\n"));
         assert_eq!(head.field("content-encoding"), Some(coding), "{accepted}");
-        assert_eq!(head.field("etag"), Some("W/\"v1\""), "the bytes are others, the content is the same");
+        assert_eq!(head.field("etag"), Some("W/\"v1\""), "the encoding changes, so the ETag is weak");
         assert!(
             head.head.contains("\r\nVary: Origin\r\n") && head.head.contains("\r\nVary: Accept-Encoding\r\n")
         );
@@ -113,30 +113,30 @@ fn a_response_is_compressed_as_the_client_likes_it() {
         assert!(coded.len() < body.len() / 2, "{} of {}", coded.len(), body.len());
         assert!(decoded(coding, &coded) == body);
     }
-    assert_eq!(origin.connections(), 1, "connections go on");
+    assert_eq!(origin.connections(), 1, "connections stay open");
     assert!(
         origin.requests()[0].contains("Accept-Encoding: gzip, deflate, br\r\n"),
-        "upstreams are asked as ever"
+        "upstreams get the client's Accept-Encoding"
     );
     let plain = client.ask(&get("identity"));
     assert_eq!((plain.body, plain.whole), (body, true));
 }
 
-/// What a client that accepts all gets of this answer under a route of these fields: coding, `Vary` and `ETag`.
+/// Checks the response to a client that accepts every coding, for a route with these fields: coding, `Vary`, `ETag`.
 fn check(route: &str, (status, fields): (&str, &str), body: &str, expected: [Option<&str>; 3]) {
     let origin = answering(status, fields, body);
     let proxy = gateway(route, &origin);
     let mut client = proxy.connect();
     client.send(&get("br, gzip"));
     let head = client.head();
-    let told = ["content-encoding", "vary", "etag"].map(|name| head.field(name));
-    assert_eq!(told, expected, "{route} {status} {fields}");
+    let reported = ["content-encoding", "vary", "etag"].map(|name| head.field(name));
+    assert_eq!(reported, expected, "{route} {status} {fields}");
     let is_compressed = expected[0].is_some_and(|coding| coding != "zstd");
     assert_eq!(head.field("transfer-encoding").is_some(), is_compressed, "{route} {status} {fields}");
 }
 
 #[test]
-fn what_is_not_meant_to_be_compressed_passes_as_it_is() {
+fn does_not_compress_excluded_responses() {
     let body = page(2000);
     let tagged = format!("{TEXT}ETag: \"a\"\r\n");
     let vary = Some("Accept-Encoding");
@@ -163,7 +163,7 @@ fn what_is_not_meant_to_be_compressed_passes_as_it_is() {
     of(all, "200 OK", &with("Vary: *"), [Some("br"), Some("*"), Some("W/\"a\"")]);
     let weak = tagged.replace("ETag: ", "ETag: W/");
     of(all, "200 OK", &weak, compressed);
-    // The route's own changes come before.
+    // Header changes of the route apply before compression.
     let headers = |changes: &str| format!("{all}, response_headers: {{ {changes} }}");
     of(&headers("remove: [etag]"), "200 OK", &tagged, [Some("br"), vary, None]);
     of(&headers("set: { Content-Type: image/png }"), "200 OK", &tagged, as_it_is);
@@ -175,7 +175,7 @@ fn what_is_not_meant_to_be_compressed_passes_as_it_is() {
 }
 
 #[test]
-fn who_does_not_ask_gets_it_as_it_is_and_caches_are_told() {
+fn does_not_compress_for_other_clients_and_sets_vary() {
     let body = page(2000);
     let origin = answering("200 OK", &format!("{TEXT}ETag: \"a\"\r\n"), &body);
     let proxy = gateway("compress: {}", &origin);
@@ -187,8 +187,8 @@ fn who_does_not_ask_gets_it_as_it_is_and_caches_are_told() {
             (body.as_str(), None),
             "{accepted}"
         );
-        let told = (answer.field("vary"), answer.field("etag"));
-        assert_eq!(told, (Some("Accept-Encoding"), Some("\"a\"")));
+        let reported = (answer.field("vary"), answer.field("etag"));
+        assert_eq!(reported, (Some("Accept-Encoding"), Some("\"a\"")));
     }
     let old = proxy.ask("GET / HTTP/1.0\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
     assert_eq!((old.body.as_str(), old.field("vary")), (body.as_str(), Some("Accept-Encoding")));
@@ -197,7 +197,7 @@ fn who_does_not_ask_gets_it_as_it_is_and_caches_are_told() {
 }
 
 #[test]
-fn an_answer_to_head_says_what_passes_uncompressed() {
+fn head_response_has_the_uncompressed_headers() {
     let origin = Origin::start(|served| {
         while served.request().is_some() {
             served.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5000\r\n\r\n");
@@ -208,12 +208,12 @@ fn an_answer_to_head_says_what_passes_uncompressed() {
     for _ in 0..2 {
         client.send(&get("gzip").replace("GET", "HEAD"));
         let head = client.head();
-        let told = ["content-length", "content-encoding", "vary"].map(|name| head.field(name));
-        assert_eq!(told, [Some("5000"), None, Some("Accept-Encoding")]);
+        let reported = ["content-length", "content-encoding", "vary"].map(|name| head.field(name));
+        assert_eq!(reported, [Some("5000"), None, Some("Accept-Encoding")]);
     }
 }
 
-/// What the client can read of a stream so far.
+/// The part of a stream that the client can decode so far.
 trait Stream {
     fn take(&mut self, coded: &[u8]) -> String;
 }
@@ -234,7 +234,7 @@ impl Stream for brotli::DecompressorWriter<Vec<u8>> {
     }
 }
 
-/// Each event is there to be read before the upstream sends the next.
+/// Checks that the client can read each event before the upstream sends the next one.
 fn check_stream(coding: &str, stream: &mut dyn Stream) {
     const EVENTS: usize = 5;
     let (release, released) = channel::<()>();
@@ -275,14 +275,14 @@ fn check_stream(coding: &str, stream: &mut dyn Stream) {
 }
 
 #[test]
-fn events_go_on_as_they_come() {
+fn flushes_each_event() {
     check_stream("gzip", &mut flate2::write::GzDecoder::new(Vec::new()));
     check_stream("br", &mut brotli::DecompressorWriter::new(Vec::new(), 4096));
 }
 
-/// Of every framing, over many reads.
+/// Bodies of every framing, over many reads.
 #[test]
-fn long_bodies_come_whole() {
+fn compresses_long_bodies() {
     let body = page(1 << 20);
     let head = format!("HTTP/1.1 200 OK\r\n{TEXT}");
     let chunks: String = body.as_bytes().chunks(70_000).fold(String::new(), |all, data| {
@@ -310,7 +310,7 @@ fn long_bodies_come_whole() {
 }
 
 #[test]
-fn what_breaks_off_never_looks_whole() {
+fn truncated_response_does_not_look_complete() {
     let part = page(40_000);
     let response = format!("HTTP/1.1 200 OK\r\n{TEXT}Content-Length: {}\r\n\r\n{part}", part.len() + 1);
     let origin = Origin::start(move |served| {
@@ -329,7 +329,7 @@ fn what_breaks_off_never_looks_whole() {
 }
 
 #[test]
-fn an_explanation_says_what_becomes_of_the_answer() {
+fn explain_shows_compression() {
     let table = crate::setup::compile(
         &mut State::default(),
         "listeners: [{ address: 127.0.0.1:0 }]

@@ -1,22 +1,22 @@
-//! Pages of other origins, as browsers ask for them.
+//! CORS: requests of pages from other origins.
 
 use crate::filters::gateway;
 use crate::setup::{Answer, Origin, Proxy};
 
-/// An upstream that knows of CORS too, and says something else.
+/// The response of an upstream that sends other CORS headers.
 const OK: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nAccess-Control-Allow-Origin: null\r\n\
                   access-control-expose-headers: X-Up\r\nContent-Length: 2\r\n\r\nok";
 
 const APP: &str = "Origin: https://app.example.org\r\n";
 
-/// The fields of CORS in an answer, in their order.
-fn told(answer: &Answer) -> Vec<&str> {
+/// The CORS header lines of a response, in order.
+fn reported(answer: &Answer) -> Vec<&str> {
     let is_told = |line: &&str| line.starts_with("Access-Control-") || line.starts_with("Vary");
-    assert!(!answer.head.contains("access-control-"), "the upstream's are left out: {}", answer.head);
+    assert!(!answer.head.contains("access-control-"), "upstream headers are dropped: {}", answer.head);
     answer.head.split("\r\n").filter(is_told).collect()
 }
 
-/// What a preflight with these fields is told, and that it does not reach the upstream.
+/// Checks the response to a preflight with these fields. The upstream must not get the preflight.
 fn check_preflight(cors: &str, fields: &str, expected: &[&str]) {
     let origin = Origin::answering(OK);
     let proxy = gateway(&format!("backend: b, cors: {{ {cors} }}"), &origin);
@@ -24,20 +24,20 @@ fn check_preflight(cors: &str, fields: &str, expected: &[&str]) {
     for _ in 0..2 {
         let answer = client.ask(&format!("OPTIONS /api/x HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
         assert_eq!((answer.status, answer.field("content-length")), (204, None));
-        assert_eq!(told(&answer), expected, "{cors} {fields:?}");
+        assert_eq!(reported(&answer), expected, "{cors} {fields:?}");
     }
     assert_eq!(origin.connections(), 0);
     let stats = proxy.gateway.stats();
     assert_eq!((stats.by_status.success, stats.errors.values().sum::<u64>()), (2, 0));
 }
 
-/// What the answer to a request with these fields tells.
+/// Checks the CORS headers of the response to a request with these fields.
 fn check_answer(cors: &str, fields: &str, expected: &[&str]) {
     let origin = Origin::answering(OK);
     let proxy = gateway(&format!("backend: b, cors: {{ {cors} }}"), &origin);
     let answer = proxy.ask(&format!("GET /api/x HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
     assert_eq!((answer.status, answer.body.as_str()), (200, "ok"));
-    assert_eq!(told(&answer), expected, "{cors} {fields:?}");
+    assert_eq!(reported(&answer), expected, "{cors} {fields:?}");
     assert_eq!(origin.requests(), [format!("GET /api/x HTTP/1.1\r\nHost: h\r\n{fields}\r\n")]);
 }
 
@@ -45,7 +45,7 @@ const NAMED: &str = "origins: ['https://app.example.org', 'https://*.example.net
                      headers: [X-One, X-Two], expose: [X-Three], max_age: 10m";
 
 #[test]
-fn a_preflight_is_answered_here() {
+fn gateway_responds_to_preflights() {
     let asks = "Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: x-one\r\n";
     let leave = [
         "Access-Control-Allow-Methods: PUT, DELETE",
@@ -74,7 +74,7 @@ fn a_preflight_is_answered_here() {
 }
 
 #[test]
-fn with_credentials_whatever_is_asked_for_is_named() {
+fn with_credentials_lists_names_instead_of_wildcards() {
     check_preflight(
         "origins: ['https://app.example.org'], methods: ['*'], headers: ['*'], credentials: true",
         &format!("{APP}Access-Control-Request-Method: PATCH\r\nAccess-Control-Request-Headers: x-a,x-b\r\n"),
@@ -91,7 +91,7 @@ fn with_credentials_whatever_is_asked_for_is_named() {
 }
 
 #[test]
-fn answers_tell_who_may_read_them() {
+fn responses_allow_only_configured_origins() {
     let named = [
         "Access-Control-Allow-Origin: https://app.example.org",
         "Access-Control-Expose-Headers: X-Three",
@@ -116,7 +116,7 @@ fn answers_tell_who_may_read_them() {
 }
 
 #[test]
-fn options_that_are_no_preflight_pass() {
+fn forwards_options_that_are_no_preflight() {
     let origin = Origin::answering(OK);
     let proxy = gateway(&format!("backend: b, cors: {{ {NAMED} }}"), &origin);
     for fields in [APP, "Access-Control-Request-Method: PUT\r\n", ""] {
@@ -130,7 +130,7 @@ fn options_that_are_no_preflight_pass() {
 }
 
 #[test]
-fn a_page_may_read_what_the_gateway_answers_itself() {
+fn adds_cors_headers_to_its_own_responses() {
     let text = "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\nbackends: { e: { endpoints: [] } }\n\
                 routes: [\
                   { path: /none, backend: e, cors: { origins: ['https://app.example.org'] } }, \
@@ -142,15 +142,15 @@ fn a_page_may_read_what_the_gateway_answers_itself() {
         let answer = proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n{APP}\r\n"));
         assert_eq!(answer.status, status);
         let expected = ["Access-Control-Allow-Origin: https://app.example.org", "Vary: Origin"];
-        assert_eq!(told(&answer), expected, "{path}");
+        assert_eq!(reported(&answer), expected, "{path}");
     }
     let preflight = format!("{APP}Access-Control-Request-Method: GET\r\n");
     let answer = proxy.ask(&format!("OPTIONS /shut HTTP/1.1\r\nHost: h\r\n{preflight}\r\n"));
-    assert_eq!(answer.status, 204, "a preflight carries no token");
+    assert_eq!(answer.status, 204, "a preflight needs no token");
 }
 
 #[test]
-fn a_preflight_of_an_old_client_or_with_a_body_is_answered_too() {
+fn responds_to_preflights_with_http_1_0_or_a_body() {
     let origin = Origin::answering(OK);
     let proxy = gateway("backend: b, cors: { origins: ['*'] }", &origin);
     let fields = format!("{APP}Access-Control-Request-Method: PUT\r\n");

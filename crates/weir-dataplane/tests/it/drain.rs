@@ -1,4 +1,4 @@
-//! What is cut when the time to drain is over: its client sees that it is, and the log and the counters tell.
+//! Connections that are still open at the end of a drain. The client sees a reset; the log and the counters report it.
 
 use std::io::{Read as _, Write as _};
 
@@ -8,7 +8,7 @@ use crate::setup::{Client, Origin, Proxy, Served};
 const TUNNEL: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Does what it is asked for, and nothing to its end.
+/// Begins the requested response, and never completes it.
 fn act(served: &mut Served) {
     let head = served.read_until("\r\n\r\n").unwrap_or_default();
     let flood = |served: &mut Served| while served.stream.write_all(b"5\r\nhello\r\n").is_ok() {};
@@ -33,7 +33,7 @@ fn upgrade(path: &str) -> String {
 }
 
 #[test]
-fn what_the_end_of_a_drain_cuts_is_told() {
+fn drain_timeout_cuts_and_reports_open_requests() {
     let origin = Origin::start(act);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.log");
@@ -53,7 +53,7 @@ fn what_the_end_of_a_drain_cuts_is_told() {
     .map(begin);
     let mut streaming = begin("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
     let mut tunnel = begin(&upgrade("/tunnel"));
-    // Who never has to wait is cut, too.
+    // Connections that always have data to transfer are cut too.
     let floods = [begin("GET /flood HTTP/1.1\r\nHost: h\r\n\r\n"), begin(&upgrade("/tunnel/flood"))];
     let floods = floods.map(|mut client: Client| {
         std::thread::spawn(move || {
@@ -63,8 +63,8 @@ fn what_the_end_of_a_drain_cuts_is_told() {
     });
     let mut idle = proxy.connect();
     assert_eq!((streaming.head().status, tunnel.head().status), (200, 101));
-    proxy.wait_for("all of them", |stats| stats.connections.open == 8 && stats.upstream.connects == 6);
-    proxy.wait_for("their answers", |stats| stats.by_status.success == 2 && stats.connections.upgraded == 2);
+    proxy.wait_for("all connections", |stats| stats.connections.open == 8 && stats.upstream.connects == 6);
+    proxy.wait_for("the responses", |stats| stats.by_status.success == 2 && stats.connections.upgraded == 2);
     proxy.gateway.drain();
     for mut client in waiting {
         let answer = client.response();
@@ -72,13 +72,13 @@ fn what_the_end_of_a_drain_cuts_is_told() {
     }
     assert_eq!(streaming.read_exact(10), "5\r\nhello\r\n");
     for mut cut in [streaming, tunnel] {
-        assert!(!cut.is_ended(), "it is reset");
+        assert!(!cut.is_ended(), "the connection must be reset");
     }
-    assert!(idle.is_ended(), "nothing of it is cut");
+    assert!(idle.is_ended(), "an idle connection is closed with a FIN");
     floods.into_iter().for_each(|flood| flood.join().unwrap());
     assert!(proxy.gateway.join());
-    let mut told = lines(&file);
-    told.sort();
+    let mut reported = lines(&file);
+    reported.sort();
     let expected = [
         "/body 503 drained",
         "/flood 200 drained",
@@ -88,15 +88,15 @@ fn what_the_end_of_a_drain_cuts_is_told() {
         "/tunnel 101 drained",
         "/tunnel/flood 101 drained",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let stats = proxy.gateway.stats();
     assert_eq!((stats.errors["drained"], stats.errors.values().sum::<u64>()), (7, 7), "{:?}", stats.errors);
     assert_eq!(proxy.gateway.cut_by_drain(), 8);
 }
 
-/// Without a length and without chunks, the end of the connection is that of the answer.
+/// Without `Content-Length` and chunks, a FIN would mark the response as complete.
 #[test]
-fn an_answer_that_the_drain_cuts_does_not_look_whole() {
+fn response_cut_by_drain_does_not_look_complete() {
     let origin = Origin::start(act);
     let proxy = Proxy::to(origin.address, "\ndrain: { delay: 0s, timeout: 200ms }");
     let mut client = proxy.connect();
@@ -104,13 +104,13 @@ fn an_answer_that_the_drain_cuts_does_not_look_whole() {
     assert_eq!(client.head().status, 200);
     proxy.gateway.drain();
     assert_eq!(client.read_exact(5), "hello");
-    assert!(!client.is_ended(), "it is reset");
+    assert!(!client.is_ended(), "the connection must be reset");
     assert!(proxy.gateway.join());
 }
 
-/// The workers that a reload has let go have no time limit of their own; that of the drain is theirs, too.
+/// Workers that a reload removed have no drain timeout. The drain of the process also cuts their connections.
 #[test]
-fn what_a_worker_that_leaves_still_has_is_cut_with_the_rest() {
+fn drain_timeout_also_cuts_removed_workers() {
     let origin = Origin::start(act);
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 4\nroutes: [{{ path: /, backend: b }}]\n\

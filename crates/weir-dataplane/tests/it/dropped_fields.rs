@@ -1,4 +1,4 @@
-//! Request fields that end at the gateway: those that CGI takes for other ones, and `Proxy`.
+//! Request fields that the gateway drops: names that CGI reads as other headers, and `Proxy`.
 
 use weir_config::{Scope, State};
 use weir_dataplane::{Outcome, explain};
@@ -7,7 +7,7 @@ use crate::setup::{Origin, Proxy, compile};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// What the upstream receives of these fields, behind `Host`, and how many the gateway counts as dropped.
+/// The fields after `Host` that the upstream gets, and the number of dropped fields.
 fn passed(settings: &str, route: &str, fields: &str) -> (Vec<String>, u64) {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
@@ -21,7 +21,7 @@ fn passed(settings: &str, route: &str, fields: &str) -> (Vec<String>, u64) {
 }
 
 #[test]
-fn names_with_underscores_do_not_get_around_what_is_done_to_fields() {
+fn drops_fields_with_underscores_or_dots() {
     let spellings =
         "X_Forwarded_For: 6.6.6.6\r\nX.Forwarded.For: 6.6.6.6\r\nx-tier_: 1\r\nX-Tier: 2\r\nA: 1\r\n";
     assert_eq!(passed("", "", spellings), (vec!["X-Tier: 2".to_owned(), "A: 1".to_owned()], 3));
@@ -34,7 +34,7 @@ fn names_with_underscores_do_not_get_around_what_is_done_to_fields() {
 }
 
 #[test]
-fn the_field_proxy_never_reaches_an_upstream() {
+fn drops_the_field_proxy() {
     for settings in ["", "underscores_in_headers: true"] {
         let fields = "proxy: http://evil.example\r\nPROXY: x\r\nProxy-X: 1\r\nProxies: 2\r\n";
         assert_eq!(passed(settings, "", fields), (vec!["Proxy-X: 1".to_owned(), "Proxies: 2".to_owned()], 2));
@@ -42,7 +42,7 @@ fn the_field_proxy_never_reaches_an_upstream() {
 }
 
 #[test]
-fn routes_do_not_match_what_is_dropped() {
+fn routes_do_not_match_dropped_fields() {
     let origin = Origin::answering(OK);
     let config = |setting: &str| {
         format!(
@@ -55,14 +55,17 @@ fn routes_do_not_match_what_is_dropped() {
     let request = "GET / HTTP/1.1\r\nHost: h\r\nX_User: me\r\n\r\n";
     assert_eq!(Proxy::with(&config("")).ask(request).error(), (404, "no_route"));
     assert_eq!(Proxy::with(&config("underscores_in_headers: true")).ask(request).status, 200);
-    // `explain` agrees, and shows why.
+    // `explain` agrees, and reports the reason.
     let table = compile(&mut State::default(), &config(""));
-    let told = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
-    assert_eq!((told.dropped.as_slice(), told.route.as_ref()), (&["X_User".to_owned()][..], None));
-    assert!(told.to_string().contains("\ndropped   X_User: its name holds other characters"), "{told}");
+    let reported = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
+    assert_eq!((reported.dropped.as_slice(), reported.route.as_ref()), (&["X_User".to_owned()][..], None));
+    assert!(
+        reported.to_string().contains("\ndropped   X_User: its name contains characters other than letters"),
+        "{reported}"
+    );
     let table = compile(&mut State::default(), &config("underscores_in_headers: true"));
-    let told = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
-    assert!(told.dropped.is_empty());
-    let Outcome::Sent { head, .. } = told.outcome else { panic!("{told}") };
+    let reported = explain(&table, request.as_bytes(), Scope::default(), false).unwrap();
+    assert!(reported.dropped.is_empty());
+    let Outcome::Sent { head, .. } = reported.outcome else { panic!("{reported}") };
     assert!(head.contains("X_User: me\r\n"), "{head}");
 }

@@ -1,27 +1,27 @@
-//! The examples of the manual's page about filters, as they stand there.
+//! Runs the examples of the manual page about filters.
 
 use crate::setup::{Answer, Origin, Proxy};
 
 const MANUAL: &str = include_str!("../../../../docs/filters.md");
 
-/// What backends answer.
+/// The response of backends.
 const OK: &str = "HTTP/1.1 200 OK\r\nServer: own\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok";
 
-/// One request of an example: what the client sends, the upstream gets, and the answer begins with.
+/// One request of an example: the request of the client, the upstream request, and the start of the response.
 #[derive(Debug, Default)]
 struct Step {
     sent: Vec<&'static str>,
     passed: Vec<&'static str>,
-    told: Vec<&'static str>,
+    reported: Vec<&'static str>,
 }
 
-/// The routes of each example, with what happens by them where the page shows it. The first example, which is a whole
-/// configuration, is run by the program's own tests.
+/// The routes of each example, with its requests and responses. The tests of `weir` run the first example, which is a
+/// complete configuration.
 fn examples() -> Vec<(&'static str, Vec<Step>)> {
     let blocks = MANUAL.split("```yaml\n").skip(1).filter(|block| block.starts_with("routes:"));
     blocks
         .map(|block| {
-            let (routes, rest) = block.split_once("```\n").expect("its end");
+            let (routes, rest) = block.split_once("```\n").expect("the block must be closed");
             let shown = rest.strip_prefix("```text\n").and_then(|rest| rest.split_once("```"));
             (routes, shown.map_or_else(Vec::new, |(lines, _)| steps(lines)))
         })
@@ -32,15 +32,15 @@ fn steps(lines: &'static str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut former = "<";
     for line in lines.lines() {
-        let (side, text) = line.split_once(' ').expect("a side and its line");
+        let (side, text) = line.split_once(' ').expect("a line must start with its side");
         if side == ">" && former != ">" {
             steps.push(Step::default());
         }
-        let step = steps.last_mut().expect("the client begins");
+        let step = steps.last_mut().expect("an example must start with the client");
         match side {
             ">" => step.sent.push(text),
             "|" => step.passed.push(text),
-            "<" => step.told.push(text),
+            "<" => step.reported.push(text),
             _ => panic!("{line}"),
         }
         former = side;
@@ -48,7 +48,7 @@ fn steps(lines: &'static str) -> Vec<Step> {
     steps
 }
 
-/// A request of these lines. The page leaves the usual host out.
+/// A request of these lines. The page omits the default host.
 fn request(lines: &[&str]) -> String {
     let mut lines = lines.to_vec();
     if !lines.iter().any(|line| line.starts_with("Host: ")) {
@@ -57,18 +57,18 @@ fn request(lines: &[&str]) -> String {
     format!("{}\r\n\r\n", lines.join("\r\n"))
 }
 
-fn check(answer: &Answer, told: &[&str]) {
+fn check(answer: &Answer, reported: &[&str]) {
     let lines: Vec<&str> = answer.head.split("\r\n").collect();
     let is_status = |line: &&&str| line.starts_with("HTTP/");
-    // The page leaves the usual status out.
-    assert_eq!(lines.first(), Some(told.first().filter(is_status).unwrap_or(&"HTTP/1.1 200 OK")));
-    for line in told {
+    // The page omits the default status.
+    assert_eq!(lines.first(), Some(reported.first().filter(is_status).unwrap_or(&"HTTP/1.1 200 OK")));
+    for line in reported {
         assert!(lines.contains(line), "{line} is not in {}", answer.head);
     }
 }
 
 #[test]
-fn what_the_manual_shows_is_what_happens() {
+fn examples_of_the_manual_are_correct() {
     let mut shown = 0;
     for (routes, steps) in &examples() {
         let (origin, next) = (Origin::answering(OK), Origin::answering(OK));
@@ -78,10 +78,10 @@ fn what_the_manual_shows_is_what_happens() {
             origin.address, next.address
         ));
         for step in steps {
-            // Compressed bodies are no text, so each request has a connection of its own and its body is left.
+            // Compressed bodies are not text, so each request has its own connection and its body is not read.
             let mut client = proxy.connect();
             client.send(&request(&step.sent));
-            check(&client.head(), &step.told);
+            check(&client.head(), &step.reported);
         }
         let passed: Vec<String> =
             steps.iter().filter(|step| !step.passed.is_empty()).map(|step| request(&step.passed)).collect();
@@ -92,7 +92,7 @@ fn what_the_manual_shows_is_what_happens() {
 }
 
 #[test]
-fn every_filter_has_its_example() {
+fn every_filter_has_an_example() {
     let blocks = MANUAL.split("```yaml\n").skip(1);
     let shown: String = blocks.filter_map(|block| block.split("```").next()).collect();
     for field in [

@@ -1,4 +1,4 @@
-//! What `explain` says against what a gateway does, over a socket, for many routes and requests.
+//! Compares `explain` with the responses of a gateway for random routes and requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ const CONFIGURATIONS: u64 = 60;
 const REQUESTS: usize = 250;
 const ROUTES: usize = 14;
 
-/// The addresses of the listeners, each named by its position.
+/// The addresses of the listeners. Each is named by its position.
 const LISTENERS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 
-/// The backends, where `A` and `B` stand for the addresses of the origins.
+/// The backends. `A` and `B` stand for the addresses of the origins.
 const BACKENDS: [(&str, &str); 6] = [
     ("a", "endpoints: ['A']"),
     ("b", "endpoints: ['B']"),
@@ -29,7 +29,7 @@ const BACKENDS: [(&str, &str); 6] = [
     ("kept", "endpoints: [{ address: 'A', weight: 0 }], balance: { sticky: { cookie: at } }"),
 ];
 
-/// What a route may do in place of passing requests to its backend, or beside it.
+/// Actions of routes besides, or instead of, forwarding to the backend.
 const ACTIONS: [&str; 10] = [
     "{ redirect: { host: away.test, prefix: /moved } }",
     "{ respond: { status: 418, body: no coffee, headers: { X-Kind: tea, X-Told: here } } }",
@@ -43,7 +43,7 @@ const ACTIONS: [&str; 10] = [
     "{ backends: [{ backend: a, weight: 0 }] }",
 ];
 
-/// What it may do to answers.
+/// Changes of responses.
 const ANSWERS: [&str; 4] = [
     "{ response_headers: { set: { X-Told: anew }, add: { Vary: X-A }, remove: [x-kind] } }",
     "{ cors: { origins: ['https://app.test'], methods: [PUT], headers: [X-A], expose: [X-Kind], max_age: 10m } }",
@@ -53,27 +53,28 @@ const ANSWERS: [&str; 4] = [
 
 const PAGES: [&str; 2] = ["https://app.test", "https://other.example"];
 
-/// What a client sees of what became of its request.
+/// The response to a request as the client sees it.
 #[derive(Debug)]
 struct Seen {
     status: u16,
-    /// The origin, the cause of an error, or `route`.
+    /// The name of the origin, the cause of an error, or `route`.
     by: String,
-    /// What the origin was asked, where an error leads, or the head of the route's answer; `None` where nobody told.
+    /// The request that the origin got, the `Location` of an error, or the headers of the route's response; `None` if
+    /// unknown.
     rest: Option<String>,
 }
 
-/// What became of all requests.
+/// The outcomes of all requests.
 #[derive(Debug, Default)]
 struct Tally {
     kinds: BTreeMap<(u16, String), usize>,
-    /// Those that had another backend than the first in turn.
+    /// Requests that went to another backend than the first with a weight.
     by_another: usize,
-    /// Answers of routes with these fields.
+    /// Responses of routes that contain these fields.
     fields: [usize; FIELDS.len()],
 }
 
-/// Fields that routes give their own answers.
+/// Fields that routes add to their own responses.
 const FIELDS: [&str; 3] =
     ["Access-Control-Allow-Origin: https://app.test", "Access-Control-Max-Age: 600", "X-Told: anew"];
 
@@ -95,7 +96,7 @@ impl Tally {
         *self.kinds.entry((seen.status, seen.by)).or_default() += 1;
     }
 
-    /// Nothing that may become of a request is missing.
+    /// Checks that every possible outcome occurred.
     fn check(&self) {
         assert_eq!(self.kinds.values().sum::<usize>(), CONFIGURATIONS as usize * REQUESTS);
         let kinds: Vec<(u16, &str)> = self.kinds.keys().map(|(status, by)| (*status, by.as_str())).collect();
@@ -123,7 +124,7 @@ impl Tally {
     }
 }
 
-/// Answers with its name, and with what it was asked.
+/// An origin that responds with its name and with the request that it got.
 fn echo(name: &'static str) -> Origin {
     Origin::start(move |served| {
         while let Some(request) = served.request() {
@@ -135,7 +136,7 @@ fn echo(name: &'static str) -> Origin {
     })
 }
 
-/// Two listeners and the backends, without a route.
+/// Two listeners and the backends, without routes.
 fn frame(a: SocketAddr, b: SocketAddr) -> String {
     let listeners: Vec<String> = (0..)
         .zip(LISTENERS)
@@ -152,7 +153,7 @@ fn frame(a: SocketAddr, b: SocketAddr) -> String {
     )
 }
 
-/// A configuration at random, and the routes that it has.
+/// A random configuration, and its routes.
 fn table(draw: &mut Draw<'_>, frame: &str) -> (Arc<Table>, Vec<Route>) {
     let mut configuration: Configuration = weir_document::read("drawn.yaml", frame).unwrap();
     configuration.paths = draw.rules();
@@ -161,7 +162,7 @@ fn table(draw: &mut Draw<'_>, frame: &str) -> (Arc<Table>, Vec<Route>) {
     let tokens = (Key::File("t.lst".to_owned()), Resource::File(b"known\n".to_vec().into()));
     let resources = configuration.into_resources().into_iter().chain([tokens]);
     let changes = resources.map(|(key, resource)| Change::Put(key, resource)).collect();
-    // Routes that contradict others are left out by this.
+    // This policy rejects only the routes that conflict with others.
     let batch = Batch { version: 1, policy: Policy::EachAlone, changes };
     (State::default().apply(batch).table.unwrap(), routes)
 }
@@ -183,7 +184,7 @@ fn route(draw: &mut Draw<'_>) -> Route {
     route
 }
 
-/// Gives a route these fields besides, in place of those that they rule out.
+/// Sets these fields of the route, and removes fields that exclude them.
 fn put_in(route: &mut Route, fields: &str) {
     let more: Route = weir_document::read("fields.yaml", fields).unwrap();
     if more.redirect.is_some() || more.respond.is_some() {
@@ -201,12 +202,12 @@ fn put_in(route: &mut Route, fields: &str) {
     route.cors = more.cors.or(route.cors.take());
 }
 
-/// What names an endpoint to its sticky clients.
+/// The cookie value of an endpoint for sticky clients.
 fn id(address: SocketAddr) -> String {
     format!("{:016x}", stable_hash(address.to_string().as_bytes()))
 }
 
-/// The head of a request as a client sends it, and its body. Some have the cookie of the endpoint at `kept`.
+/// The headers and the body of a random request. Some requests have the cookie of the endpoint at `kept`.
 fn request(draw: &mut Draw<'_>, kept: SocketAddr) -> (String, String) {
     let Drawn { mut method, host, target, fields } = draw.request();
     if draw.once_in(50) {
@@ -251,7 +252,7 @@ fn seen(answer: &Answer) -> Seen {
     }
 }
 
-/// What the client of this request sees where it goes to this backend, and what is sent there; `None` where nobody told.
+/// The expected response if the request goes to this backend. `sent` is the upstream request; `None` if unknown.
 fn seen_of(backend: &str, request: &str, sent: Option<String>, kept: SocketAddr) -> Seen {
     let origin = match backend {
         "a" => "a",
@@ -262,8 +263,8 @@ fn seen_of(backend: &str, request: &str, sent: Option<String>, kept: SocketAddr)
     Seen { status: 200, by: origin.to_owned(), rest: sent }
 }
 
-/// What the client may see by the explanation. Of several backends with weights it tells the first in turn, and any of
-/// them may have the request.
+/// The possible responses according to the explanation. It shows only one of several weighted backends, but any of them
+/// can get the request.
 fn expected(
     explanation: &Explanation,
     route: Option<&Route>,
@@ -278,10 +279,10 @@ fn expected(
     match &explanation.outcome {
         Outcome::Sent { backend, head, .. } => {
             let sent = Some(format!("{head}{body}"));
-            let told = seen_of(backend, request, sent.clone(), kept);
-            assert_eq!(told.status, 200, "{request}{explanation}");
+            let reported = seen_of(backend, request, sent.clone(), kept);
+            assert_eq!(reported.status, 200, "{request}{explanation}");
             if weighted.is_empty() {
-                return vec![told];
+                return vec![reported];
             }
             assert!(in_turn().any(|weighted| weighted.backend == *backend), "{explanation}");
             any(sent)
@@ -297,7 +298,7 @@ fn expected(
     }
 }
 
-/// The route that an explanation tells, which has no name.
+/// The route of an explanation. Routes of this test have no names.
 fn route_of<'r>(explanation: &Explanation, routes: &'r [Route]) -> Option<&'r Route> {
     let key = explanation.route.as_deref()?;
     let position = key.strip_prefix("routes[").and_then(|rest| rest.strip_suffix(']')).unwrap();
@@ -305,7 +306,7 @@ fn route_of<'r>(explanation: &Explanation, routes: &'r [Route]) -> Option<&'r Ro
 }
 
 #[test]
-fn a_gateway_does_what_is_explained() {
+fn gateway_behaves_as_explained() {
     let origins = [echo("a"), echo("b")];
     let kept = origins[0].address;
     let frame = frame(kept, origins[1].address);
@@ -347,7 +348,7 @@ fn a_gateway_does_what_is_explained() {
 }
 
 #[test]
-fn an_endpoint_without_a_weight_is_none_but_for_its_sticky_clients() {
+fn endpoint_without_weight_serves_only_its_sticky_clients() {
     let origins = [echo("a"), echo("b")];
     let kept = origins[0].address;
     let routes = "routes: [{ path: /idle, backend: idle }, { path: /kept, backend: kept }]";
@@ -382,7 +383,7 @@ fn an_endpoint_without_a_weight_is_none_but_for_its_sticky_clients() {
 }
 
 #[test]
-fn an_explanation_says_what_is_sent_and_why_others_are_not_asked() {
+fn explain_shows_the_upstream_request_and_skipped_routes() {
     let mut state = State::default();
     let table = compile(
         &mut state,
@@ -417,16 +418,16 @@ backends: { b: { endpoints: ['127.0.0.1:9'] }, none: { endpoints: [] } }",
 }
 
 #[test]
-fn an_explanation_says_how_many_routes_it_does_not_name() {
+fn explain_counts_further_skipped_routes() {
     let check = |count: usize, end: &str| {
         let routes: String =
             (0..count).map(|n| format!("  - {{ path: /r{n}, respond: {{ status: 204 }} }}\n")).collect();
         let text = format!("listeners: [{{ address: 127.0.0.1:0 }}]\nroutes:\n{routes}");
         let table = compile(&mut State::default(), &text);
         let request = b"GET /r0 HTTP/1.1\r\nhost: h\r\n\r\n";
-        let told = explain(&table, request, Scope::default(), false).unwrap().to_string();
-        assert_eq!(told.matches("skipped").count(), 5, "{told}");
-        assert!(told.ends_with(end), "{told}");
+        let reported = explain(&table, request, Scope::default(), false).unwrap().to_string();
+        assert_eq!(reported.matches("skipped").count(), 5, "{reported}");
+        assert!(reported.ends_with(end), "{reported}");
     };
     check(6, "matches only paths below `/r5`\n");
     check(7, "\n          … and 1 more route\n");
@@ -434,7 +435,7 @@ fn an_explanation_says_how_many_routes_it_does_not_name() {
 }
 
 #[test]
-fn an_explanation_shows_what_a_route_answers_by_itself() {
+fn explain_shows_the_response_of_a_route() {
     let table = compile(
         &mut State::default(),
         "listeners: [{ address: 127.0.0.1:0 }]

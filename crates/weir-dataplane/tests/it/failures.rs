@@ -1,4 +1,4 @@
-//! Upstreams that fail in every way, and what the client is told.
+//! Upstream failures, and the responses to the client.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -7,9 +7,9 @@ use crate::setup::{Origin, Proxy, Served};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// The answer's status and cause when the upstream does this, and that it is counted.
+/// Checks status and cause of the response if the upstream runs this script, and that the error is counted.
 fn check(script: impl Fn(&mut Served) + Send + Sync + 'static, expected: (u16, &str)) {
-    // A short limit only where it is to be reached: this host may be busy.
+    // A short timeout only for tests of timeouts: this host may be busy.
     let more = if expected.0 == 504 { "timeouts: { response: 100ms }" } else { "" };
     let origin = Origin::start(script);
     let proxy = Proxy::to(origin.address, more);
@@ -21,7 +21,7 @@ fn check(script: impl Fn(&mut Served) + Send + Sync + 'static, expected: (u16, &
     assert_eq!((stats.requests, stats.responses, stats.by_status.server_error), (1, 1, 1));
 }
 
-/// The response began and broke off: the client must see that.
+/// Checks that the client detects a response that starts and does not complete.
 fn check_cut(response: &'static str, cause: &str, stall: bool) {
     let origin = Origin::start(move |served| {
         served.request();
@@ -40,7 +40,7 @@ fn check_cut(response: &'static str, cause: &str, stall: bool) {
 }
 
 #[test]
-fn an_upstream_that_takes_no_connection() {
+fn returns_502_if_the_upstream_refuses_connections() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let proxy = Proxy::to(address, "");
     let mut client = proxy.connect();
@@ -48,18 +48,18 @@ fn an_upstream_that_takes_no_connection() {
         assert_eq!(
             client.ask(GET).error(),
             (502, "upstream_connect_failed"),
-            "and the client's connection goes on"
+            "the client connection stays open"
         );
     }
     assert_eq!(proxy.gateway.stats().upstream.connect_failures, 2);
 }
 
 #[test]
-fn an_upstream_that_answers_no_connection() {
+fn returns_504_if_the_connect_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
-    // The queue takes one or two; then the kernel drops what asks for a connection.
+    // The accept queue takes one or two connections. Then the kernel drops SYN packets.
     let mut queued = Vec::new();
     while let Ok(stream) =
         std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(300))
@@ -71,7 +71,7 @@ fn an_upstream_that_answers_no_connection() {
 }
 
 #[test]
-fn an_upstream_that_closes_or_resets() {
+fn returns_502_if_the_upstream_closes_or_resets() {
     check(|served| drop(served.request()), (502, "upstream_closed"));
     check(|_| {}, (502, "upstream_closed"));
     check(
@@ -84,7 +84,7 @@ fn an_upstream_that_closes_or_resets() {
 }
 
 #[test]
-fn an_upstream_that_stalls() {
+fn returns_504_if_the_upstream_stalls() {
     check(Served::stall, (504, "upstream_response_timeout"));
     check(
         |served| {
@@ -97,7 +97,7 @@ fn an_upstream_that_stalls() {
 }
 
 #[test]
-fn an_upstream_whose_head_is_too_large() {
+fn returns_502_if_the_response_headers_are_too_large() {
     let check_head = |fields: String| {
         check(
             move |served| {
@@ -112,12 +112,12 @@ fn an_upstream_whose_head_is_too_large() {
 }
 
 #[test]
-fn an_upstream_whose_head_only_trickles() {
+fn returns_504_if_the_response_headers_trickle() {
     check(
         |served| {
             served.request();
             served.send("HTTP/1.1 200 OK\r\nX: ");
-            // As long as the gateway listens.
+            // Until the gateway closes the connection.
             while served.stream.write_all(b"x").is_ok() {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
@@ -127,7 +127,7 @@ fn an_upstream_whose_head_only_trickles() {
 }
 
 #[test]
-fn an_upstream_that_speaks_something_else() {
+fn returns_502_for_malformed_responses() {
     for nonsense in [
         "SSH-2.0-OpenSSH_9.2\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -155,9 +155,9 @@ fn an_upstream_that_speaks_something_else() {
     );
 }
 
-/// A head that is not there, or not whole, whichever way its connection ends.
+/// Missing or incomplete response headers, if the upstream closes or resets the connection.
 #[test]
-fn an_upstream_that_ends_within_its_head() {
+fn returns_502_if_the_response_headers_are_incomplete() {
     for begun in ["", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
         for is_reset in [false, true] {
             let answer_of_one = move |served: &mut Served| {
@@ -181,7 +181,7 @@ fn an_upstream_that_ends_within_its_head() {
 }
 
 #[test]
-fn a_kept_connection_that_ends_within_a_head_is_not_replaced() {
+fn does_not_retry_a_reused_connection_that_ends_within_the_headers() {
     for begun in ["HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
         let origin = Origin::start(move |served| {
             served.request();
@@ -202,7 +202,7 @@ fn a_kept_connection_that_ends_within_a_head_is_not_replaced() {
 }
 
 #[test]
-fn a_response_that_breaks_off_is_never_made_whole() {
+fn truncated_response_does_not_look_complete() {
     check_cut("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabcde", "upstream_truncated", false);
     check_cut(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
@@ -214,7 +214,7 @@ fn a_response_that_breaks_off_is_never_made_whole() {
 }
 
 #[test]
-fn a_body_that_turns_malformed_is_cut() {
+fn cuts_a_response_with_a_malformed_body() {
     let origin = Origin::start(|served| {
         served.request();
         let chunk = "x".repeat(200_000);
@@ -230,8 +230,8 @@ fn a_body_that_turns_malformed_is_cut() {
 }
 
 #[test]
-fn a_kept_connection_that_was_closed_is_replaced() {
-    // It answers once, and closes when the second request has come.
+fn replaces_a_reused_connection_that_the_upstream_closed() {
+    // The origin responds once, and closes the connection when the second request arrives.
     let script = |served: &mut Served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -244,14 +244,14 @@ fn a_kept_connection_that_was_closed_is_replaced() {
         assert_eq!(client.ask(GET).body, "ok");
     }
     assert_eq!(proxy.gateway.stats().upstream.retries, 2);
-    assert_eq!(origin.requests().len(), 5, "two of the three were sent twice");
+    assert_eq!(origin.requests().len(), 5, "the gateway retried two of the three requests");
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
-    assert_eq!(client.ask(post).error(), (502, "upstream_closed"), "a POST is not sent twice");
+    assert_eq!(client.ask(post).error(), (502, "upstream_closed"), "a POST is not retried");
     assert_eq!(client.ask(post).body, "ok");
 }
 
 #[test]
-fn a_retry_happens_once() {
+fn retries_a_closed_connection_only_once() {
     let origin = Origin::start(|served| {
         served.request();
         if served.number == 0 {
@@ -267,7 +267,7 @@ fn a_retry_happens_once() {
 }
 
 #[test]
-fn a_connection_that_closed_while_idle_is_not_used() {
+fn does_not_reuse_a_connection_that_closed_while_idle() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -276,14 +276,14 @@ fn a_connection_that_closed_while_idle_is_not_used() {
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
     for _ in 0..3 {
         assert_eq!(proxy.ask(post).body, "ok");
-        // It is seen within a second, and the place given up.
+        // The sweep detects it within a second, and releases the connection.
         proxy.wait_for("the sweep", |s| s.upstream.open["b"] == 0);
     }
     assert_eq!(proxy.gateway.stats().upstream.retries, 0);
 }
 
 #[test]
-fn all_that_closed_while_idle_are_let_go() {
+fn releases_all_connections_that_closed_while_idle() {
     const MANY: usize = 200;
     let all_are_here = std::sync::Arc::new(std::sync::Barrier::new(MANY));
     let origin = Origin::start(move |served| {
@@ -299,7 +299,7 @@ fn all_that_closed_while_idle_are_let_go() {
 }
 
 #[test]
-fn what_an_upstream_sends_unasked_ends_its_connection() {
+fn unrequested_bytes_close_the_upstream_connection() {
     let origin = Origin::start(|served| {
         served.request();
         served.send(
@@ -316,7 +316,7 @@ fn what_an_upstream_sends_unasked_ends_its_connection() {
 }
 
 #[test]
-fn a_dead_endpoint_costs_no_request() {
+fn unreachable_endpoint_fails_no_request() {
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let alive = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let proxy = Proxy::with(&format!(
@@ -328,12 +328,12 @@ fn a_dead_endpoint_costs_no_request() {
     for _ in 0..6 {
         assert_eq!(client.ask(GET).body, "ok");
     }
-    assert_eq!(alive.connections(), 1, "nor a connection each to its neighbour");
+    assert_eq!(alive.connections(), 1, "requests share one connection to the other endpoint");
     assert_eq!(proxy.gateway.stats().upstream.connect_failures, 6);
 }
 
 #[test]
-fn the_share_of_a_dead_endpoint_is_spread_over_the_others() {
+fn distributes_the_share_of_an_unreachable_endpoint() {
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let alive: [Origin; 3] =
         std::array::from_fn(|_| Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));

@@ -1,13 +1,13 @@
-//! Routes that change what passes: fields, host, path.
+//! Routes that change header fields, host and path.
 
 use crate::setup::{Origin, Proxy};
 
-/// The `Date` of every answer here, so that answers are the same always.
+/// The response of the origin. It has a fixed `Date`, so that responses are always equal.
 const OK: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nServer: s\r\nX-Up: 1\r\n\
                   Content-Length: 2\r\n\r\nok";
 const GET: &str = "GET /api/x?q=1 HTTP/1.1\r\nHost: h:80\r\nX-Old: 1\r\nAccept: */*\r\nX-Old: 2\r\n\r\n";
 
-/// A gateway with one route, of these fields beside its path, to `origin`.
+/// A gateway with one route to `origin`. The route has these fields besides its path.
 pub(crate) fn gateway(route: &str, origin: &Origin) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /api, {route} }}]\n\
@@ -16,8 +16,8 @@ pub(crate) fn gateway(route: &str, origin: &Origin) -> Proxy {
     ))
 }
 
-/// What the upstream gets for `request`, and the client for the answer, under a route of these fields. Twice, over
-/// connections that are kept.
+/// Checks the upstream request and the response for a route with these fields. Sends `request` twice, over kept
+/// connections.
 fn check(route: &str, request: &str, at_upstream: &str, at_client: &str) {
     let origin = Origin::answering(OK);
     let proxy = gateway(&format!("backend: b, {route}"), &origin);
@@ -34,7 +34,7 @@ const PASSED: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n
                       Content-Length: 2\r\n\r\n";
 
 #[test]
-fn fields_of_requests_are_set_added_and_removed() {
+fn sets_adds_and_removes_request_headers() {
     check(
         "request_headers: { set: { x-old: new, X-Set: s }, add: { Accept: text/html }, remove: [User-Agent] }",
         GET,
@@ -47,7 +47,7 @@ fn fields_of_requests_are_set_added_and_removed() {
         "GET /api/x?q=1 HTTP/1.1\r\nHost: h:80\r\n\r\n",
         PASSED,
     );
-    // What a client names in Connection stays on its own; what the route says does not.
+    // Fields that the client names in `Connection` stay in the gateway. Fields that the route sets are forwarded.
     check(
         "request_headers: { set: { X-Own: ours } }",
         "GET /api HTTP/1.1\r\nHost: h\r\nConnection: X-Own\r\nX-Own: theirs\r\n\r\n",
@@ -57,7 +57,7 @@ fn fields_of_requests_are_set_added_and_removed() {
 }
 
 #[test]
-fn fields_of_responses_are_set_added_and_removed() {
+fn sets_adds_and_removes_response_headers() {
     let passed = "GET /api/x?q=1 HTTP/1.1\r\nHost: h:80\r\nX-Old: 1\r\nAccept: */*\r\nX-Old: 2\r\n\r\n";
     check(
         "response_headers: { set: { x-up: '2' }, add: { Server: weir }, remove: [Nothing] }",
@@ -75,7 +75,7 @@ fn fields_of_responses_are_set_added_and_removed() {
 }
 
 #[test]
-fn a_date_that_is_removed_is_the_gateways_own_then() {
+fn gateway_replaces_a_removed_date() {
     let origin = Origin::answering(OK);
     let proxy = gateway("backend: b, response_headers: { remove: [Date] }", &origin);
     let answer = proxy.ask(GET);
@@ -84,7 +84,7 @@ fn a_date_that_is_removed_is_the_gateways_own_then() {
 }
 
 #[test]
-fn interim_responses_and_upgrades_are_not_changed() {
+fn does_not_change_interim_responses_and_upgrades() {
     const UPGRADED: &str =
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Origin::start(|served| {
@@ -114,7 +114,7 @@ fn interim_responses_and_upgrades_are_not_changed() {
 }
 
 #[test]
-fn a_rewrite_changes_host_and_path_and_keeps_the_query() {
+fn rewrite_changes_host_and_path_and_keeps_the_query() {
     let fields = "X-Old: 1\r\nAccept: */*\r\nX-Old: 2\r\n\r\n";
     let check = |rewrite: &str, start: &str| {
         check(&format!("rewrite: {rewrite}"), GET, &format!("{start}\r\n{fields}"), PASSED);
@@ -128,7 +128,7 @@ fn a_rewrite_changes_host_and_path_and_keeps_the_query() {
 }
 
 #[test]
-fn an_old_client_gets_what_the_route_changes_too() {
+fn changes_headers_for_http_1_0_clients() {
     let origin = Origin::answering(OK);
     let proxy = gateway(
         "backend: b, rewrite: { host: up.test }, request_headers: { set: { A: a } },
@@ -146,7 +146,7 @@ fn an_old_client_gets_what_the_route_changes_too() {
 }
 
 #[test]
-fn bodies_stream_through_a_route_that_changes_fields() {
+fn streams_bodies_while_changing_headers() {
     let origin = Origin::start(|served| {
         let head = served.read_until("\r\n\r\n").unwrap();
         assert!(
@@ -170,7 +170,7 @@ fn bodies_stream_through_a_route_that_changes_fields() {
 }
 
 #[test]
-fn heads_have_no_bodies_and_refusals_no_changes() {
+fn changes_head_responses_but_not_errors() {
     let origin = Origin::start(|served| {
         while served.request().is_some() {
             served.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");

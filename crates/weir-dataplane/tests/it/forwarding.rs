@@ -1,4 +1,4 @@
-//! What upstreams are told of clients, and by which names requests are found again.
+//! Headers for upstreams: client address, request ID and trace context.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// What the upstream receives of a request with these fields, behind `Host`.
+/// The fields after `Host` that the upstream gets for a request with these fields.
 fn fields_of(settings: &str, route: &str, fields: &str) -> Vec<String> {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
@@ -30,14 +30,14 @@ fn check(settings: &str, fields: &str, expected: &[&str]) {
 }
 
 #[test]
-fn nothing_is_added_where_nothing_is_asked_for() {
+fn adds_no_headers_by_default() {
     let claims = "X-Forwarded-For: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\nX-Request-Id: a\r\nb3: x\r\n";
     let lines: Vec<&str> = claims.trim_end().split("\r\n").collect();
     check("", claims, &lines);
 }
 
 #[test]
-fn clients_are_told_and_their_claims_end() {
+fn replaces_forwarding_headers_of_untrusted_clients() {
     let claims = "x-forwarded-for: 1.1.1.1\r\nX-Real-IP: 1.1.1.1\r\nX-Forwarded-Port: 1\r\nForwarded: for=1.1.1.1\r\n\
                   Connection: X-Forwarded-For\r\nAccept: */*\r\n";
     let own = ["X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: h:80"];
@@ -48,7 +48,7 @@ fn clients_are_told_and_their_claims_end() {
 }
 
 #[test]
-fn what_trusted_proxies_tell_goes_on() {
+fn keeps_forwarding_headers_of_trusted_proxies() {
     let chain = "X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n";
     check(
         "x_forwarded: true, trusted_hops: 1",
@@ -62,17 +62,17 @@ fn what_trusted_proxies_tell_goes_on() {
     );
 }
 
-/// An upstream that goes by the one must not be fooled by what a client says in the other.
+/// An upstream that reads one of the headers must not trust what a client sends in the other one.
 #[test]
-fn the_form_that_is_not_told_in_ends_here() {
+fn drops_the_forwarding_header_that_is_not_trusted() {
     let both = "Forwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 2.2.2.2\r\nX-Forwarded-Port: 1\r\n";
     let own = ["X-Forwarded-For: 2.2.2.2, 127.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: h:80"];
     check("x_forwarded: true, trusted_hops: 1", both, &[&["X-Forwarded-Port: 1"], &own[..]].concat());
     let forwarded = "Forwarded: for=6.6.6.6, for=127.0.0.1;host=\"h:80\";proto=http";
     check("forwarded: true, trusted_hops: 1", both, &[forwarded]);
-    // With both on, one decides, and the other is written from it.
-    let told = |forwarded| [&["X-Forwarded-Port: 1", forwarded], &own[..]].concat();
-    let written = told("Forwarded: for=2.2.2.2, for=127.0.0.1;host=\"h:80\";proto=http");
+    // If both are on, the trusted header decides, and the gateway writes the other one from it.
+    let reported = |forwarded| [&["X-Forwarded-Port: 1", forwarded], &own[..]].concat();
+    let written = reported("Forwarded: for=2.2.2.2, for=127.0.0.1;host=\"h:80\";proto=http");
     check("forwarded: true, x_forwarded: true, trusted_hops: 1", both, &written);
     let settings = "forwarded: true, x_forwarded: true, trusted_hops: 1, trusted_header: forwarded";
     let both = "Forwarded: for=6.6.6.6, for=2.2.2.2\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Port: 1\r\n";
@@ -82,7 +82,7 @@ fn the_form_that_is_not_told_in_ends_here() {
 }
 
 #[test]
-fn a_trusted_proxys_client_has_its_endpoint() {
+fn hashes_the_client_address_from_a_trusted_proxy() {
     let origins = ["a", "b"].map(|name| {
         Origin::start(move |served| {
             while served.request().is_some() {
@@ -100,24 +100,24 @@ fn a_trusted_proxys_client_has_its_endpoint() {
     let mut all = BTreeSet::new();
     for last in 0..40 {
         let of_client = ["/", "/f", "/"].map(|path| {
-            let told = format!("X-Forwarded-For: 6.6.6.6, 192.0.2.{last}");
-            client.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n{told}\r\n\r\n")).body
+            let reported = format!("X-Forwarded-For: 6.6.6.6, 192.0.2.{last}");
+            client.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n{reported}\r\n\r\n")).body
         });
         assert!(of_client.iter().all(|name| *name == of_client[0]));
         all.extend(of_client);
     }
-    assert_eq!(all.len(), 2, "clients differ, though all come by one proxy");
+    assert_eq!(all.len(), 2, "clients of one proxy have different addresses");
 }
 
 #[test]
-fn a_route_has_the_last_word() {
+fn request_headers_of_a_route_apply_last() {
     let changes = ", request_headers: { set: { x-forwarded-for: hidden }, remove: [X-Forwarded-Host] }";
     let fields = fields_of("x_forwarded: true", changes, "X-Forwarded-For: 1.1.1.1\r\n");
     assert_eq!(fields, ["X-Forwarded-Proto: http", "x-forwarded-for: hidden"]);
 }
 
 #[test]
-fn requests_have_names() {
+fn adds_request_ids() {
     check("request_id: pass", "X-Request-Id: abc\r\n", &["X-Request-Id: abc"]);
     for (rule, field) in [("pass", ""), ("make", "X-Request-Id: abc\r\n")] {
         let fields = fields_of(&format!("request_id: {rule}"), "", field);
@@ -127,7 +127,7 @@ fn requests_have_names() {
 }
 
 #[test]
-fn traces_go_on_or_begin() {
+fn continues_or_starts_traces() {
     let came = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\ntracestate: a=b\r\n");
     let lines: Vec<&str> = came.trim_end().split("\r\n").collect();
     check("trace: {}", &came, &lines);
@@ -143,7 +143,7 @@ fn traces_go_on_or_begin() {
 }
 
 #[test]
-fn a_share_of_the_traces_is_recorded() {
+fn samples_a_share_of_the_traces() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::to(origin.address, "forwarding: { trace: { sampled: 20% } }");
     let mut client = proxy.connect();
@@ -155,7 +155,7 @@ fn a_share_of_the_traces_is_recorded() {
 }
 
 #[test]
-fn the_log_has_the_names_and_the_client() {
+fn logs_request_ids_and_client_addresses() {
     let origin = Origin::answering(OK);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.log");
@@ -187,7 +187,7 @@ fn the_log_has_the_names_and_the_client() {
 }
 
 #[test]
-fn the_log_has_the_client_where_upstreams_are_not_told() {
+fn logs_the_client_address_without_forwarding_headers() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.log");
     let log = format!("access_log: {{ file: '{}', format: $remote_addr }}\n", file.display());
@@ -201,15 +201,15 @@ fn the_log_has_the_client_where_upstreams_are_not_told() {
 }
 
 #[test]
-fn what_is_added_is_explained() {
+fn explain_shows_added_headers() {
     let text = "listeners: [{ address: 127.0.0.1:0 }]\nroutes: [{ path: /, backend: b }]\n\
                 backends: { b: { endpoints: ['127.0.0.1:1'] } }\nforwarding: { x_forwarded: true }\n";
     let table = compile(&mut State::default(), text);
     let request = b"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n";
     let Some(Outcome::Sent { head, .. }) =
-        explain(&table, request, Scope::default(), true).map(|told| told.outcome)
+        explain(&table, request, Scope::default(), true).map(|reported| reported.outcome)
     else {
-        panic!("it is sent");
+        panic!("the request must be forwarded");
     };
     let fields = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: h\r\n";
     assert_eq!(head, format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));

@@ -1,4 +1,4 @@
-//! Endpoints that are left out: checks, ejection, and what happens when all are out.
+//! Unhealthy endpoints: active health checks, ejection, and the case that all endpoints are out.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::setup::{Origin, Proxy, compile};
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const CHECK: &str = "health: { path: '/health?x', interval: 10ms, healthy: 2, unhealthy: 2 }";
 
-/// An upstream that answers with its name, checks by whether it is well, and everything with 503 while it is broken.
+/// An upstream that responds with its name. Its health checks and its responses can be made to fail.
 struct Server {
     origin: Origin,
     is_well: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ impl Server {
         Server { origin, is_well, is_broken }
     }
 
-    /// Requests that were no checks.
+    /// The number of requests without health checks.
     fn requests(&self) -> usize {
         self.origin.requests().iter().filter(|request| !request.starts_with("GET /health?x ")).count()
     }
@@ -56,22 +56,22 @@ fn stats(proxy: &Proxy) -> BackendStats {
 }
 
 fn wait_for_out(proxy: &Proxy, count: u64) {
-    proxy.wait_for("in or out", |stats| {
+    proxy.wait_for("the health change", |stats| {
         stats.upstream.backends.get("b").is_some_and(|backend| backend.endpoints_out == count)
     });
 }
 
-/// Who answers so many requests of one connection.
+/// The endpoints that respond to this number of requests on one connection.
 fn answered(proxy: &Proxy, requests: usize) -> String {
     let mut client = proxy.connect();
     (0..requests).map(|_| client.ask(GET).body).collect()
 }
 
 #[test]
-fn an_endpoint_whose_checks_fail_gets_nothing_until_they_are_good_again() {
+fn unhealthy_endpoint_gets_no_requests_until_it_recovers() {
     let (a, b) = (Server::start("a"), Server::start("b"));
     let proxy = Proxy::with(&text(CHECK, &[&a, &b]));
-    assert_eq!(answered(&proxy, 4), "abab", "at first all are in");
+    assert_eq!(answered(&proxy, 4), "abab", "endpoints start healthy");
     a.is_well.store(false, Ordering::SeqCst);
     wait_for_out(&proxy, 1);
     assert_eq!(answered(&proxy, 20), "b".repeat(20));
@@ -91,7 +91,7 @@ fn an_endpoint_whose_checks_fail_gets_nothing_until_they_are_good_again() {
 }
 
 #[test]
-fn one_bad_check_is_not_enough_where_three_are_asked_for() {
+fn one_failed_check_does_not_reach_the_threshold() {
     let a = Server::start("a");
     a.is_well.store(false, Ordering::SeqCst);
     let check = "health: { path: '/health?x', interval: 1h, unhealthy: 2 }";
@@ -103,7 +103,7 @@ fn one_bad_check_is_not_enough_where_three_are_asked_for() {
 }
 
 #[test]
-fn what_takes_no_connection_is_found_without_a_request() {
+fn connect_check_detects_a_refused_connection() {
     let a = Server::start("a");
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let backend = text("health: { interval: 10ms, unhealthy: 1 }", &[&a]);
@@ -111,14 +111,11 @@ fn what_takes_no_connection_is_found_without_a_request() {
     wait_for_out(&proxy, 1);
     assert_eq!(answered(&proxy, 20), "a".repeat(20));
     assert_eq!(proxy.gateway.stats().upstream.connect_failures, 0);
-    assert!(
-        a.origin.requests().iter().all(|request| request == GET),
-        "a connection is all that is asked for"
-    );
+    assert!(a.origin.requests().iter().all(|request| request == GET), "the check sends no request");
 }
 
 #[test]
-fn a_check_that_takes_too_long_is_a_bad_one() {
+fn check_that_times_out_fails() {
     let origin = Origin::start(|served| {
         let request = served.request().unwrap_or_default();
         if request.contains("Host: check.test\r\n") {
@@ -136,7 +133,7 @@ fn a_check_that_takes_too_long_is_a_bad_one() {
 }
 
 #[test]
-fn when_all_are_out_requests_go_to_all() {
+fn uses_all_endpoints_if_all_are_unhealthy() {
     let (a, b) = (Server::start("a"), Server::start("b"));
     [&a, &b].iter().for_each(|server| server.is_well.store(false, Ordering::SeqCst));
     let proxy = Proxy::with(&text(CHECK, &[&a, &b]));
@@ -146,7 +143,7 @@ fn when_all_are_out_requests_go_to_all() {
 }
 
 #[test]
-fn who_is_checked_no_more_is_in() {
+fn endpoint_without_checks_is_healthy_after_a_reload() {
     let a = Server::start("a");
     a.is_well.store(false, Ordering::SeqCst);
     let mut proxy = Proxy::with(&text(CHECK, &[&a]));
@@ -156,27 +153,27 @@ fn who_is_checked_no_more_is_in() {
     wait_for_out(&proxy, 0);
     let checks = stats(&proxy).checks;
     std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(stats(&proxy).checks, checks, "and nobody asks");
+    assert_eq!(stats(&proxy).checks, checks, "no further checks run");
     let again = compile(&mut proxy.state, &text(CHECK, &[&a]));
     proxy.gateway.apply(again).unwrap();
     wait_for_out(&proxy, 1);
 }
 
 #[test]
-fn errors_in_a_row_take_an_endpoint_out() {
+fn consecutive_errors_eject_an_endpoint() {
     let (a, b) = (Server::start("a"), Server::start("b"));
     a.is_broken.store(true, Ordering::SeqCst);
     let proxy = Proxy::with(&text("ejection: { errors: 3, time: 1h }", &[&a, &b]));
     let mut client = proxy.connect();
-    let told: Vec<u16> = (0..20).map(|_| client.ask(GET).status).collect();
-    assert_eq!(told[..6], [503, 200, 503, 200, 503, 200]);
-    assert!(told[6..].iter().all(|status| *status == 200), "{told:?}");
+    let reported: Vec<u16> = (0..20).map(|_| client.ask(GET).status).collect();
+    assert_eq!(reported[..6], [503, 200, 503, 200, 503, 200]);
+    assert!(reported[6..].iter().all(|status| *status == 200), "{reported:?}");
     assert_eq!((a.requests(), b.requests()), (3, 17));
     assert_eq!((stats(&proxy).ejections, stats(&proxy).endpoints_out), (1, 1));
 }
 
 #[test]
-fn a_dead_endpoint_costs_so_many_connections_and_no_more() {
+fn unreachable_endpoint_is_ejected_after_the_threshold() {
     let a = Server::start("a");
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let backend = text("ejection: { errors: 3, time: 1h }", &[&a]);
@@ -187,7 +184,7 @@ fn a_dead_endpoint_costs_so_many_connections_and_no_more() {
 }
 
 #[test]
-fn good_answers_between_errors_keep_an_endpoint_in() {
+fn successes_between_errors_prevent_ejection() {
     let (a, b) = (Server::start("a"), Server::start("b"));
     let proxy = Proxy::with(&text("ejection: { errors: 2, time: 1h }", &[&a, &b]));
     let mut client = proxy.connect();
@@ -199,12 +196,12 @@ fn good_answers_between_errors_keep_an_endpoint_in() {
 }
 
 #[test]
-fn a_share_of_errors_takes_an_endpoint_out() {
+fn error_rate_ejects_an_endpoint() {
     let check = |ejection: &str, of_a: usize, by_share: u64| {
         let (a, b) = (Server::start("a"), Server::start("b"));
         let proxy = Proxy::with(&text(&format!("ejection: {{ {ejection}, time: 1h }}"), &[&a, &b]));
         let mut client = proxy.connect();
-        // Each second request that `a` gets fails.
+        // Every second request to `a` fails.
         for turn in 0..of_a {
             a.is_broken.store(turn % 2 == 1, Ordering::SeqCst);
             let status = if turn % 2 == 1 { 503 } else { 200 };
@@ -230,7 +227,7 @@ fn a_share_of_errors_takes_an_endpoint_out() {
 }
 
 #[test]
-fn no_more_endpoints_are_taken_out_than_may_be() {
+fn ejects_at_most_the_configured_share() {
     let servers = ["a", "b", "c", "d"].map(Server::start);
     servers.iter().for_each(|server| server.is_broken.store(true, Ordering::SeqCst));
     let each = servers.each_ref();
@@ -248,14 +245,14 @@ fn no_more_endpoints_are_taken_out_than_may_be() {
 }
 
 #[test]
-fn who_was_taken_out_comes_back_when_its_time_is_over() {
+fn ejected_endpoint_returns_after_the_ejection_time() {
     let (a, b) = (Server::start("a"), Server::start("b"));
     a.is_broken.store(true, Ordering::SeqCst);
     let proxy = Proxy::with(&text("ejection: { errors: 1, time: 300ms }", &[&a, &b]));
     assert_eq!(answered(&proxy, 1), "a");
     a.is_broken.store(false, Ordering::SeqCst);
     let mut client = proxy.connect();
-    // Workers look at their clock every 100 ms.
+    // Workers check ejection times every 100 ms.
     let is_back = (0..2000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         client.ask(GET).body == "a"

@@ -1,4 +1,4 @@
-//! Clients that leave while their request is waited for.
+//! Clients that disconnect while their request is in flight or pending.
 
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ fn gateway(listener: &str, route: &str, origin: SocketAddr, backend: &str) -> Pr
     ))
 }
 
-/// Answers `/ok`, and lets everything else wait for ever.
+/// An origin that responds to `/ok`, and never to other requests.
 fn slow() -> Origin {
     Origin::start(|served| {
         while let Some(request) = served.request() {
@@ -33,7 +33,7 @@ fn slow() -> Origin {
     })
 }
 
-/// A client whose request is at the origin, as the `count`th.
+/// A client whose request is the `count`th at the origin.
 fn asking(proxy: &Proxy, origin: &Origin, count: usize) -> Client {
     let mut client = proxy.connect();
     client.send(GET);
@@ -41,15 +41,15 @@ fn asking(proxy: &Proxy, origin: &Origin, count: usize) -> Client {
     client
 }
 
-/// Whether so many clients have left, and nothing is left of what they asked for.
+/// Whether `count` clients disconnected, and all their connections are closed.
 fn have_left(stats: &Stats, count: u64) -> bool {
     let is_closed = stats.connections.open == 0 && stats.upstream.open["b"] == 0;
     is_closed && stats.errors["client_closed"] == count
 }
 
-/// Waits until that is so, and sees that it is nobody's fault and nobody's answer.
+/// Waits for `count` disconnects. Checks that they count as no response and as no error of the endpoint.
 fn check_left(proxy: &Proxy, count: u64) {
-    proxy.wait_for("their leave", |stats| have_left(stats, count));
+    proxy.wait_for("the disconnects", |stats| have_left(stats, count));
     let stats = proxy.gateway.stats();
     assert_eq!((stats.errors.values().sum::<u64>(), stats.responses), (count, 0), "{:?}", stats.errors);
     let backend = &stats.upstream.backends["b"];
@@ -58,14 +58,14 @@ fn check_left(proxy: &Proxy, count: u64) {
 }
 
 #[test]
-fn places_are_free_again_when_clients_leave() {
+fn disconnected_clients_free_the_request_limit() {
     for by_reset in [false, true] {
         let origin = slow();
         let proxy = gateway("", "", origin.address, ", limits: { requests: 5 }");
         let clients: Vec<_> = (1..=5).map(|count| asking(&proxy, &origin, count)).collect();
         assert_eq!(proxy.connect().ask(GET).error(), (503, "upstream_request_limit"));
         clients.into_iter().for_each(|client| client.leave(by_reset));
-        proxy.wait_for("their leave", |stats| have_left(stats, 5));
+        proxy.wait_for("the disconnects", |stats| have_left(stats, 5));
         assert_eq!(proxy.connect().ask("GET /ok HTTP/1.1\r\nHost: h\r\n\r\n").body, "ok", "{by_reset}");
         let stats = proxy.gateway.stats();
         assert_eq!((stats.requests, stats.responses, stats.by_status.success), (7, 2, 1));
@@ -74,7 +74,7 @@ fn places_are_free_again_when_clients_leave() {
 }
 
 #[test]
-fn who_leaves_is_neither_tried_again_nor_held_against_the_endpoint() {
+fn disconnect_is_neither_retried_nor_counted_against_the_endpoint() {
     for by_reset in [false, true] {
         let origin = slow();
         let route = ", retries: { attempts: 3, backoff: 1ms, on: [connect, reset, timeout, 502, 503] }";
@@ -86,7 +86,7 @@ fn who_leaves_is_neither_tried_again_nor_held_against_the_endpoint() {
 }
 
 #[test]
-fn who_leaves_between_two_tries_is_seen_too() {
+fn detects_a_disconnect_between_two_attempts() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
@@ -94,14 +94,14 @@ fn who_leaves_between_two_tries_is_seen_too() {
     let proxy = gateway("", ", retries: { on: [503], backoff: 1h }", origin.address, "");
     let mut client = proxy.connect();
     client.send(GET);
-    proxy.wait_for("the first try", |stats| stats.upstream.retries == 1);
+    proxy.wait_for("the first attempt", |stats| stats.upstream.retries == 1);
     client.leave(false);
-    proxy.wait_for("its leave", |stats| have_left(stats, 1));
+    proxy.wait_for("the disconnect", |stats| have_left(stats, 1));
     assert_eq!((origin.requests().len(), proxy.gateway.stats().responses), (1, 0));
 }
 
 #[test]
-fn who_leaves_while_its_connection_is_made_is_seen() {
+fn detects_a_disconnect_during_the_upstream_connect() {
     let (listener, _queued) = full_listener();
     for by_reset in [false, true] {
         let proxy = gateway("", "", listener.local_addr().unwrap(), "");
@@ -109,13 +109,13 @@ fn who_leaves_while_its_connection_is_made_is_seen() {
         client.send(GET);
         proxy.wait_for("the connection", |stats| stats.upstream.connects == 1);
         client.leave(by_reset);
-        proxy.wait_for("its leave", |stats| have_left(stats, 1));
+        proxy.wait_for("the disconnect", |stats| have_left(stats, 1));
         assert_eq!(proxy.gateway.stats().upstream.connect_failures, 0);
     }
 }
 
 #[test]
-fn a_stream_of_events_ends_with_its_client() {
+fn closes_an_event_stream_when_the_client_disconnects() {
     for by_reset in [false, true] {
         let origin = Origin::start(|served| {
             served.request();
@@ -128,14 +128,14 @@ fn a_stream_of_events_ends_with_its_client() {
         assert_eq!(client.head().status, 200);
         assert_eq!(client.read_exact(14), "9\r\ndata: 1\n\n\r\n");
         client.leave(by_reset);
-        proxy.wait_for("its leave", |stats| have_left(stats, 1));
+        proxy.wait_for("the disconnect", |stats| have_left(stats, 1));
         let stats = proxy.gateway.stats();
         assert_eq!((stats.responses, stats.by_status.success), (1, 1));
     }
 }
 
 #[test]
-fn who_leaves_behind_an_upload_is_seen() {
+fn detects_a_disconnect_after_an_upload() {
     let origin = slow();
     let proxy = gateway("", "", origin.address, "");
     let mut client = proxy.connect();
@@ -148,19 +148,19 @@ fn who_leaves_behind_an_upload_is_seen() {
 }
 
 #[test]
-fn who_ends_its_side_is_answered_where_the_listener_says_so() {
+fn half_closed_client_gets_a_response_only_if_the_listener_allows_it() {
     let (origin, release) = waiting();
     let half = gateway(", half_close: true", "", origin.address, "");
     let mut client = asking(&half, &origin, 1);
     client.stream.shutdown(Shutdown::Write).unwrap();
-    // With the answer to another, the worker has seen what came before it.
+    // The response to another request shows that the worker has processed the half-close.
     assert_eq!(half.ask("nonsense\r\n\r\n").status, 400);
     release.send(()).unwrap();
     assert_eq!(client.response().body, "ok");
     assert!(client.is_ended());
-    // Who is reset has left there, too.
+    // A reset is a disconnect with `half_close` too.
     asking(&half, &origin, 2).leave(true);
-    half.wait_for("its leave", |stats| have_left(stats, 1));
+    half.wait_for("the disconnect", |stats| have_left(stats, 1));
     assert_eq!(half.gateway.stats().by_status.success, 1);
 
     let origin = slow();
@@ -172,7 +172,7 @@ fn who_ends_its_side_is_answered_where_the_listener_says_so() {
 }
 
 #[test]
-fn who_ends_its_side_has_a_stream_to_its_end() {
+fn half_closed_client_gets_a_whole_stream() {
     let (more, is_more) = channel::<()>();
     let is_more = Mutex::new(is_more);
     let origin = Origin::start(move |served| {
@@ -196,9 +196,9 @@ fn who_ends_its_side_has_a_stream_to_its_end() {
     assert_eq!(proxy.errors("client_closed"), 0);
 }
 
-/// What answers itself needs no wait, and so has no moment to see that somebody has left.
+/// A response of the route needs no wait, so the gateway does not check for a disconnect.
 #[test]
-fn an_answer_that_is_there_at_once_reaches_who_has_ended_its_side() {
+fn half_closed_client_gets_an_immediate_response() {
     let proxy = Proxy::with(
         "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\nroutes: [{ path: /, respond: { body: ok } }]",
     );
@@ -209,7 +209,7 @@ fn an_answer_that_is_there_at_once_reaches_who_has_ended_its_side() {
 }
 
 #[test]
-fn what_is_sent_ahead_meanwhile_is_served_behind() {
+fn serves_pipelined_requests_in_order() {
     let (origin, release) = waiting();
     let proxy = gateway("", "", origin.address, "");
     let mut client = asking(&proxy, &origin, 1);
@@ -225,7 +225,7 @@ fn what_is_sent_ahead_meanwhile_is_served_behind() {
 }
 
 #[test]
-fn a_stalled_upstream_over_a_unix_socket_is_left_as_well() {
+fn detects_a_disconnect_with_a_stalled_unix_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -238,8 +238,8 @@ fn a_stalled_upstream_over_a_unix_socket_is_left_as_well() {
     client.send(GET);
     let (mut upstream, _) = listener.accept().unwrap();
     client.leave(false);
-    proxy.wait_for("its leave", |stats| have_left(stats, 1));
+    proxy.wait_for("the disconnect", |stats| have_left(stats, 1));
     let mut asked = String::new();
     std::io::Read::read_to_string(&mut upstream, &mut asked).unwrap();
-    assert!(asked.starts_with("GET / HTTP/1.1\r\n"), "and was closed: {asked}");
+    assert!(asked.starts_with("GET / HTTP/1.1\r\n"), "the connection must be closed: {asked}");
 }

@@ -1,4 +1,4 @@
-//! Clients that ask for too much, or too slowly.
+//! Clients that exceed size limits, timeouts or connection limits.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -8,7 +8,7 @@ use crate::setup::{Client, Origin, Proxy};
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// The answer to `request` under these limits; the connection ends behind it where `closes`.
+/// Checks the response to `request` with these limits. If `closes`, the gateway must close the connection after it.
 fn check(more: &str, request: &str, expected: (u16, &str), closes: bool) {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
@@ -31,7 +31,7 @@ fn check(more: &str, request: &str, expected: (u16, &str), closes: bool) {
 }
 
 #[test]
-fn what_goes_nowhere() {
+fn rejects_requests_that_it_cannot_route() {
     check("", "GET / HTTP/1.1\r\nHost: other\r\n\r\n", (404, "no_route"), false);
     check("", "GET / HTTP/1.1\r\nHost: empty\r\n\r\n", (503, "no_endpoint"), false);
     check("", "GET /a/..%2fb HTTP/1.1\r\nHost: h\r\n\r\n", (400, "bad_path"), false);
@@ -41,7 +41,7 @@ fn what_goes_nowhere() {
 }
 
 #[test]
-fn what_is_malformed_or_unknown() {
+fn rejects_malformed_and_unsupported_requests() {
     check("", "GET / HTTP/1.1\r\n\r\n", (400, "malformed_request"), true);
     check("", "GET / HTTP/1.1\nHost: h\n\n", (400, "malformed_request"), true);
     check("", "\0\0\0\0", (400, "malformed_request"), true);
@@ -54,7 +54,7 @@ fn what_is_malformed_or_unknown() {
 }
 
 #[test]
-fn what_is_too_large() {
+fn rejects_requests_that_are_too_large() {
     let limits = "limits: { head: 1KiB, fields: 8, body: 4B }";
     let path = "a".repeat(2000);
     check(limits, &format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n"), (414, "target_too_long"), true);
@@ -68,7 +68,7 @@ fn what_is_too_large() {
 }
 
 #[test]
-fn a_body_that_grows_too_large_on_its_way() {
+fn rejects_a_chunked_body_that_grows_too_large() {
     let origin = Origin::start(crate::setup::Served::stall);
     let proxy = Proxy::to(origin.address, "limits: { body: 4B }");
     let mut client = proxy.connect();
@@ -78,7 +78,7 @@ fn a_body_that_grows_too_large_on_its_way() {
 }
 
 #[test]
-fn a_client_that_is_too_slow() {
+fn slow_client_gets_408() {
     let quick = "timeouts: { head: 100ms, body: 100ms }";
     check(quick, "GET / HTTP/1.1\r\nHos", (408, "head_timeout"), true);
     let origin = Origin::start(crate::setup::Served::stall);
@@ -89,7 +89,7 @@ fn a_client_that_is_too_slow() {
 }
 
 #[test]
-fn a_client_that_says_nothing_is_closed_without_a_word() {
+fn closes_idle_connections_without_a_response() {
     let proxy = Proxy::to(Origin::answering(OK).address, "timeouts: { idle: 1s }");
     let mut client = proxy.connect();
     assert_eq!(client.ask(GET).body, "ok");
@@ -99,7 +99,7 @@ fn a_client_that_says_nothing_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_cut() {
+fn cuts_a_client_that_does_not_read() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
@@ -116,7 +116,7 @@ fn a_client_that_does_not_read_is_cut() {
 }
 
 #[test]
-fn clients_beyond_the_limit_are_told() {
+fn rejects_clients_above_the_connection_limit() {
     let (release, released) = channel::<()>();
     let released = Mutex::new(released);
     let origin = Origin::start(move |served| {
@@ -133,12 +133,12 @@ fn clients_beyond_the_limit_are_told() {
     (0..2).for_each(|_| release.send(()).unwrap());
     assert_eq!(first.response().body, "ok");
     drop(first);
-    proxy.wait_for("the free place", |s| s.connections.open == 0);
+    proxy.wait_for("the closed connections", |s| s.connections.open == 0);
     assert_eq!(proxy.ask(GET).body, "ok");
 }
 
 #[test]
-fn the_longest_idle_client_makes_room_for_one_that_comes() {
+fn new_client_replaces_the_longest_idle_one() {
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
             if request.starts_with("GET /held ") {
@@ -160,17 +160,17 @@ fn the_longest_idle_client_makes_room_for_one_that_comes() {
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        panic!("nobody makes room: {:?}", proxy.gateway.stats());
+        panic!("no idle connection was closed: {:?}", proxy.gateway.stats());
     };
     let mut first = newcomer();
     assert!(longest.is_ended());
-    assert_eq!(shorter.ask(GET).body, "ok", "one is enough");
+    assert_eq!(shorter.ask(GET).body, "ok", "only one connection is closed");
     assert_eq!(first.ask(GET).body, "ok");
-    proxy.wait_for("no more than there may be", |stats| stats.connections.open == 3);
+    proxy.wait_for("the connection limit", |stats| stats.connections.open == 3);
 }
 
 #[test]
-fn connections_of_one_address_are_bounded() {
+fn limits_connections_per_client_address() {
     let text = "limits: { connections_per_address: 2 }";
     let proxy = Proxy::to(Origin::answering(OK).address, text);
     let from = |last: u8| {
@@ -185,16 +185,16 @@ fn connections_of_one_address_are_bounded() {
     let mut first: Vec<_> = (0..2).map(|_| from(1)).collect();
     first.iter_mut().for_each(|client| assert_eq!(client.ask(GET).body, "ok"));
     assert_eq!(from(1).ask(GET).error(), (503, "address_limit"));
-    assert_eq!(from(2).ask(GET).body, "ok", "another address has places of its own");
+    assert_eq!(from(2).ask(GET).body, "ok", "another address has its own limit");
     assert_eq!(first[0].ask(GET).body, "ok");
     drop(first.pop());
-    proxy.wait_for("the free place", |s| s.connections.open == 1);
+    proxy.wait_for("the closed connections", |s| s.connections.open == 1);
     assert_eq!(from(1).ask(GET).body, "ok");
     assert_eq!((proxy.errors("address_limit"), proxy.errors("connection_limit")), (1, 0));
 }
 
 #[test]
-fn upstream_connections_are_bounded() {
+fn limits_upstream_connections() {
     let origin = Origin::start(crate::setup::Served::stall);
     let proxy = Proxy::to(origin.address, "limits: { upstream_connections: 1 }");
     let mut first = proxy.connect();
@@ -204,7 +204,7 @@ fn upstream_connections_are_bounded() {
 }
 
 #[test]
-fn a_backend_has_time_limits_of_its_own() {
+fn timeouts_of_a_backend_override_those_of_the_gateway() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let full = listener.local_addr().unwrap();
@@ -228,12 +228,12 @@ fn a_backend_has_time_limits_of_its_own() {
     assert_eq!(ask("/full").error(), (504, "upstream_connect_timeout"));
     assert_eq!(ask("/slow").error(), (504, "upstream_response_timeout"));
     assert_eq!(ask("/ok").body, "ok");
-    proxy.wait_for("the end of what is idle", |stats| stats.upstream.open["ok"] == 0);
+    proxy.wait_for("the close of the idle connection", |stats| stats.upstream.open["ok"] == 0);
     assert_eq!(proxy.gateway.stats().timeouts, 2);
 }
 
 #[test]
-fn an_upstream_connection_serves_so_many_requests() {
+fn upstream_connection_serves_a_limited_number_of_requests() {
     let check = |keepalive: &str, expected: usize| {
         let origin = Origin::answering(OK);
         let proxy = Proxy::with(&format!(
@@ -256,7 +256,7 @@ fn an_upstream_connection_serves_so_many_requests() {
 }
 
 #[test]
-fn an_upstream_connection_serves_for_so_long() {
+fn upstream_connection_is_replaced_after_its_lifetime() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, backend: b }}]\n\
@@ -264,7 +264,7 @@ fn an_upstream_connection_serves_for_so_long() {
         origin.address
     ));
     let mut client = proxy.connect();
-    // It is used all the time, and ends all the same.
+    // The connection is never idle, and is replaced nevertheless.
     let is_replaced = (0..2000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         assert_eq!(client.ask(GET).body, "ok");
@@ -272,5 +272,5 @@ fn an_upstream_connection_serves_for_so_long() {
     });
     assert!(is_replaced);
     assert_eq!(proxy.gateway.stats().upstream.retries, 0);
-    proxy.wait_for("the end of what is idle", |stats| stats.upstream.open["b"] == 0);
+    proxy.wait_for("the close of the idle connection", |stats| stats.upstream.open["b"] == 0);
 }

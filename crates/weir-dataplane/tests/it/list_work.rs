@@ -1,5 +1,5 @@
-//! What long lists in request headers cost on the way through the gateway: the work per byte of a head is bounded,
-//! whatever the field and the shape of its list.
+//! The work for long lists in request headers. It is limited per byte of the headers, for every field and every shape
+//! of list.
 
 use weir_config::{Scope, State};
 use weir_dataplane::explain;
@@ -7,16 +7,16 @@ use weir_http::work;
 
 use crate::setup::compile;
 
-/// Most units of work per byte. A head is read twice by `explain`, and each list at most three times per reading.
+/// Maximum units of work per byte. `explain` reads the headers twice, and each list at most three times per reading.
 const UNITS_PER_BYTE_MAX: f64 = 40.0;
 
-/// Every feature that reads a list or looks for a field.
+/// Uses every feature that reads a list or finds a field.
 const CONFIGURATION: &str = "listeners: [{ address: 127.0.0.1:0 }]\nlimits: { head: 1MiB, fields: 128 }\n\
     routes:\n  - { path: /, backend: b, compress: {}, cors: { origins: ['https://*.test'], credentials: true },\n\
     \x20     headers: { x-a: { present: true } } }\n  - { path: /plain, backend: b }\n\
     backends: { b: { endpoints: ['127.0.0.1:1'], balance: { hash: { cookie: at } } } }\n";
 
-/// Fields with lists, and a separator of each.
+/// Fields with lists, each with a separator.
 const LISTS: [(&str, &str); 13] = [
     ("Connection", ","),
     ("Accept-Encoding", ","),
@@ -33,7 +33,7 @@ const LISTS: [(&str, &str); 13] = [
     ("X-A", ","),
 ];
 
-/// Values of about `bytes` bytes.
+/// Lists of about `bytes` bytes.
 fn values(separator: &str, bytes: usize) -> Vec<String> {
     let distinct: Vec<String> = (0..bytes / 7).map(|number| format!("t{number}")).collect();
     let weighted: Vec<String> = (0..bytes / 14).map(|number| format!("t{number};q=0.5")).collect();
@@ -47,7 +47,7 @@ fn values(separator: &str, bytes: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_long_list_costs_no_more_per_byte_than_a_short_one() {
+fn work_per_byte_does_not_grow_with_the_list() {
     let table = compile(&mut State::default(), CONFIGURATION);
     let short = "a:\r\n".repeat(97);
     let mut most = 0.0f64;
@@ -71,10 +71,10 @@ fn a_long_list_costs_no_more_per_byte_than_a_short_one() {
             }
         }
     }
-    assert!(most > 1.0, "nothing was counted");
+    assert!(most > 1.0, "no work was counted");
 }
 
-/// Routes that each ask for a value of their own, of a query parameter or of a header.
+/// Routes that each match a different value of a query parameter or of a header.
 fn conditions(routes: usize) -> String {
     let of_route = |number: usize| {
         let condition = match number % 4 {
@@ -93,8 +93,8 @@ fn conditions(routes: usize) -> String {
 }
 
 #[test]
-fn values_are_not_read_once_per_route() {
-    // Decoding, sorting and joining; without an index, 400 routes take a hundred times as much.
+fn work_per_byte_does_not_grow_with_the_routes() {
+    // Decoding, sorting and joining. Without an index, 400 routes need a hundred times as much work.
     const UNITS_PER_BYTE_MAX: f64 = 40.0;
     let parameters = |name: &str| vec![name; 7_500].join("&");
     let line = "X-A: 0123456789012345678901234567890123456789\r\n".repeat(100);
@@ -125,7 +125,7 @@ fn values_are_not_read_once_per_route() {
             let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
             let (found, units) = view_of(head.as_bytes());
             assert!(found.is_some());
-            // Each route looks its own name up in the index.
+            // Each route looks up its own name in the index.
             let look_ups = 200 * routes;
             let per_byte = units.saturating_sub(look_ups as u64) as f64 / head.len() as f64;
             let start: String = head.chars().take(40).collect();
@@ -136,5 +136,5 @@ fn values_are_not_read_once_per_route() {
             most = most.max(per_byte);
         }
     }
-    assert!(most > 1.0, "nothing was counted");
+    assert!(most > 1.0, "no work was counted");
 }

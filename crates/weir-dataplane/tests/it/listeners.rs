@@ -1,4 +1,4 @@
-//! Routes for the clients of some listeners alone.
+//! Routes for specific listeners.
 
 use crate::setup::{Client, Origin, Proxy, compile};
 
@@ -20,7 +20,7 @@ fn client(proxy: &Proxy, ip: &str) -> Client {
 }
 
 #[test]
-fn a_listener_has_its_own_routes_and_those_of_all() {
+fn listener_uses_its_own_and_the_common_routes() {
     let origin = Origin::answering(OK);
     let routes = "[{ listeners: [inside], path: /, backend: b },
         { listeners: [outside], path: /, redirect: { scheme: https } }, { path: /all, backend: b }]";
@@ -31,7 +31,7 @@ fn a_listener_has_its_own_routes_and_those_of_all() {
     let answer = outside.ask(&get("/x"));
     assert_eq!((answer.status, answer.field("location")), (302, Some("https://a.test/x")));
     assert_eq!((inside.ask(&get("/all")).status, outside.ask(&get("/all")).status), (200, 200));
-    // The connections that are there go by a new version at once.
+    // Open connections use a new version at once.
     let table = compile(&mut proxy.state, &text("[{ listeners: [outside], path: /, backend: b }]", &origin));
     proxy.gateway.apply(table).unwrap();
     assert_eq!(inside.ask(&get("/x")).error(), (404, "no_route"));

@@ -1,6 +1,6 @@
-//! The data plane in this process, between clients and origins that behave as each test wants.
+//! Tests of the data plane in this process, between test clients and scripted origins.
 
-// The setting that allows this in tests does not reach their helpers.
+// The clippy setting that allows this in tests does not apply to helpers.
 #![allow(clippy::unwrap_used)]
 
 mod access_log;

@@ -1,8 +1,8 @@
-//! Which route a request gets: every kind of condition, through a socket.
+//! Route matching through a socket: every kind of condition.
 
 use crate::setup::{Origin, Proxy};
 
-/// A gateway with these routes, whose backends answer with their names.
+/// A gateway with these routes. The backends respond with their names.
 struct Routed {
     proxy: Proxy,
     origins: [Origin; 2],
@@ -22,7 +22,7 @@ impl Routed {
         Routed { proxy, origins }
     }
 
-    /// Asks with this start line's beginning and these field lines; the name of the backend that answers, or the error.
+    /// Sends a request with this method and URL and these header lines. Checks the backend that responds, or the error.
     fn check(&self, start: &str, fields: &str, expected: &str) {
         let host = start.split_once("://").and_then(|(_, rest)| rest.split('/').next()).unwrap_or("h");
         let answer = self.proxy.connect().ask(&format!("{start} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
@@ -31,9 +31,9 @@ impl Routed {
     }
 }
 
-/// Routes from the one that goes first to the one that goes last, all of which take the request: without the first of
-/// them the second has it, and so on. In the configuration they stand the other way round, but for those that nothing
-/// but their order tells apart.
+/// Checks the precedence of `routes`, which all match the request. Removes the first one, then the first two, and so
+/// on: the next one must match. In the configuration the routes are in reverse order, unless their order is the only
+/// difference.
 fn check_order(routes: &[&str], start: &str, fields: &str, in_order: bool) {
     for gone in 0..routes.len() {
         let answering =
@@ -47,7 +47,7 @@ fn check_order(routes: &[&str], start: &str, fields: &str, in_order: bool) {
 }
 
 #[test]
-fn hosts_go_from_the_exact_one_over_the_longest_wildcard_to_every_host() {
+fn exact_host_wins_over_longer_wildcard_over_every_host() {
     let routes = ["hosts: [a.b.c.h], path: /", "hosts: ['*.b.c.h'], path: /", "hosts: ['*.c.h'], path: /"];
     let wider = ["hosts: ['*.h'], path: /", "path: /"];
     check_order(&[&routes[..], &wider].concat(), "GET http://a.b.c.h/x", "", false);
@@ -55,7 +55,7 @@ fn hosts_go_from_the_exact_one_over_the_longest_wildcard_to_every_host() {
 }
 
 #[test]
-fn paths_go_from_the_whole_one_over_prefixes_to_expressions_the_longest_first() {
+fn exact_path_wins_over_longest_prefix_over_longest_pattern() {
     let named = ["exact: /x/y/z", "path: /x/y/z", "path: /x/y", "path: /x"];
     let others = ["regex: '/(x|xx)/[a-z]+/.*'", "regex: '/x/[a-z]+/z'", "path: /"];
     check_order(&[&named[..], &others].concat(), "GET /x/y/z", "", false);
@@ -64,7 +64,7 @@ fn paths_go_from_the_whole_one_over_prefixes_to_expressions_the_longest_first() 
 }
 
 #[test]
-fn of_one_path_a_method_goes_first_then_the_most_headers_then_the_most_of_the_query() {
+fn method_wins_over_most_headers_over_most_query_parameters() {
     let conditions = [
         "methods: [GET]",
         "headers: { x: '1', y: '1' }",
@@ -82,7 +82,7 @@ fn of_one_path_a_method_goes_first_then_the_most_headers_then_the_most_of_the_qu
 }
 
 #[test]
-fn the_first_in_the_file_goes_first_where_nothing_else_tells() {
+fn first_route_wins_a_tie() {
     let fields = "z: 1\r\ny: 1\r\nx: 1\r\n";
     for (first, second) in [
         ("path: /, headers: { x: '1' }", "path: /, headers: { z: { present: true } }"),
@@ -96,7 +96,7 @@ fn the_first_in_the_file_goes_first_where_nothing_else_tells() {
 }
 
 #[test]
-fn a_request_falls_back_to_a_less_specific_host_where_the_other_has_no_route_for_it() {
+fn falls_back_to_a_less_specific_host() {
     let routed = Routed::by(
         "{ hosts: [a.b.h], path: /only, respond: { body: exact } },
          { hosts: [a.b.h], path: /put, methods: [PUT], respond: { body: exact put } },
@@ -123,7 +123,7 @@ fn a_request_falls_back_to_a_less_specific_host_where_the_other_has_no_route_for
 }
 
 #[test]
-fn by_method() {
+fn matches_by_method() {
     let routed =
         Routed::by("{ path: /, methods: [POST, PUT], backend: a }, { path: /x, methods: [GET], backend: b }");
     routed.check("POST /", "Content-Length: 0\r\n", "a");
@@ -134,7 +134,7 @@ fn by_method() {
 }
 
 #[test]
-fn by_fields() {
+fn matches_by_header_fields() {
     let routed = Routed::by(
         "{ path: /, headers: { X-Version: '2' }, backend: a },
          { path: /, headers: { x-tenant: { regex: 'blue-[0-9]+' }, cookie: { present: true } }, backend: b },
@@ -151,7 +151,7 @@ fn by_fields() {
 }
 
 #[test]
-fn by_query() {
+fn matches_by_query() {
     let routed = Routed::by(
         "{ path: /, query: { page size: '10' }, backend: a },
          { path: /, query: { q: { regex: '.+' } }, backend: b },
@@ -166,7 +166,7 @@ fn by_query() {
 }
 
 #[test]
-fn by_regular_expression_of_the_normal_path() {
+fn matches_a_pattern_against_the_normalized_path() {
     let routed = Routed::by(
         "{ regex: '/users/[0-9]+(/.*)?', backend: a, rewrite: /user },
          { regex: '(?i)/static/.*', methods: [GET, HEAD], backend: b }",
@@ -178,11 +178,11 @@ fn by_regular_expression_of_the_normal_path() {
     routed.check("POST /static/logo", "", "no_route");
     routed.check("OPTIONS *", "", "no_route");
     let sent = routed.origins[0].requests();
-    assert_eq!(sent[0], "GET /user?x HTTP/1.1\r\nHost: h\r\n\r\n", "the whole path is replaced");
+    assert_eq!(sent[0], "GET /user?x HTTP/1.1\r\nHost: h\r\n\r\n", "the rewrite replaces the whole path");
 }
 
 #[test]
-fn conditions_hold_for_each_request_of_a_connection() {
+fn evaluates_conditions_for_each_request_of_a_connection() {
     let routed = Routed::by("{ path: /, headers: { x: '1' }, backend: a }, { path: /, backend: b }");
     let mut client = routed.proxy.connect();
     for turn in 0..10 {

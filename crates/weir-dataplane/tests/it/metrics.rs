@@ -1,4 +1,4 @@
-//! What is counted by listener, group and backend.
+//! Counters per listener, group and backend.
 
 use weir_dataplane::RouteStats;
 
@@ -6,12 +6,12 @@ use crate::setup::{Origin, Proxy, compile, recompile_with};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A request for this path on a connection of its own.
+/// A request for this path on its own connection.
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 }
 
-/// Group, backend and counts from 1xx to 5xx of each series that has counted something.
+/// Group, backend and counts from 1xx to 5xx of each series with a count above 0.
 fn counted(proxy: &Proxy) -> Vec<(String, String, [u64; 5])> {
     let row = |route: &RouteStats| {
         let by = route.by_status;
@@ -45,7 +45,7 @@ fn configuration(origin: &Origin, more: &str) -> String {
 }
 
 #[test]
-fn backends_that_come_and_go_leave_no_series() {
+fn removed_backends_leave_no_series() {
     let origin = Origin::answering(OK);
     let text = |number: usize| {
         format!(
@@ -62,17 +62,17 @@ fn backends_that_come_and_go_leave_no_series() {
         proxy.gateway.apply(table).unwrap();
     }
     assert_eq!(proxy.ask(&get("/")).status, 200);
-    proxy.wait_for("the last one alone", |stats| stats.upstream.backends.len() == 1);
+    proxy.wait_for("one remaining backend", |stats| stats.upstream.backends.len() == 1);
     let stats = proxy.gateway.stats();
     let text = stats.prometheus();
     for family in ["weir_upstream_endpoints", "weir_upstream_connections_open", "weir_upstream_waits_total"] {
         assert_eq!(text.matches(&format!("\n{family}{{")).count(), 1, "{family}");
     }
-    assert_eq!(stats.upstream.connects + stats.upstream.reused, 101, "totals stay");
+    assert_eq!(stats.upstream.connects + stats.upstream.reused, 101, "totals include removed backends");
 }
 
 #[test]
-fn responses_are_counted_by_group_backend_and_class() {
+fn counts_responses_by_group_backend_and_class() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&configuration(&origin, ""));
     for (path, times) in [("/a", 3), ("/b", 2), ("/c", 1), ("/e", 1), ("/f", 2), ("/g", 1), ("/none", 4)] {
@@ -90,7 +90,7 @@ fn responses_are_counted_by_group_backend_and_class() {
     ];
     check(&proxy, &expected);
     let stats = proxy.gateway.stats();
-    assert_eq!(stats.by_status.client_error, 4, "what has no route is counted at its listener alone");
+    assert_eq!(stats.by_status.client_error, 4, "requests without a route count only for the listener");
     assert!(stats.routes.iter().all(|route| route.listener == "main"));
     let text = stats.prometheus();
     let line =
@@ -99,9 +99,9 @@ fn responses_are_counted_by_group_backend_and_class() {
 }
 
 #[test]
-fn backends_that_share_a_route_are_counted_apart() {
+fn counts_weighted_backends_separately() {
     let origin = Origin::answering(OK);
-    // One worker, as each takes the turns of its own.
+    // One worker, because each worker has its own rotation.
     let proxy = Proxy::with(&configuration(&origin, "").replace("workers: 2", "workers: 1"));
     for _ in 0..6 {
         proxy.ask(&get("/d"));
@@ -110,7 +110,7 @@ fn backends_that_share_a_route_are_counted_apart() {
 }
 
 #[test]
-fn counts_outlive_a_reload() {
+fn counters_survive_a_reload() {
     let origin = Origin::answering(OK);
     let text = configuration(&origin, "");
     let mut proxy = Proxy::with(&text);
@@ -127,7 +127,7 @@ fn counts_outlive_a_reload() {
 }
 
 #[test]
-fn latencies_are_counted_by_default() {
+fn records_latency_by_default() {
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
             if request.starts_with("GET /a/slow ") {
@@ -140,14 +140,14 @@ fn latencies_are_counted_by_default() {
     for path in ["/a", "/a", "/a/slow", "/f", "/none"] {
         proxy.ask(&get(path));
     }
-    // An answer can be read before its end is counted.
+    // The client can get the response before the gateway records its latency.
     let count = |route: &RouteStats| route.latency.by_bucket.iter().sum::<u64>();
     proxy.wait_for("the last latency", |stats| stats.routes.iter().map(count).sum::<u64>() == 4);
     let routes = proxy.gateway.stats().routes;
     let of = |group: &str| routes.iter().find(|route| route.group == group).unwrap();
     assert_eq!((count(of("a")), count(of("moved"))), (3, 1));
     assert!(of("a").latency.ns_sum >= 60_000_000);
-    // The ends of the buckets below 60 ms are eleven.
+    // The first eleven buckets end below 60 ms.
     let slow: u64 = of("a").latency.by_bucket[11..].iter().sum();
     assert!(slow >= 1, "{:?}", of("a").latency);
     let text = proxy.gateway.stats().prometheus();
@@ -156,13 +156,13 @@ fn latencies_are_counted_by_default() {
 }
 
 #[test]
-fn latencies_are_not_counted_where_that_is_switched_off() {
+fn does_not_record_latency_if_turned_off() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&configuration(&origin, "metrics: { latency: false }"));
     for path in ["/a", "/a", "/f"] {
         proxy.ask(&get(path));
     }
-    proxy.wait_for("the last answer", |stats| stats.responses == 3);
+    proxy.wait_for("the last response", |stats| stats.responses == 3);
     let stats = proxy.gateway.stats();
     assert!(stats.routes.iter().all(|route| route.latency.ns_sum == 0), "{:?}", stats.routes);
     assert!(!stats.prometheus().contains("\nweir_request_duration_seconds"));

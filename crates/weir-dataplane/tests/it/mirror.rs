@@ -1,4 +1,4 @@
-//! Routes whose requests are copied to another backend.
+//! Mirroring of requests to another backend.
 
 use std::net::TcpListener;
 
@@ -9,10 +9,10 @@ use crate::setup::{Origin, Proxy, Served};
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const GET: &str = "GET /api?q HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n";
 
-/// Copies that one worker has on their way at one time.
+/// Maximum number of in-flight copies per worker.
 const IN_FLIGHT_MAX: u64 = 64;
 
-/// A gateway whose requests go to `origin`, and copies of a share of them to `mirror`.
+/// A gateway that forwards requests to `origin`, and copies a share of them to `mirror`.
 fn gateway(share: &str, origin: &Origin, mirror: std::net::SocketAddr, more: &str) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
@@ -23,7 +23,7 @@ fn gateway(share: &str, origin: &Origin, mirror: std::net::SocketAddr, more: &st
     ))
 }
 
-/// Waits until the mirror has so many requests.
+/// Waits until the mirror got this number of requests.
 fn wait_for_copies(mirror: &Origin, copies: usize) -> Vec<String> {
     for _ in 0..2000 {
         if mirror.requests().len() >= copies {
@@ -35,7 +35,7 @@ fn wait_for_copies(mirror: &Origin, copies: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_share_of_the_requests_is_copied_as_the_upstream_gets_them() {
+fn copies_a_share_of_upstream_requests() {
     let origin = Origin::answering(OK);
     let mirror =
         Origin::answering("HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n");
@@ -55,29 +55,29 @@ fn a_share_of_the_requests_is_copied_as_the_upstream_gets_them() {
 }
 
 #[test]
-fn bodies_are_copied_whole() {
+fn copies_complete_bodies() {
     let origin = Origin::answering(OK);
     let mirror = Origin::answering(OK);
     let proxy = gateway("100%", &origin, mirror.address, "");
     let mut client = proxy.connect();
     client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhel");
     proxy.wait_for("the upstream connection", |s| s.upstream.connects == 1);
-    assert_eq!(proxy.gateway.stats().upstream.mirror.copies, 0, "it is not whole");
+    assert_eq!(proxy.gateway.stats().upstream.mirror.copies, 0, "the body is not complete");
     assert_eq!(client.ask("lo ther").body, "ok");
     let expected = "POST /v2/ HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\nX-Set: s\r\n\r\nhello ther";
     assert_eq!(wait_for_copies(&mirror, 1), [expected]);
     assert_eq!(client.ask("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi").body, "ok");
     assert!(wait_for_copies(&mirror, 2)[1].ends_with("\r\n\r\nhi"));
-    // One that breaks off was never whole.
+    // A request whose body ends early is never complete.
     client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhel");
     drop(client);
-    proxy.wait_for("the client's end", |s| s.errors["client_closed"] == 1);
+    proxy.wait_for("the disconnect", |s| s.errors["client_closed"] == 1);
     assert_eq!(proxy.gateway.stats().upstream.mirror.copies, 2);
 }
 
 #[test]
-fn chunks_are_copied_as_chunks() {
-    let (tell, told) = std::sync::mpsc::channel();
+fn copies_chunked_bodies_as_chunks() {
+    let (tell, reported) = std::sync::mpsc::channel();
     let script = move |served: &mut Served| {
         let head = served.read_until("\r\n\r\n").unwrap();
         let body = served.read_until("0\r\n\r\n").unwrap();
@@ -91,14 +91,14 @@ fn chunks_are_copied_as_chunks() {
     client.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2;x\r\nab\r\n");
     proxy.wait_for("the upstream connection", |s| s.upstream.connects == 1);
     assert_eq!(client.ask("1\r\nc\r\n0\r\n\r\n").body, "ok");
-    let (passed, copied) = (told.recv().unwrap(), told.recv().unwrap());
+    let (passed, copied) = (reported.recv().unwrap(), reported.recv().unwrap());
     assert_eq!(passed, copied);
     assert_eq!(copied.1, "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n");
     assert_eq!(proxy.gateway.stats().upstream.mirror.copies, 1);
 }
 
 #[test]
-fn long_bodies_are_not_copied() {
+fn does_not_copy_long_bodies() {
     let (origin, mirror) = (Origin::answering(OK), Origin::answering(OK));
     let proxy = gateway("100%", &origin, mirror.address, "");
     let mut client = proxy.connect();
@@ -106,7 +106,7 @@ fn long_bodies_are_not_copied() {
     let long = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65537\r\n\r\n{body}");
     assert_eq!(client.ask(&long).body, "ok");
     assert_eq!(proxy.gateway.stats().upstream.mirror, MirrorStats { too_long: 1, ..MirrorStats::default() });
-    // Its head makes it too long.
+    // Here the headers make the copy too long.
     let long = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65500\r\n\r\n{}", &body[..65_500]);
     assert_eq!(client.ask(&long).body, "ok");
     let short = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n{}", &body[..60_000]);
@@ -117,7 +117,7 @@ fn long_bodies_are_not_copied() {
 }
 
 #[test]
-fn a_mirror_that_stalls_keeps_nobody_waiting() {
+fn stalled_mirror_delays_no_request() {
     let origin = Origin::answering(OK);
     let mirror = Origin::start(Served::stall);
     let proxy = gateway("100%", &origin, mirror.address, "timeouts: { response: 2s }");
@@ -130,17 +130,17 @@ fn a_mirror_that_stalls_keeps_nobody_waiting() {
     let stats = stats.mirror;
     assert_eq!(stats.copies + stats.crowded, IN_FLIGHT_MAX + 10);
     assert!(stats.copies >= IN_FLIGHT_MAX, "{stats:?}");
-    // Those that were on their way end by their limit, and leave their places to others.
+    // In-flight copies time out and make room for others.
     let begun = stats.copies;
     proxy.wait_for("the limit", |s| s.upstream.mirror.failures == begun);
-    proxy.wait_for("the connections' end", |s| s.upstream.open["m"] == 0);
+    proxy.wait_for("the close of the connections", |s| s.upstream.open["m"] == 0);
     assert_eq!(client.ask(GET).body, "ok");
     proxy.wait_for("another copy", |s| s.upstream.mirror.copies == begun + 1);
-    assert_eq!(proxy.gateway.stats().errors.values().sum::<u64>(), 0, "a client's errors are others");
+    assert_eq!(proxy.gateway.stats().errors.values().sum::<u64>(), 0, "copies count no client errors");
 }
 
 #[test]
-fn a_mirror_that_is_away_or_broken_is_only_counted() {
+fn unreachable_or_broken_mirror_is_only_counted() {
     let origin = Origin::answering(OK);
     let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let broken = Origin::answering("HTTP/1.1 100 Continue\r\n\r\nnonsense\r\n\r\n");
@@ -158,7 +158,7 @@ fn a_mirror_that_is_away_or_broken_is_only_counted() {
 }
 
 #[test]
-fn a_mirrors_connection_is_kept_where_its_answer_has_ended() {
+fn reuses_a_mirror_connection_after_a_complete_response() {
     let origin = Origin::answering(OK);
     let mirror = Origin::start(|served| {
         while let Some(request) = served.request() {
@@ -179,7 +179,7 @@ fn a_mirrors_connection_is_kept_where_its_answer_has_ended() {
             assert_eq!(client.ask(GET).body, "ok");
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
-        // All requests but the first find a kept connection; one more is a copy's.
+        // All requests except the first reuse a connection. The further reuses are those of copies.
         proxy.gateway.stats().upstream.reused >= requests + 10
     });
     assert!(is_kept, "{:?}", proxy.gateway.stats());
@@ -187,7 +187,7 @@ fn a_mirrors_connection_is_kept_where_its_answer_has_ended() {
 }
 
 #[test]
-fn upgrades_are_not_copied_and_refused_requests_are() {
+fn copies_rejected_requests_but_not_upgrades() {
     let mirror = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\

@@ -1,4 +1,4 @@
-//! Endpoints that are known by names.
+//! Endpoints with host names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -8,7 +8,7 @@ use crate::setup::{Origin, Proxy, compile};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// A DNS server over UDP that knows what it is told.
+/// A DNS server over UDP with configurable records.
 struct Dns {
     address: SocketAddr,
     zone: Arc<Mutex<Zone>>,
@@ -17,7 +17,7 @@ struct Dns {
 #[derive(Default)]
 struct Zone {
     addresses: BTreeMap<String, Vec<IpAddr>>,
-    /// It answers that it has failed.
+    /// Return a failure to every query.
     is_broken: bool,
     ttl_s: u32,
     asked: usize,
@@ -51,7 +51,7 @@ impl Dns {
 }
 
 impl Zone {
-    /// The answer to one question (RFC 1035, 4.1): its header, the question, and a record for each address.
+    /// The response to one query (RFC 1035, 4.1): header, question, and a record per address.
     fn answer(&mut self, query: &[u8]) -> Vec<u8> {
         self.asked += 1;
         let mut labels = Vec::new();
@@ -94,7 +94,7 @@ impl Zone {
     }
 }
 
-/// Upstreams at several addresses with one port, each with a name of its own.
+/// Upstreams on several addresses with the same port, each with its own name.
 fn at_one_port(addresses: &[IpAddr]) -> (u16, Vec<Origin>) {
     loop {
         let first = TcpListener::bind((addresses[0], 0)).unwrap();
@@ -122,7 +122,7 @@ fn text(dns: &Dns, port: u16, more: &str) -> String {
     )
 }
 
-/// Who answers so many requests, each over a connection of its own.
+/// The endpoints that respond to this number of requests, each on its own connection.
 fn answered(proxy: &Proxy, requests: usize) -> BTreeSet<String> {
     let ask = |_| {
         let answer = proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
@@ -131,7 +131,7 @@ fn answered(proxy: &Proxy, requests: usize) -> BTreeSet<String> {
     (0..requests).map(ask).collect()
 }
 
-/// Waits until these are who answers: workers see new addresses within 100 ms.
+/// Waits until exactly these endpoints respond. Workers use new addresses within 100 ms.
 fn wait_for(proxy: &Proxy, names: &[&str]) {
     let names: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
     for _ in 0..500 {
@@ -140,7 +140,7 @@ fn wait_for(proxy: &Proxy, names: &[&str]) {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    panic!("{names:?} never came: {:?} {:?}", answered(proxy, 24), proxy.gateway.stats().upstream);
+    panic!("timed out waiting for {names:?}: {:?} {:?}", answered(proxy, 24), proxy.gateway.stats().upstream);
 }
 
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
@@ -148,7 +148,7 @@ const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const SIXTH: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 #[test]
-fn all_addresses_of_a_name_are_endpoints_and_follow_it() {
+fn uses_all_addresses_of_a_name_and_follows_changes() {
     let (port, origins) = at_one_port(&[FIRST, SECOND, SIXTH]);
     let dns = Dns::start("up.test", &[FIRST, SIXTH]);
     let proxy = Proxy::with(&text(&dns, port, ""));
@@ -157,7 +157,7 @@ fn all_addresses_of_a_name_are_endpoints_and_follow_it() {
     wait_for(&proxy, &["b", "c"]);
     let before = origins[0].requests().len();
     assert_eq!(answered(&proxy, 20).len(), 2);
-    assert_eq!(origins[0].requests().len(), before, "who is gone gets nothing more");
+    assert_eq!(origins[0].requests().len(), before, "a removed address gets no requests");
     dns.set("up.test", &[]);
     wait_for(&proxy, &["no_endpoint"]);
     dns.set("up.test", &[FIRST]);
@@ -166,7 +166,7 @@ fn all_addresses_of_a_name_are_endpoints_and_follow_it() {
 }
 
 #[test]
-fn what_stays_keeps_its_connections() {
+fn unchanged_addresses_keep_their_connections() {
     let (port, origins) = at_one_port(&[FIRST, SECOND]);
     let dns = Dns::start("up.test", &[FIRST]);
     let proxy = Proxy::with(&text(&dns, port, "").replace("workers: 2", "workers: 1"));
@@ -179,7 +179,7 @@ fn what_stays_keeps_its_connections() {
 }
 
 #[test]
-fn a_lookup_that_fails_changes_nothing() {
+fn failed_lookup_keeps_the_previous_addresses() {
     let (port, _origins) = at_one_port(&[FIRST]);
     let dns = Dns::start("up.test", &[FIRST]);
     let proxy = Proxy::with(&text(&dns, port, ""));
@@ -190,7 +190,7 @@ fn a_lookup_that_fails_changes_nothing() {
 }
 
 #[test]
-fn an_answer_holds_for_its_time_to_live() {
+fn caches_a_response_for_its_ttl() {
     let (port, _origins) = at_one_port(&[FIRST]);
     let dns = Dns::start("up.test", &[FIRST]);
     dns.zone.lock().unwrap().ttl_s = 3600;
@@ -198,7 +198,7 @@ fn an_answer_holds_for_its_time_to_live() {
     wait_for(&proxy, &["a"]);
     let asked = dns.asked();
     std::thread::sleep(std::time::Duration::from_millis(1_500));
-    // Nor does a reload ask again that changes nothing of it.
+    // A reload that does not change the endpoints causes no query.
     let table = compile(&mut proxy.state, &text(&dns, port, ", balance: random"));
     proxy.gateway.apply(table).unwrap();
     assert_eq!(answered(&proxy, 12), BTreeSet::from(["a".to_owned()]));
@@ -206,7 +206,7 @@ fn an_answer_holds_for_its_time_to_live() {
 }
 
 #[test]
-fn keys_checks_and_weights_go_by_the_addresses() {
+fn hash_checks_and_weights_use_the_addresses() {
     let (port, origins) = at_one_port(&[FIRST, SECOND]);
     let dns = Dns::start("up.test", &[FIRST, SECOND]);
     let more = ", balance: { hash: { header: k } }, health: { interval: 10ms, unhealthy: 1 }";
@@ -218,7 +218,7 @@ fn keys_checks_and_weights_go_by_the_addresses() {
         let request = format!("GET / HTTP/1.1\r\nHost: h\r\nk: {key}\r\n\r\n");
         assert_eq!(client.ask(&request).body, client.ask(&request).body);
     }
-    // An address where nobody listens is found out by its check.
+    // The health check detects an address without a listener.
     dns.set("up.test", &[FIRST, IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3))]);
     proxy.wait_for("the check", |stats| stats.upstream.backends["b"].endpoints_out == 1);
     wait_for(&proxy, &["a"]);

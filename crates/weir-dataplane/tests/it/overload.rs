@@ -1,4 +1,4 @@
-//! A gateway that has more to do than it can: whom it turns away, how it says so, and how that ends.
+//! An overloaded gateway: which requests it rejects, the response, and the end of the overload.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -8,9 +8,9 @@ use crate::setup::{Answer, Origin, Proxy, recompile_with};
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// Less than any process has.
+/// Less memory than any process uses.
 const NO_MEMORY: &str = "overload: { memory: 1MiB }";
-/// No clock is as exact.
+/// A smaller lag than any event loop has.
 const NO_TIME: &str = "overload: { lag: 1ns }";
 
 fn text(origin: &Origin, more: &str) -> String {
@@ -27,7 +27,7 @@ fn reload(proxy: &mut Proxy, origin: &Origin, more: &str) {
     proxy.gateway.apply(table).unwrap();
 }
 
-/// The first answer with this status; those before it have the other of two.
+/// The first response with this status. Earlier responses have the other of the two statuses.
 fn wait_for_status(proxy: &Proxy, status: u16) -> Answer {
     for _ in 0..2000 {
         let answer = proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
@@ -37,7 +37,7 @@ fn wait_for_status(proxy: &Proxy, status: u16) -> Answer {
         assert!([200, 503].contains(&answer.status), "{answer:?}");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("no answer has status {status}");
+    panic!("no response has status {status}");
 }
 
 fn check(overload: &str, reason: &str) {
@@ -51,7 +51,7 @@ fn check(overload: &str, reason: &str) {
     assert_eq!((refused.field("retry-after"), refused.field("connection")), (Some("1"), Some("close")));
     assert_eq!(proxy.gateway.overload_reasons(), [reason]);
     let asked = origin.requests().len();
-    // Whatever it is for: what a route answers itself, too, and what no route has.
+    // Applies to every request: also to fixed responses, and to requests without a route.
     for request in [GET, "GET /own HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a%zz HTTP/1.1\r\nHost: h\r\n\r\n"] {
         let mut client = proxy.connect();
         assert_eq!(client.ask(request).error(), (503, "overloaded"), "{request}");
@@ -60,9 +60,9 @@ fn check(overload: &str, reason: &str) {
     let mut client = proxy.connect();
     client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.head().error(), (503, "overloaded"));
-    assert!(client.is_closed(), "an answer to HEAD has no body");
-    assert_eq!(proxy.ask("nonsense\r\n\r\n").status, 400, "what is no request has its own answer");
-    assert_eq!(origin.requests().len(), asked, "upstreams have nothing of it");
+    assert!(client.is_closed(), "a response to HEAD has no body");
+    assert_eq!(proxy.ask("nonsense\r\n\r\n").status, 400, "a malformed request gets its own error");
+    assert_eq!(origin.requests().len(), asked, "upstreams get none of these requests");
     let stats = proxy.gateway.stats();
     let shed = stats.errors["overloaded"];
     let by_reason = |of: &str| if of == reason { shed } else { 0 };
@@ -77,21 +77,21 @@ fn check(overload: &str, reason: &str) {
     }
     reload(&mut proxy, &origin, "");
     wait_for_status(&proxy, 200);
-    proxy.wait_for("its end", |_| proxy.gateway.overload_reasons().is_empty());
+    proxy.wait_for("the end of the overload", |_| proxy.gateway.overload_reasons().is_empty());
 }
 
 #[test]
-fn without_memory_requests_are_turned_away() {
+fn rejects_requests_above_the_memory_threshold() {
     check(NO_MEMORY, "memory");
 }
 
 #[test]
-fn a_worker_that_is_late_turns_requests_away() {
+fn rejects_requests_above_the_lag_threshold() {
     check(NO_TIME, "lag");
 }
 
 #[test]
-fn what_is_in_progress_ends_well() {
+fn in_flight_requests_complete() {
     let (begin, begun) = channel();
     let (release, wait) = channel::<()>();
     let ends = Mutex::new((begin, wait));
@@ -117,12 +117,12 @@ fn what_is_in_progress_ends_well() {
     release.send(()).unwrap();
     let answer = client.response();
     assert_eq!((answer.status, answer.body.as_str(), answer.whole), (200, "abcd", true));
-    assert_eq!(client.ask(GET).error(), (503, "overloaded"), "its next request is a new one");
+    assert_eq!(client.ask(GET).error(), (503, "overloaded"), "the next request is rejected");
     assert!(client.is_closed());
 }
 
 #[test]
-fn with_memory_nobody_is_turned_away() {
+fn accepts_requests_below_the_thresholds() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&text(&origin, "overload: { memory: 1TiB, lag: 1h }"));
     proxy.wait_for("a reading", |stats| stats.overload.memory_used_bytes > 0);

@@ -1,13 +1,13 @@
-//! The normal form of paths: what routes and upstreams see of them.
+//! Path normalization: the paths that routes and upstreams see.
 
 use crate::setup::{Answer, Origin, Proxy};
 
-/// The rules under which paths go on as they were sent.
+/// Rules that forward paths as sent.
 const AS_SENT: &str = "merge_slashes: false, escaped_slashes: keep, path_parameters: keep";
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A gateway with these rules for paths, whose routes tell by the backend which of them was taken.
+/// A gateway with these path rules. The upstream path, or the error, shows the matched route.
 fn proxy(rules: &str, origin: &Origin) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\npaths: {{ {rules} }}\n\
@@ -22,14 +22,14 @@ fn ask(proxy: &Proxy, target: &str) -> Answer {
     proxy.connect().ask(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"))
 }
 
-/// What the upstream is asked for when a client asks for `target`.
+/// Checks the upstream request for a client request with `target`.
 fn check_sent(rules: &str, target: &str, expected: &str) {
     let origin = Origin::answering(OK);
     assert_eq!(ask(&proxy(rules, &origin), target).body, "ok", "{target}");
     assert_eq!(origin.requests(), [format!("GET {expected} HTTP/1.1\r\nHost: h\r\n\r\n")]);
 }
 
-/// The answer when nothing is to reach the upstream.
+/// Checks a response of the gateway. The upstream must get no request.
 fn check_answered(rules: &str, target: &str, expected: (u16, &str), text: &str) -> Answer {
     let origin = Origin::answering(OK);
     let proxy = proxy(rules, &origin);
@@ -42,7 +42,7 @@ fn check_answered(rules: &str, target: &str, expected: (u16, &str), text: &str) 
 }
 
 #[test]
-fn the_upstream_sees_the_path_that_was_routed() {
+fn forwards_the_normalized_path() {
     check_sent("", "/a/./b/../c?x=/../%2e", "/a/c?x=/../%2e");
     check_sent(AS_SENT, "/x/../api/%61//b%2fc;d", "/v2/a//b%2Fc;d");
     check_sent("", "/%61pi/x", "/v2/x");
@@ -50,7 +50,7 @@ fn the_upstream_sees_the_path_that_was_routed() {
 }
 
 #[test]
-fn no_disguise_walks_around_a_route() {
+fn disguised_path_does_not_bypass_a_route() {
     for target in [
         "/secret",
         "/a/../secret",
@@ -83,14 +83,14 @@ fn no_disguise_walks_around_a_route() {
 }
 
 #[test]
-fn slashes_are_merged_unless_the_rule_says_no() {
+fn merges_slashes_unless_turned_off() {
     check_sent("merge_slashes: false", "//api//x", "//api//x");
     check_sent("", "//api//x?a=//", "/v2/x?a=//");
     check_answered("", "///secret", (503, "no_endpoint"), "backend has no usable endpoint");
 }
 
 #[test]
-fn path_parameters_go_as_the_rule_says() {
+fn handles_path_parameters_by_rule() {
     check_sent("", "/a;b/c;d=1?e", "/a;b/c;d=1?e");
     check_sent("", "/api;v=1/x;y", "/v2/x;y");
     check_sent("", "/api;v=1", "/v2");
@@ -105,7 +105,7 @@ fn path_parameters_go_as_the_rule_says() {
 }
 
 #[test]
-fn a_redirect_of_a_prefix_keeps_the_rest_of_a_path_with_parameters() {
+fn redirect_of_a_prefix_keeps_the_rest_and_its_parameters() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
@@ -123,7 +123,7 @@ fn a_redirect_of_a_prefix_keeps_the_rest_of_a_path_with_parameters() {
 }
 
 #[test]
-fn escaped_slashes_go_as_the_rules_say() {
+fn handles_escaped_slashes_by_rule() {
     check_sent("escaped_slashes: keep", "/api%2fx", "/api%2Fx");
     let text = "path contains an encoded slash or a backslash; send `/`";
     check_answered("escaped_slashes: reject", "/api%2fx", (400, "bad_path"), text);
@@ -140,11 +140,11 @@ fn escaped_slashes_go_as_the_rules_say() {
         (307, "escaped_slashes"),
         text,
     );
-    assert_eq!(answer.field("location"), Some("/.//h.test/"), "no other host is named");
+    assert_eq!(answer.field("location"), Some("/.//h.test/"), "the location names no other host");
 }
 
 #[test]
-fn a_connection_goes_on_behind_a_path_that_was_not_routed() {
+fn connection_stays_open_after_a_rejected_path() {
     let origin = Origin::answering(OK);
     let proxy = proxy("escaped_slashes: redirect", &origin);
     let mut client = proxy.connect();

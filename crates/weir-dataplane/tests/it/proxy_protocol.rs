@@ -1,4 +1,4 @@
-//! The PROXY protocol, from balancers and towards backends.
+//! The PROXY protocol: headers from load balancers, and headers for backends.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ fn named(name: &'static str) -> Origin {
     })
 }
 
-/// A listener that wants headers before what its clients say, and endpoints that clients get by their address.
+/// A listener that requires PROXY headers. The backend selects endpoints by client address.
 fn gateway(origins: &[Origin; 2], more: &str) -> Proxy {
     let [a, b] = origins.each_ref().map(|origin| origin.address);
     Proxy::with(&format!(
@@ -39,28 +39,28 @@ fn binary(last: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_is_whom_the_balancer_names() {
+fn uses_the_client_address_of_the_proxy_header() {
     let proxy = gateway(&[named("a"), named("b")], "");
     let mut all = BTreeSet::new();
     for last in 0..40 {
         let text = |port: u16| format!("PROXY TCP4 192.0.2.{last} 192.0.2.200 {port} 443\r\n");
         let mapped = format!("PROXY TCP6 ::ffff:192.0.2.{last} ::1 5 443\r\n");
-        let told = [ask(&proxy, text(5).as_bytes()), ask(&proxy, text(6).as_bytes())];
+        let reported = [ask(&proxy, text(5).as_bytes()), ask(&proxy, text(6).as_bytes())];
         let same = [ask(&proxy, mapped.as_bytes()), ask(&proxy, &binary(last))];
-        assert_eq!(told, same, "the port and the form do not matter");
-        assert_eq!(told[0], told[1]);
-        all.extend(told);
+        assert_eq!(reported, same, "port and address form do not matter");
+        assert_eq!(reported[0], reported[1]);
+        all.extend(reported);
     }
-    assert_eq!(all.len(), 2, "clients differ, though all connections come from here");
+    assert_eq!(all.len(), 2, "clients behind one load balancer have different addresses");
     for own in [&b"PROXY UNKNOWN\r\n"[..], &[SIGNATURE, &[0x20, 0, 0, 0]].concat()] {
         let once: BTreeSet<String> = (0..6).map(|_| ask(&proxy, own)).collect();
-        assert_eq!(once.len(), 1, "the balancer's own address");
+        assert_eq!(once.len(), 1, "the address of the load balancer");
     }
     assert_eq!(proxy.gateway.stats().responses, 40 * 4 + 12);
 }
 
 #[test]
-fn places_of_an_address_are_those_of_whom_the_balancer_names() {
+fn limits_connections_by_the_address_of_the_proxy_header() {
     let proxy = gateway(&[named("a"), named("b")], "limits: { connections_per_address: 2 }");
     let begin = |header: &[u8]| {
         let mut client = proxy.connect();
@@ -70,19 +70,19 @@ fn places_of_an_address_are_those_of_whom_the_balancer_names() {
         (client, answer)
     };
     let mut held: Vec<_> = [1, 1, 2, 2, 3].map(|last| begin(&binary(last))).into();
-    assert!(held.iter().all(|(_, answer)| answer.status == 200), "they are five, of one balancer");
+    assert!(held.iter().all(|(_, answer)| answer.status == 200), "five clients of one load balancer");
     assert_eq!(begin(&binary(2)).1.error(), (503, "address_limit"));
     let own = b"PROXY UNKNOWN\r\n";
     held.extend([begin(own), begin(own)]);
-    assert_eq!(begin(own).1.error(), (503, "address_limit"), "the balancer's own address");
+    assert_eq!(begin(own).1.error(), (503, "address_limit"), "the address of the load balancer");
     drop(held.remove(0));
-    proxy.wait_for("the free place", |stats| stats.connections.open == 6);
+    proxy.wait_for("the closed connection", |stats| stats.connections.open == 6);
     assert_eq!(begin(&binary(1)).1.status, 200);
     assert_eq!((proxy.errors("address_limit"), proxy.errors("connection_limit")), (2, 0));
 }
 
 #[test]
-fn a_header_in_pieces_is_put_together() {
+fn reads_a_header_in_pieces() {
     let origins = [named("a"), named("b")];
     let proxy = gateway(&origins, "");
     let mut client = proxy.connect();
@@ -91,12 +91,12 @@ fn a_header_in_pieces_is_put_together() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(client.response().status, 200);
-    assert_eq!(client.ask(GET).status, 200, "there is one header for a connection");
+    assert_eq!(client.ask(GET).status, 200, "a connection has only one header");
     assert!(origins.iter().flat_map(Origin::requests).all(|request| request == GET));
 }
 
 #[test]
-fn who_sends_no_header_is_closed() {
+fn closes_connections_without_a_valid_header() {
     let proxy = gateway(&[named("a"), named("b")], "timeouts: { head: 100ms }");
     for wrong in [GET, "PROXY TCP4 192.0.2.1 192.0.2.2 1\r\n", "\r\n\r\n\0\r\nQUIX"] {
         let mut client = proxy.connect();
@@ -108,7 +108,7 @@ fn who_sends_no_header_is_closed() {
     slow.send("PROXY TCP4");
     assert!(slow.is_closed());
     drop(proxy.connect());
-    proxy.wait_for("the end", |stats| stats.connections.accepted == 5 && stats.connections.open == 0);
+    proxy.wait_for("the close", |stats| stats.connections.accepted == 5 && stats.connections.open == 0);
     let stats = proxy.gateway.stats();
     assert_eq!(
         (stats.errors["proxy_header"], stats.errors.values().sum::<u64>()),
@@ -116,11 +116,11 @@ fn who_sends_no_header_is_closed() {
         "{:?}",
         stats.errors
     );
-    assert_eq!(stats.requests, 0, "who only looks is no failure");
+    assert_eq!(stats.requests, 0, "a connection without data is no failure");
 }
 
 #[test]
-fn a_reload_changes_what_is_wanted_of_the_next_client() {
+fn reload_applies_to_new_connections() {
     let origins = [named("a"), named("b")];
     let mut proxy = gateway(&origins, "");
     assert_eq!(ask(&proxy, &binary(1)).len(), 1);
@@ -135,7 +135,7 @@ fn a_reload_changes_what_is_wanted_of_the_next_client() {
     assert_eq!(ask(&proxy, b"").len(), 1);
 }
 
-/// An upstream that takes a header of this length or to the line's end, and answers with it, in hexadecimal or as it is.
+/// An upstream that reads a header of this length, or a line, and sends it as the response: in hexadecimal, or as text.
 fn taking_headers(binary: Option<usize>) -> Origin {
     Origin::start(move |served| {
         let header = match binary {
@@ -143,8 +143,8 @@ fn taking_headers(binary: Option<usize>) -> Origin {
             Some(len) => served.read_raw(len).iter().map(|byte| format!("{byte:02x}")).collect(),
         };
         while served.request().is_some() {
-            let told = header.trim_end();
-            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{told}", told.len()));
+            let reported = header.trim_end();
+            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{reported}", reported.len()));
         }
     })
 }
@@ -162,7 +162,7 @@ fn own(client: &Client) -> (SocketAddr, SocketAddr) {
 }
 
 #[test]
-fn a_backend_is_told_for_whom_each_connection_is() {
+fn sends_the_client_address_to_the_backend() {
     let origin = taking_headers(None);
     let proxy = sending("v1", &origin, "");
     for _ in 0..2 {
@@ -171,7 +171,7 @@ fn a_backend_is_told_for_whom_each_connection_is() {
         let expected = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}", from.port(), to.port());
         assert_eq!([client.ask(GET).body, client.ask(GET).body], [expected.clone(), expected]);
     }
-    assert_eq!(origin.connections(), 4, "none is used again: it would speak for another client");
+    assert_eq!(origin.connections(), 4, "no connection is reused: its header names one client");
     let origin = taking_headers(Some(28));
     let proxy = sending("v2", &origin, "");
     let mut client = proxy.connect();
@@ -182,14 +182,14 @@ fn a_backend_is_told_for_whom_each_connection_is() {
 }
 
 #[test]
-fn what_a_balancer_tells_goes_on() {
+fn forwards_the_address_of_the_received_header() {
     let origin = taking_headers(None);
     let proxy = sending("v1", &origin, ", proxy_protocol: true");
     assert_eq!(ask(&proxy, &binary(9)), "PROXY TCP4 192.0.2.9 192.0.2.200 80 443");
 }
 
 #[test]
-fn checks_speak_for_the_gateway_itself() {
+fn health_checks_send_proxy_unknown() {
     let origin = Origin::start(|served| {
         let header = served.read_until("\r\n").unwrap_or_default();
         let request = served.request().unwrap_or_default();

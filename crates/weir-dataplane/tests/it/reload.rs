@@ -1,4 +1,4 @@
-//! New configurations in force without a lost request, and the end in good order.
+//! Reloads without a lost request, and graceful shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ fn answering_with(name: &'static str) -> Origin {
 }
 
 #[test]
-fn a_kept_connection_sees_the_new_routes() {
+fn open_connection_uses_the_new_routes() {
     let (old, new) = (answering_with("old"), answering_with("new"));
     let listener = "{ address: 127.0.0.1:0 }";
     let mut proxy = Proxy::with(&configuration(listener, 1, &old));
@@ -38,7 +38,7 @@ fn a_kept_connection_sees_the_new_routes() {
 }
 
 #[test]
-fn idle_connections_end_with_what_they_were_made_by() {
+fn idle_upstream_connections_close_after_their_backend_changed() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);
     let origin = Origin::start(move |served| {
@@ -53,14 +53,14 @@ fn idle_connections_end_with_what_they_were_made_by() {
     let first = configuration("{ address: 127.0.0.1:0 }", 1, &origin);
     let mut proxy = Proxy::with(&first);
     let open = |proxy: &Proxy, count: u64| {
-        // One that is gone with its last connection is not told of.
+        // A backend without connections is not listed.
         let of_b = |stats: &Stats| stats.upstream.open.get("b").copied().unwrap_or_default();
-        proxy.wait_for("so many connections", |stats| of_b(stats) == count);
+        proxy.wait_for("the number of connections", |stats| of_b(stats) == count);
     };
-    // What is in progress goes by its table to the end, and holds that up for nobody else.
+    // An in-flight request keeps its table, and does not block the reload of others.
     let mut held = proxy.connect();
     held.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n");
-    proxy.wait_for("the held one", |_| origin.requests().len() == 1);
+    proxy.wait_for("the held request", |_| origin.requests().len() == 1);
     assert_eq!(proxy.ask(GET).body, "ok");
     open(&proxy, 2);
     let with_header = first.replace("endpoints:", "proxy_protocol: v1, endpoints:");
@@ -125,7 +125,7 @@ fn reloads_under_load_lose_no_request() {
 }
 
 #[test]
-fn listeners_come_and_go() {
+fn reload_adds_and_removes_listeners() {
     let origin = answering_with("ok");
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (first, second) = (free(), free());
@@ -137,15 +137,15 @@ fn listeners_come_and_go() {
     proxy.gateway.apply(table).unwrap();
     assert_eq!(proxy.gateway.addresses(), [second]);
     assert_eq!(Client::connect(second).ask(GET).body, "ok");
-    assert!(kept.is_closed(), "an idle connection of a listener that is gone ends");
-    proxy.wait_for("the end", |s| s.listeners[&first.to_string()].connections.open == 0);
+    assert!(kept.is_closed(), "idle connections of a removed listener are closed");
+    proxy.wait_for("the close", |s| s.listeners[&first.to_string()].connections.open == 0);
     assert!(std::net::TcpStream::connect(first).is_err());
     let stats = proxy.gateway.stats();
-    assert_eq!(stats.listeners[&first.to_string()].requests, 1, "what was counted stays");
+    assert_eq!(stats.listeners[&first.to_string()].requests, 1, "counters are kept");
 }
 
 #[test]
-fn a_listener_may_come_back_at_once() {
+fn removed_listener_can_return_at_once() {
     let origin = answering_with("ok");
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (first, second) = (free(), free());
@@ -161,7 +161,7 @@ fn a_listener_may_come_back_at_once() {
 }
 
 #[test]
-fn what_cannot_come_into_force_changes_nothing() {
+fn failed_reload_changes_nothing() {
     let origin = answering_with("ok");
     let listener = "{ address: 127.0.0.1:0 }";
     let mut proxy = Proxy::with(&configuration(listener, 1, &origin));
@@ -175,7 +175,7 @@ fn what_cannot_come_into_force_changes_nothing() {
 }
 
 #[test]
-fn a_drain_ends_what_is_in_progress_and_nothing_sooner() {
+fn drain_waits_for_in_flight_requests() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);
     let origin = Origin::start(move |served| {
@@ -196,14 +196,14 @@ fn a_drain_ends_what_is_in_progress_and_nothing_sooner() {
     let answer = busy.response();
     assert_eq!((answer.body.as_str(), answer.field("connection")), ("ok", Some("close")));
     assert!(busy.is_closed());
-    assert!(proxy.gateway.join(), "all workers ended well");
+    assert!(proxy.gateway.join(), "all workers must end without a panic");
     assert_eq!(proxy.gateway.cut_by_drain(), 0);
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.by_status.success, stats.connections.open), (1, 1, 0));
 }
 
 #[test]
-fn a_drain_does_not_wait_for_ever() {
+fn drain_ends_after_its_timeout() {
     let origin = Origin::start(crate::setup::Served::stall);
     let proxy = Proxy::to(origin.address, "\ndrain: { delay: 0s, timeout: 100ms }");
     let mut busy = proxy.connect();
@@ -215,7 +215,7 @@ fn a_drain_does_not_wait_for_ever() {
 }
 
 #[test]
-fn workers_tell_their_clients_and_their_version() {
+fn workers_report_their_connections_and_table_version() {
     let origin = answering_with("ok");
     let listener = "{ address: 127.0.0.1:0 }";
     let mut proxy = Proxy::with(&configuration(listener, 2, &origin));
@@ -229,11 +229,11 @@ fn workers_tell_their_clients_and_their_version() {
     let table = recompile_with(&mut proxy.state, &configuration(listener, 2, &answering_with("new")), &[]);
     assert!(table.version > first);
     proxy.gateway.apply(table).unwrap();
-    // Nobody asks for anything meanwhile.
+    // Workers take the new version without any request.
     let of_all = |stats: &Stats, version| stats.workers.iter().all(|worker| worker.table_version == version);
     proxy.wait_for("the new version", |stats| of_all(stats, first + 1));
     drop(clients);
-    proxy.wait_for("the last client's end", |stats| stats.workers.iter().all(|w| w.connections_open == 0));
+    proxy.wait_for("the last disconnect", |stats| stats.workers.iter().all(|w| w.connections_open == 0));
     let text = proxy.gateway.stats().prometheus();
     for sample in
         ["weir_worker_connections_open{worker=\"1\"} 0", "weir_worker_table_version{worker=\"1\"} 2"]
@@ -243,7 +243,7 @@ fn workers_tell_their_clients_and_their_version() {
 }
 
 #[test]
-fn a_gateway_that_ends_takes_no_configuration() {
+fn draining_gateway_rejects_reloads() {
     let origin = answering_with("ok");
     let listener = "{ address: 127.0.0.1:0 }";
     let mut proxy = Proxy::with(&configuration(listener, 1, &origin));
@@ -253,9 +253,9 @@ fn a_gateway_that_ends_takes_no_configuration() {
     assert!(proxy.gateway.join());
 }
 
-/// Once two of them were taken for one.
+/// Regression test: two such listeners were once treated as one.
 #[test]
-fn listeners_with_port_0_are_told_apart() {
+fn distinguishes_listeners_with_port_0() {
     let origin = answering_with("ok");
     let (one, other) = ("{ address: 127.0.0.1:0, name: one }", "{ address: 127.0.0.1:0, name: other }");
     let mut proxy = Proxy::with(&configuration(&format!("{one}, {other}"), 2, &origin));

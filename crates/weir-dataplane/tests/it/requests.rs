@@ -1,10 +1,10 @@
-//! What reaches the upstream of a request.
+//! The upstream request.
 
 use crate::setup::{Origin, Proxy};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// What the upstream receives for `request` under the route `route`; `{origin}` stands for its address.
+/// Checks the upstream request for `request` and the route `route`. `{origin}` stands for the address of the upstream.
 fn check(route: &str, request: &str, expected: &str) {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
@@ -19,7 +19,7 @@ fn check(route: &str, request: &str, expected: &str) {
 const EVERYTHING: &str = "{ path: /, backend: b }";
 
 #[test]
-fn end_to_end_fields_pass_and_hop_by_hop_ones_do_not() {
+fn forwards_end_to_end_headers_and_drops_hop_by_hop_ones() {
     check(
         EVERYTHING,
         "GET /a?b=c HTTP/1.1\r\nX-One: 1\r\nConnection: keep-alive, X-Own\r\nhost: Example.com:80\r\nX-Own: 2\r\n\
@@ -29,7 +29,7 @@ fn end_to_end_fields_pass_and_hop_by_hop_ones_do_not() {
 }
 
 #[test]
-fn a_rewrite_replaces_what_matched() {
+fn rewrite_replaces_the_matched_part() {
     check(
         "{ path: /api, backend: b, rewrite: / }",
         "GET /api/x?q=1 HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -48,7 +48,7 @@ fn a_rewrite_replaces_what_matched() {
 }
 
 #[test]
-fn the_absolute_form_becomes_the_origin_form() {
+fn converts_absolute_form_to_origin_form() {
     check(
         "{ hosts: [example.com], path: /, backend: b }",
         "GET http://example.com/a?b HTTP/1.1\r\nHost: example.com\r\n\r\n",
@@ -57,7 +57,7 @@ fn the_absolute_form_becomes_the_origin_form() {
 }
 
 #[test]
-fn another_spelling_of_a_host_gets_around_no_rule() {
+fn other_spelling_of_a_host_does_not_bypass_a_route() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes:\n\
@@ -81,7 +81,7 @@ fn another_spelling_of_a_host_gets_around_no_rule() {
 }
 
 #[test]
-fn an_old_client_is_served_by_a_new_request() {
+fn converts_http_1_0_requests_to_http_1_1() {
     check(
         EVERYTHING,
         "GET /a HTTP/1.0\r\nExpect: 100-continue\r\nX: y\r\n\r\n",
@@ -95,7 +95,7 @@ fn an_old_client_is_served_by_a_new_request() {
 }
 
 #[test]
-fn an_upgrade_to_http2_is_not_offered() {
+fn does_not_forward_upgrades_to_http2() {
     check(
         EVERYTHING,
         "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: H2C\r\n\
@@ -105,7 +105,7 @@ fn an_upgrade_to_http2_is_not_offered() {
 }
 
 #[test]
-fn a_body_goes_along() {
+fn forwards_bodies() {
     check(
         EVERYTHING,
         "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
@@ -114,7 +114,7 @@ fn a_body_goes_along() {
 }
 
 #[test]
-fn requests_share_kept_connections() {
+fn requests_reuse_upstream_connections() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::to(origin.address, "");
     let mut client = proxy.connect();
@@ -132,7 +132,7 @@ fn requests_share_kept_connections() {
 }
 
 #[test]
-fn requests_sent_ahead_are_answered_in_order() {
+fn serves_pipelined_requests_in_order() {
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
             let path = request.split(' ').nth(1).unwrap().to_owned();
@@ -151,7 +151,7 @@ fn requests_sent_ahead_are_answered_in_order() {
 }
 
 #[test]
-fn a_request_may_come_byte_by_byte() {
+fn reads_a_request_byte_by_byte() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::to(origin.address, "");
     let mut client = proxy.connect();
@@ -164,7 +164,7 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
-fn a_client_may_end_its_side_and_still_be_answered() {
+fn half_closed_client_gets_a_response() {
     let origin = Origin::answering(OK).address;
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0, half_close: true }}]\nworkers: 1\nroutes: [{EVERYTHING}]\n\
@@ -178,7 +178,7 @@ fn a_client_may_end_its_side_and_still_be_answered() {
 }
 
 #[test]
-fn backends_take_turns() {
+fn distributes_requests_evenly() {
     let origins = [Origin::answering(OK), Origin::answering(OK)];
     let proxy = Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{EVERYTHING}]\n\

@@ -1,4 +1,4 @@
-//! What reaches the client of a response.
+//! The response to the client.
 
 use crate::filters::gateway;
 use crate::setup::{Answer, Origin, Proxy};
@@ -10,7 +10,7 @@ fn answer_to(request: &str, response: &'static str) -> Answer {
     Proxy::to(Origin::answering(response).address, "").ask(request)
 }
 
-/// One that closes behind its response.
+/// The response of an upstream that closes the connection after it.
 fn closing_answer_to(request: &str, response: &'static str) -> Answer {
     let origin = Origin::start(move |served| {
         served.request();
@@ -20,7 +20,7 @@ fn closing_answer_to(request: &str, response: &'static str) -> Answer {
 }
 
 #[test]
-fn end_to_end_fields_pass_and_hop_by_hop_ones_do_not() {
+fn forwards_end_to_end_headers_and_drops_hop_by_hop_ones() {
     let answer = answer_to(
         GET,
         "HTTP/1.1 201 Made\r\nConnection: X-Own\r\nX-Own: 1\r\nKeep-Alive: timeout=5\r\nX-Two: 2\r\n\
@@ -32,7 +32,7 @@ fn end_to_end_fields_pass_and_hop_by_hop_ones_do_not() {
 }
 
 #[test]
-fn no_upstream_speaks_for_the_gateway() {
+fn drops_x_weir_error_of_the_upstream() {
     let response = "HTTP/1.1 103 Early Hints\r\nx-weir-error: no_route\r\nLink: <a>\r\n\r\n\
                     HTTP/1.1 503 Busy\r\nX-Weir-Error: no_route\r\nX-WEIR-ERROR: two\r\nX-Weir-Errors: 3\r\n\
                     Content-Length: 2\r\n\r\nno";
@@ -54,9 +54,9 @@ fn no_upstream_speaks_for_the_gateway() {
     }
 }
 
-/// The outer one passes status and sentence on, and has nothing to tell of itself.
+/// The outer gateway forwards status and body, and adds no error of its own.
 #[test]
-fn a_gateway_behind_a_gateway_tells_its_cause_in_the_body() {
+fn error_of_an_inner_gateway_is_forwarded_in_the_body() {
     let inner =
         Proxy::to(Origin::answering("HTTP/1.1 204 No Content\r\n\r\n").address, "limits: { body: 1B }");
     let outer = Proxy::to(inner.gateway.addresses()[0], "");
@@ -67,13 +67,13 @@ fn a_gateway_behind_a_gateway_tells_its_cause_in_the_body() {
 }
 
 #[test]
-fn a_response_without_a_date_gets_one() {
+fn adds_a_date_to_a_response_without_one() {
     let answer = answer_to(GET, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     assert!(answer.field("date").is_some_and(|d| d.ends_with(" GMT")));
 }
 
 #[test]
-fn chunks_pass_without_trailers_and_extensions() {
+fn drops_trailers_and_chunk_extensions() {
     let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nX-T: 1\r\n\r\n";
     let answer = answer_to(GET, chunked);
@@ -84,7 +84,7 @@ fn chunks_pass_without_trailers_and_extensions() {
 }
 
 #[test]
-fn a_body_until_close_gets_chunks() {
+fn converts_a_body_until_close_to_chunks() {
     let until_close = "HTTP/1.0 200 OK\r\nX: y\r\n\r\nabc";
     let answer = closing_answer_to(GET, until_close);
     assert_eq!(answer.field("transfer-encoding"), Some("chunked"));
@@ -94,7 +94,7 @@ fn a_body_until_close_gets_chunks() {
 }
 
 #[test]
-fn responses_without_bodies_have_none() {
+fn bodyless_responses_have_no_body() {
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
             served.send(match request.split(' ').next() {
@@ -116,7 +116,7 @@ fn responses_without_bodies_have_none() {
 }
 
 #[test]
-fn interim_responses_pass() {
+fn forwards_interim_responses() {
     let interim =
         "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let proxy = Proxy::to(Origin::answering(interim).address, "");
@@ -124,13 +124,13 @@ fn interim_responses_pass() {
     let hints = client.ask(GET);
     assert_eq!(hints.head, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
     assert_eq!(client.response().body, "ok");
-    assert_eq!(proxy.ask(OLD_GET).body, "ok", "an old client knows no interim responses");
+    assert_eq!(proxy.ask(OLD_GET).body, "ok", "HTTP/1.0 has no interim responses");
     let stats = proxy.gateway.stats();
     assert_eq!((stats.by_status.informational, stats.responses), (1, 2));
 }
 
 #[test]
-fn a_client_that_expects_is_told_to_go_on_by_the_upstream() {
+fn forwards_100_continue_of_the_upstream() {
     let origin = Origin::start(|served| {
         let head = served.read_until("\r\n\r\n").unwrap();
         assert!(head.contains("Expect: 100-continue"));
@@ -146,7 +146,7 @@ fn a_client_that_expects_is_told_to_go_on_by_the_upstream() {
 }
 
 #[test]
-fn connections_end_when_the_client_wants_it() {
+fn closes_the_connection_if_the_client_requests_it() {
     let proxy = Proxy::to(Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").address, "");
     for (request, connection) in [
         ("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", Some("close")),
@@ -165,7 +165,7 @@ fn connections_end_when_the_client_wants_it() {
 }
 
 #[test]
-fn a_response_may_come_byte_by_byte() {
+fn reads_a_response_byte_by_byte() {
     let origin = Origin::start(|served| {
         served.request();
         served.stream.set_nodelay(true).unwrap();

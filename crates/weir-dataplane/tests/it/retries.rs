@@ -1,4 +1,4 @@
-//! Requests that are sent again, as their routes want it.
+//! Retries by the policy of the route.
 
 use std::collections::HashSet;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
 
-/// A gateway whose one route has these fields, to a backend of these.
+/// A gateway with one route, which has these fields, and one backend, which has these fields.
 fn gateway(route: &str, backend: &str) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
@@ -24,7 +24,7 @@ fn to(origin: &Origin, route: &str) -> Proxy {
     gateway(route, &format!("endpoints: ['{}']", origin.address))
 }
 
-/// One that does `first` to so many requests, and then answers, over connections that are kept.
+/// An origin that sends `first` to this number of requests, then normal responses, over kept connections.
 fn failing(times: usize, first: &'static str) -> Origin {
     let left = Mutex::new(times);
     Origin::start(move |served| {
@@ -38,25 +38,25 @@ fn failing(times: usize, first: &'static str) -> Origin {
     })
 }
 
-/// What the client of a route with these retries is answered by an upstream that is busy so many times, and how many
-/// requests this one gets.
+/// Checks the final status for a route with these retries, and the number of upstream requests. The upstream first
+/// sends 503 to `busy` requests.
 fn check(retries: &str, request: &str, busy: usize, expected: (u16, usize)) {
     let origin = failing(busy, BUSY);
     let proxy = to(&origin, &format!("retries: {retries}"));
     let mut client = proxy.connect();
     let answer = client.ask(request);
     assert_eq!((answer.status, origin.requests().len()), expected, "{retries} {request:?}");
-    assert_eq!(answer.error().1, "none", "the last answer is the upstream's own");
+    assert_eq!(answer.error().1, "none", "the last response comes from the upstream");
     assert!(origin.requests().iter().all(|sent| *sent == origin.requests()[0]));
-    assert_eq!(origin.connections(), 1, "a response that is set aside whole leaves its connection");
+    assert_eq!(origin.connections(), 1, "a discarded complete response keeps its connection open");
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.responses), (1, 1));
     assert_eq!(stats.upstream.retries, expected.1 as u64 - 1);
-    assert!(client.ask(GET).whole, "and the client's goes on");
+    assert!(client.ask(GET).whole, "the client connection stays open");
 }
 
 #[test]
-fn statuses_are_tried_again_as_often_as_the_route_says() {
+fn retries_statuses_up_to_the_configured_attempts() {
     check("{ attempts: 2, on: [503], backoff: 1ms }", GET, 1, (200, 2));
     check("{ attempts: 2, on: [502, 503], backoff: 1ms }", GET, 2, (200, 3));
     check("{ attempts: 2, on: [503], backoff: 1ms }", GET, 9, (503, 3));
@@ -65,14 +65,14 @@ fn statuses_are_tried_again_as_often_as_the_route_says() {
 }
 
 #[test]
-fn methods_that_are_not_idempotent_are_sent_once_unless_the_route_says_so() {
+fn retries_non_idempotent_methods_only_if_configured() {
     check("{ on: [503], backoff: 1ms }", POST, 9, (503, 1));
     check("{ on: [503], backoff: 1ms, non_idempotent: true }", POST, 1, (200, 2));
     check("{ on: [503], backoff: 1ms }", &POST.replace("POST", "PUT"), 1, (200, 2));
 }
 
 #[test]
-fn connections_that_are_not_had_are_tried_again_by_every_method() {
+fn retries_failed_connects_for_every_method() {
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let proxy = gateway("retries: { attempts: 3, backoff: 1ms }", &format!("endpoints: ['{dead}']"));
     assert_eq!(proxy.ask(POST).error(), (502, "upstream_connect_failed"));
@@ -84,7 +84,7 @@ fn connections_that_are_not_had_are_tried_again_by_every_method() {
 }
 
 #[test]
-fn only_the_first_try_goes_over_to_further_endpoints() {
+fn only_the_first_attempt_tries_further_endpoints() {
     let dead: [String; 5] = std::array::from_fn(|_| {
         format!("'{}'", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
     });
@@ -110,7 +110,7 @@ fn only_the_first_try_goes_over_to_further_endpoints() {
     }
 }
 
-/// What comes of an upstream that resets so many fresh connections.
+/// Checks the response if the upstream resets this number of new connections.
 fn check_reset(retries: &str, request: &str, resets: usize, expected: (u16, &str), connections: usize) {
     let origin = Origin::start(move |served| {
         served.request();
@@ -127,7 +127,7 @@ fn check_reset(retries: &str, request: &str, resets: usize, expected: (u16, &str
 }
 
 #[test]
-fn fresh_connections_that_break_are_tried_again() {
+fn retries_resets_of_new_connections() {
     check_reset("{ backoff: 1ms }", GET, 1, (200, "none"), 2);
     check_reset("{ backoff: 1ms, attempts: 2 }", GET, 9, (502, "upstream_closed"), 3);
     check_reset("{ backoff: 1ms }", POST, 1, (502, "upstream_closed"), 1);
@@ -135,7 +135,7 @@ fn fresh_connections_that_break_are_tried_again() {
 }
 
 #[test]
-fn answers_that_end_within_their_head_are_tried_again() {
+fn retries_responses_that_end_within_the_headers() {
     for begun in ["", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
         let origin = Origin::start(move |served| {
             served.request();
@@ -157,7 +157,7 @@ fn answers_that_end_within_their_head_are_tried_again() {
 }
 
 #[test]
-fn an_interim_response_of_each_kind_is_passed_on_from_one_try() {
+fn forwards_each_interim_response_from_only_one_attempt() {
     const HINTS: &str = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n";
     let origin = Origin::start(|served| {
         served.request();
@@ -172,28 +172,28 @@ fn an_interim_response_of_each_kind_is_passed_on_from_one_try() {
     let proxy = to(&origin, "retries: { attempts: 2, on: [reset], backoff: 1ms }");
     let mut client = proxy.connect();
     let first = client.ask(GET).status;
-    let told: Vec<u16> = std::iter::once(first).chain((0..3).map(|_| client.response().status)).collect();
-    assert_eq!((told, origin.connections()), (vec![103, 103, 102, 200], 3));
+    let reported: Vec<u16> = std::iter::once(first).chain((0..3).map(|_| client.response().status)).collect();
+    assert_eq!((reported, origin.connections()), (vec![103, 103, 102, 200], 3));
     assert_eq!(proxy.gateway.stats().by_status.informational, 3);
 }
 
 #[test]
-fn a_put_meets_a_connection_that_has_closed() {
+fn retries_a_put_on_a_closed_connection() {
     let origin = Origin::start(|served| {
         served.request();
         served.send(OK);
-        // The next one finds it closed.
+        // The next request finds the connection closed.
         served.request();
     });
     let proxy = Proxy::to(origin.address, "");
     let mut client = proxy.connect();
     assert_eq!(client.ask(GET).body, "ok");
-    assert_eq!(client.ask(&POST.replace("POST", "PUT")).body, "ok", "without any policy");
+    assert_eq!(client.ask(&POST.replace("POST", "PUT")).body, "ok", "without a retry policy");
     assert_eq!((origin.requests().len(), proxy.gateway.stats().upstream.retries), (3, 1));
 }
 
 #[test]
-fn a_try_that_takes_too_long_is_followed_by_another() {
+fn retries_an_attempt_that_times_out() {
     let origin = Origin::start(|served| {
         served.request();
         if served.number == 0 {
@@ -212,17 +212,17 @@ fn a_try_that_takes_too_long_is_followed_by_another() {
 }
 
 #[test]
-fn a_pause_ends_with_the_time_of_the_request() {
+fn request_timeout_ends_the_backoff() {
     let origin = failing(usize::MAX, BUSY);
     let proxy = to(&origin, "timeouts: { request: 200ms }, retries: { attempts: 9, on: [503], backoff: 1h }");
     let mut client = proxy.connect();
     assert_eq!(client.ask(GET).error(), (504, "request_timeout"));
-    assert_eq!(client.ask(GET).error(), (504, "request_timeout"), "the connection goes on");
+    assert_eq!(client.ask(GET).error(), (504, "request_timeout"), "the connection stays open");
     assert_eq!(proxy.errors("request_timeout"), 2);
 }
 
 #[test]
-fn bodies_are_held_up_to_64_kib() {
+fn buffers_bodies_up_to_64_kib() {
     let ask = |bytes: usize| {
         let origin = failing(1, BUSY);
         let proxy = to(&origin, "retries: { on: [503], backoff: 1ms }");
@@ -230,7 +230,7 @@ fn bodies_are_held_up_to_64_kib() {
         let request = format!("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: {bytes}\r\n\r\n{body}");
         let answer = proxy.ask(&request);
         let requests = origin.requests();
-        assert!(requests.iter().all(|sent| sent.ends_with(&body)), "whole, each time");
+        assert!(requests.iter().all(|sent| sent.ends_with(&body)), "every attempt sends the whole body");
         (answer.status, requests.len(), proxy.gateway.stats().upstream.retries)
     };
     assert_eq!(ask(60_000), (200, 2, 1));
@@ -238,7 +238,7 @@ fn bodies_are_held_up_to_64_kib() {
 }
 
 #[test]
-fn what_was_passed_on_piece_by_piece_is_sent_again_whole() {
+fn resends_a_streamed_body_completely() {
     const PIECE: usize = 20_000;
     let (read, reading) = channel();
     let read = Mutex::new(read);
@@ -263,15 +263,15 @@ fn what_was_passed_on_piece_by_piece_is_sent_again_whole() {
         client.send(piece);
         assert_eq!(reading.recv().unwrap(), "");
     }
-    proxy.wait_for("the second try", |stats| stats.upstream.retries == 1);
+    proxy.wait_for("the second attempt", |stats| stats.upstream.retries == 1);
     client.send(&body[2 * PIECE..]);
-    assert!(reading.recv().unwrap() == body, "whole and in order");
+    assert!(reading.recv().unwrap() == body, "the body must be complete and in order");
     assert_eq!(client.response().body, "ok");
     assert_eq!(origin.connections(), 2);
 }
 
 #[test]
-fn a_body_goes_on_behind_what_was_sent_again() {
+fn forwards_the_rest_of_a_body_after_a_retry() {
     let (begun, beginning) = channel();
     let begun = Mutex::new(begun);
     let origin = Origin::start(move |served| {
@@ -287,7 +287,7 @@ fn a_body_goes_on_behind_what_was_sent_again() {
     let proxy = to(&origin, "retries: { backoff: 1ms }");
     let mut client = proxy.connect();
     client.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nabcd");
-    // The rest comes only once the second upstream connection has the beginning.
+    // The client sends the rest only after the second upstream connection got the first part.
     let again = beginning.recv().unwrap();
     assert!(again.starts_with("PUT / HTTP/1.1\r\nHost: h\r\n"), "{again}");
     client.send("efgh");
@@ -296,7 +296,7 @@ fn a_body_goes_on_behind_what_was_sent_again() {
 }
 
 #[test]
-fn nothing_is_tried_again_once_the_response_has_begun() {
+fn does_not_retry_after_the_response_started() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
@@ -307,7 +307,7 @@ fn nothing_is_tried_again_once_the_response_has_begun() {
     assert_eq!(proxy.errors("upstream_truncated"), 1);
 }
 
-/// An upstream that is busy at the first request for each path, and answers the second when it may.
+/// An upstream that sends 503 to the first request for each path, and responds to the second one after a permit.
 fn busy_first() -> (Origin, std::sync::mpsc::Sender<()>) {
     let (release, released) = channel::<()>();
     let (seen, released) = (Arc::new(Mutex::new(HashSet::new())), Mutex::new(released));
@@ -325,7 +325,7 @@ fn busy_first() -> (Origin, std::sync::mpsc::Sender<()>) {
     (origin, release)
 }
 
-/// How many of four clients at one time are tried again under this budget.
+/// Checks how many of four concurrent requests are retried with this budget.
 fn check_budget(limits: &str, expected: u64) {
     let (origin, release) = busy_first();
     let backend = format!("endpoints: ['{}']{limits}", origin.address);
@@ -333,23 +333,23 @@ fn check_budget(limits: &str, expected: u64) {
     let mut clients: Vec<_> = (0..4).map(|_| proxy.connect()).collect();
     for (number, client) in (1..).zip(&mut clients) {
         client.send(&format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n"));
-        proxy.wait_for("its retry, or its end", |stats| {
+        proxy.wait_for("the retry or the response", |stats| {
             stats.upstream.retries + stats.upstream.retries_over_budget == number
         });
     }
     let upstream = proxy.gateway.stats().upstream;
     assert_eq!((upstream.retries, upstream.retries_over_budget), (expected, 4 - expected), "{limits}");
     (0..expected).for_each(|_| release.send(()).unwrap());
-    let told: Vec<u16> = clients.iter_mut().map(|client| client.response().status).collect();
-    assert_eq!(told.iter().filter(|&&status| status == 200).count() as u64, expected);
-    assert_eq!(told.iter().filter(|&&status| status == 503).count() as u64, 4 - expected);
-    // What is over gives its place back.
+    let reported: Vec<u16> = clients.iter_mut().map(|client| client.response().status).collect();
+    assert_eq!(reported.iter().filter(|&&status| status == 200).count() as u64, expected);
+    assert_eq!(reported.iter().filter(|&&status| status == 503).count() as u64, 4 - expected);
+    // A completed retry frees its part of the budget.
     release.send(()).unwrap();
     assert_eq!(proxy.ask("GET /5 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").status, 200);
 }
 
 #[test]
-fn retries_have_a_budget() {
+fn limits_concurrent_retries() {
     check_budget("", 3);
     check_budget(", limits: { retries: 100% }", 4);
     check_budget(", limits: { retries: 0% }", 3);

@@ -1,4 +1,4 @@
-//! Routes that bound the time of their requests.
+//! Timeouts of routes.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::setup::{Origin, Proxy, Served, full_listener};
 const GET: &str = "GET /api HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// The answer under these limits of the route when the upstream does this, and how it is counted.
+/// Checks the response with these timeouts of the route if the upstream runs this script, and how it is counted.
 fn check(timeouts: &str, script: impl Fn(&mut Served) + Send + Sync + 'static, cause: &str) {
     let origin = Origin::start(script);
     let proxy = gateway(&format!("backend: b, timeouts: {timeouts}"), &origin);
@@ -19,11 +19,11 @@ fn check(timeouts: &str, script: impl Fn(&mut Served) + Send + Sync + 'static, c
     assert_eq!(answer.error(), (504, cause), "{timeouts}");
     assert!(answer.whole);
     assert_eq!((proxy.errors(cause), proxy.gateway.stats().timeouts), (1, 1));
-    assert_eq!(client.ask(GET).error(), (504, cause), "the connection goes on, and its limits begin anew");
+    assert_eq!(client.ask(GET).error(), (504, cause), "the connection stays open, and timeouts restart");
 }
 
 #[test]
-fn an_upstream_that_says_nothing_in_time() {
+fn returns_504_if_the_upstream_sends_nothing_in_time() {
     check("{ request: 100ms }", Served::stall, "request_timeout");
     check("{ backend: 100ms }", Served::stall, "backend_timeout");
     check("{ request: 10m, backend: 100ms }", Served::stall, "backend_timeout");
@@ -31,7 +31,7 @@ fn an_upstream_that_says_nothing_in_time() {
 }
 
 #[test]
-fn an_upstream_whose_head_only_trickles() {
+fn returns_504_if_the_response_headers_trickle() {
     let origin = Origin::start(|served| {
         served.request();
         while served.stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").is_ok() {
@@ -47,10 +47,10 @@ fn an_upstream_whose_head_only_trickles() {
             break answer;
         }
     };
-    assert_eq!(last.error(), (504, "request_timeout"), "what comes meanwhile gives no more time");
+    assert_eq!(last.error(), (504, "request_timeout"), "interim responses do not extend the timeout");
 }
 
-/// A response that has begun when its time is over breaks off, and the client must see that.
+/// Checks that the client detects a started response that the timeout cuts.
 fn check_cut(timeouts: &str, more: &'static str, pause_ms: u64, cause: &str) {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
@@ -70,13 +70,13 @@ fn check_cut(timeouts: &str, more: &'static str, pause_ms: u64, cause: &str) {
 }
 
 #[test]
-fn a_response_that_takes_too_long_is_cut() {
+fn cuts_a_response_that_takes_too_long() {
     check_cut("{ request: 200ms }", "1\r\na\r\n", 20, "request_timeout");
     check_cut("{ backend: 200ms }", "1\r\na\r\n", 20, "backend_timeout");
 }
 
 #[test]
-fn a_response_that_never_pauses_is_cut_too() {
+fn cuts_a_response_that_never_pauses() {
     const BLOCK: &str = concat!(
         "80\r\n",
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
@@ -87,7 +87,7 @@ fn a_response_that_never_pauses_is_cut_too() {
 }
 
 #[test]
-fn a_route_has_its_own_bound_on_the_silence_within_bodies() {
+fn body_timeout_of_a_route_overrides_that_of_the_gateway() {
     const BEGUN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab";
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
@@ -95,7 +95,7 @@ fn a_route_has_its_own_bound_on_the_silence_within_bodies() {
             if request.starts_with("GET /api ") {
                 return served.stall();
             }
-            // Longer than the gateway's own bound.
+            // Longer than the timeout of the gateway.
             std::thread::sleep(std::time::Duration::from_millis(700));
             served.send("cd");
         }
@@ -120,12 +120,12 @@ fn a_route_has_its_own_bound_on_the_silence_within_bodies() {
 }
 
 #[test]
-fn a_route_has_its_own_bound_on_the_wait_for_a_responses_head() {
+fn response_timeout_of_a_route_overrides_other_timeouts() {
     check("{ response: 100ms }", Served::stall, "upstream_response_timeout");
     check("{ request: 10m, backend: 10m, response: 100ms }", Served::stall, "upstream_response_timeout");
     let origin = Origin::start(|served| {
         while served.request().is_some() {
-            // Longer than the other bounds.
+            // Longer than the other timeouts.
             std::thread::sleep(std::time::Duration::from_millis(700));
             served.send(OK);
         }
@@ -146,12 +146,12 @@ fn a_route_has_its_own_bound_on_the_wait_for_a_responses_head() {
     let mut client = proxy.connect();
     client.send("POST /long HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n");
     client.send("ab");
-    assert_eq!(client.response().status, 200, "a body that comes behind its head has the same");
+    assert_eq!(client.response().status, 200, "a later body has the same timeout");
     assert_eq!(proxy.gateway.stats().timeouts, 1);
 }
 
 #[test]
-fn a_route_has_its_own_bound_on_silent_tunnels() {
+fn upgraded_timeout_of_a_route_overrides_that_of_the_gateway() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
@@ -168,27 +168,27 @@ fn a_route_has_its_own_bound_on_silent_tunnels() {
         client.send("hi");
         (proxy, client)
     };
-    // It is closed in the end, where the gateway's own bound is an hour.
+    // The tunnel is closed, although the timeout of the gateway is an hour.
     let (_proxy, mut client) = upgraded("{ upgraded: 200ms }", 0);
     assert_eq!(client.read_exact(2), "hi");
     assert!(client.is_closed());
-    // The other bounds of the route end with the head.
+    // The other timeouts of the route end with the response headers.
     let (_proxy, mut client) = upgraded("{ upgraded: 1h, body: 100ms, request: 100ms }", 500);
     assert_eq!(client.read_exact(2), "hi");
 }
 
 #[test]
-fn a_client_that_is_too_slow_with_its_body() {
+fn slow_request_body_gets_408() {
     let origin = Origin::start(Served::stall);
     let proxy = gateway("backend: b, timeouts: { request: 100ms }", &origin);
     let mut client = proxy.connect();
     let answer = client.ask("POST /api HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
     assert_eq!(answer.error(), (504, "request_timeout"));
-    assert!(client.is_ended(), "where its body ends is in doubt");
+    assert!(client.is_ended(), "the end of the request body is unknown");
 }
 
 #[test]
-fn what_ends_in_time_is_not_bounded_behind_it() {
+fn timeouts_end_with_the_response() {
     const UPGRADE: &str = "GET /api HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
@@ -207,7 +207,8 @@ fn what_ends_in_time_is_not_bounded_behind_it() {
     assert_eq!(kept.ask(GET).body, "ok");
     upgraded.send(UPGRADE);
     assert_eq!(upgraded.head().status, 101);
-    // Longer than the route allows: a tunnel has the gateway's own limit, and so has a client between two requests.
+    // Longer than the route allows. The timeouts of the gateway apply to a tunnel, and to a client between two
+    // requests.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     upgraded.send("hi");
     assert_eq!(upgraded.read_exact(2), "hi");
@@ -216,7 +217,7 @@ fn what_ends_in_time_is_not_bounded_behind_it() {
 }
 
 #[test]
-fn an_endpoint_that_takes_no_connection_in_time() {
+fn returns_504_if_the_endpoint_accepts_no_connection_in_time() {
     let (listener, _queued) = full_listener();
     let address = listener.local_addr().unwrap();
     let proxy = Proxy::with(&format!(

@@ -1,4 +1,4 @@
-//! A gateway in this process, scripted origins on threads, and a client that sees every byte.
+//! Test setup: a gateway in this process, scripted origins on threads, and a client that checks every byte.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use weir_config::{Batch, Change, Configuration, Key, Policy, Resource, State, Table};
 use weir_dataplane::{Gateway, Stats};
 
-/// As long as a read waits before the test fails.
+/// Maximum time of a read. After it, the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An upstream that does to each connection what its script says.
+/// An upstream that runs a script for each connection.
 pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -22,19 +22,19 @@ pub(crate) struct Origin {
 /// A connection at the origin.
 pub(crate) struct Served {
     pub(crate) stream: TcpStream,
-    /// Which connection it is, from 0.
+    /// The number of the connection, from 0.
     pub(crate) number: usize,
     bytes: Vec<u8>,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Origin {
-    /// Runs `script` for each connection, on a thread of its own.
+    /// Runs `script` for each connection, on its own thread.
     pub(crate) fn start(script: impl Fn(&mut Served) + Send + Sync + 'static) -> Origin {
         Origin::over(TcpListener::bind("127.0.0.1:0").unwrap(), script)
     }
 
-    /// The same for those that this listener takes.
+    /// Like [`Origin::start`], with the connections of this listener.
     pub(crate) fn over(
         listener: TcpListener,
         script: impl Fn(&mut Served) + Send + Sync + 'static,
@@ -55,7 +55,7 @@ impl Origin {
         Origin { address, connections, requests }
     }
 
-    /// Answers every request with these bytes and keeps the connection.
+    /// Sends these bytes as the response to every request, and keeps the connection open.
     pub(crate) fn answering(response: &'static str) -> Origin {
         Origin::start(move |served| {
             while served.request().is_some() {
@@ -68,14 +68,14 @@ impl Origin {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// The heads (and bodies of a known length) that came.
+    /// The received requests: headers, and bodies with `Content-Length`.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 }
 
 impl Served {
-    /// The next request: its head and, with Content-Length, its body. `None` when the gateway has closed.
+    /// The next request: its headers and, with `Content-Length`, its body. `None` if the gateway closed the connection.
     pub(crate) fn request(&mut self) -> Option<String> {
         let head = self.read_until("\r\n\r\n")?;
         let length = content_length(&head);
@@ -85,7 +85,7 @@ impl Served {
         Some(request)
     }
 
-    /// Everything up to and with `end`.
+    /// Reads up to and including `end`.
     pub(crate) fn read_until(&mut self, end: &str) -> Option<String> {
         loop {
             if let Some(at) = find(&self.bytes, end.as_bytes()) {
@@ -103,7 +103,7 @@ impl Served {
         Some(String::from_utf8(self.bytes.drain(..length).collect()).unwrap())
     }
 
-    /// So many bytes of whatever comes.
+    /// Reads `length` bytes of any content.
     pub(crate) fn read_raw(&mut self, length: usize) -> Vec<u8> {
         while self.bytes.len() < length && self.read_more().is_some() {}
         let length = length.min(self.bytes.len());
@@ -117,28 +117,28 @@ impl Served {
         Some(())
     }
 
-    /// Sends; a gateway that has gone is no matter.
+    /// Sends `text`. Ignores a closed connection.
     pub(crate) fn send(&mut self, text: &str) {
         let _ = self.stream.write_all(text.as_bytes());
     }
 
-    /// Waits for as long as the gateway does.
+    /// Sends nothing until the gateway closes the connection.
     pub(crate) fn stall(&mut self) {
         while self.read_more().is_some() {}
     }
 
-    /// Closes with a reset.
+    /// Closes the connection with a reset.
     pub(crate) fn reset(&mut self) {
         reset(&self.stream);
     }
 }
 
-/// A listener whose queue is full, with those who fill it: from now on the kernel drops what asks for a connection.
+/// A listener with a full accept queue, and the connections that fill it. The kernel drops further SYN packets.
 pub(crate) fn full_listener() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
-    // The queue takes one or two.
+    // The queue accepts one or two connections.
     let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok();
     let queued = std::iter::from_fn(connect).collect();
     (listener, queued)
@@ -151,7 +151,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// One listener and a route for every host to `origin`, with these lines of configuration besides.
+    /// A gateway with one listener, a route for every host to `origin`, and these further lines of configuration.
     pub(crate) fn to(origin: SocketAddr, more: &str) -> Proxy {
         Proxy::with(&format!(
             "listeners: [{{ address: 127.0.0.1:0, name: main }}]\nworkers: 1\n\
@@ -163,7 +163,7 @@ impl Proxy {
         Proxy::with_files(text, &[])
     }
 
-    /// With the contents of the files that the configuration names.
+    /// A gateway with this configuration and the contents of the files that it names.
     pub(crate) fn with_files(text: &str, files: &[(&str, &str)]) -> Proxy {
         let mut state = State::default();
         let gateway = Gateway::start(compile_with(&mut state, text, files)).unwrap();
@@ -174,14 +174,14 @@ impl Proxy {
         Client::connect(self.gateway.addresses()[0])
     }
 
-    /// Sends `request` on a new connection and reads until the gateway closes it.
+    /// Sends `request` on a new connection and returns the response.
     pub(crate) fn ask(&self, request: &str) -> Answer {
         let mut client = self.connect();
         client.send(request);
         client.response()
     }
 
-    /// Waits until the counters say so; fails when they never do.
+    /// Waits until `condition` holds for the counters. Fails after a timeout.
     pub(crate) fn wait_for(&self, what: &str, condition: impl Fn(&Stats) -> bool) {
         for _ in 0..2000 {
             if condition(&self.gateway.stats()) {
@@ -189,7 +189,7 @@ impl Proxy {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("{what} never came: {:?}", self.gateway.stats());
+        panic!("timed out waiting for {what}: {:?}", self.gateway.stats());
     }
 
     pub(crate) fn errors(&self, cause: &str) -> u64 {
@@ -203,20 +203,20 @@ impl Drop for Proxy {
     }
 }
 
-/// The table of this configuration.
+/// Compiles this configuration.
 pub(crate) fn compile(state: &mut State, text: &str) -> Arc<Table> {
     compile_with(state, text, &[])
 }
 
-/// The same with the contents of the files that it names.
+/// Compiles this configuration with the contents of the files that it names.
 pub(crate) fn compile_with(state: &mut State, text: &str, files: &[(&str, &str)]) -> Arc<Table> {
     *state = State::default();
     recompile_with(state, text, files)
 }
 
-/// The same as a change of what was there.
+/// Compiles this configuration as a change of the current one.
 pub(crate) fn recompile_with(state: &mut State, text: &str, files: &[(&str, &str)]) -> Arc<Table> {
-    // Nobody balances over the gateways of tests, and each would wait for that.
+    // Tests have no load balancer in front, so a drain delay would only slow them down.
     let drain = if text.contains("\ndrain:") { "" } else { "\ndrain: { delay: 0s }\n" };
     let configuration: Configuration = weir_document::read("test.yaml", &format!("{text}{drain}")).unwrap();
     let files = files.iter().map(|(name, content)| {
@@ -232,18 +232,18 @@ pub(crate) fn recompile_with(state: &mut State, text: &str, files: &[(&str, &str
 pub(crate) struct Client<S = TcpStream> {
     pub(crate) stream: S,
     bytes: Vec<u8>,
-    /// The gateway ended the connection by a reset, or without the goodbye of TLS.
+    /// The gateway closed the connection by a reset, or without the `close_notify` of TLS.
     was_cut: bool,
 }
 
-/// A response as it came.
+/// A received response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
-    /// The payload, or what came of it.
+    /// The payload, or the received part of it.
     pub(crate) body: String,
-    /// The body ended as its framing says.
+    /// Whether the body is complete according to its framing.
     pub(crate) whole: bool,
 }
 
@@ -255,7 +255,7 @@ impl Client {
         Client::over(stream)
     }
 
-    /// Leaves, by a reset or in order.
+    /// Disconnects, by a reset or by a FIN.
     pub(crate) fn leave(self, by_reset: bool) {
         if by_reset {
             reset(&self.stream);
@@ -264,12 +264,12 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// A client over a stream whose reads end in time.
+    /// A client over a stream with a read timeout.
     pub(crate) fn over(stream: S) -> Client<S> {
         Client { stream, bytes: Vec::new(), was_cut: false }
     }
 
-    /// Sends; a gateway that has closed is no matter, its answer is.
+    /// Sends `text`. Ignores a closed connection: the response counts.
     pub(crate) fn send(&mut self, text: &str) {
         let _ = self.stream.write_all(text.as_bytes());
     }
@@ -279,7 +279,7 @@ impl<S: Read + Write> Client<S> {
         self.response()
     }
 
-    /// The next response to a request that was not HEAD.
+    /// The next response; not for HEAD requests.
     pub(crate) fn response(&mut self) -> Answer {
         let mut answer = self.head();
         let has_body = !matches!(answer.status, 100..=199 | 204 | 304);
@@ -298,7 +298,7 @@ impl<S: Read + Write> Client<S> {
         answer
     }
 
-    /// The next response's head.
+    /// The headers of the next response.
     pub(crate) fn head(&mut self) -> Answer {
         let head = self.line_end("\r\n\r\n").unwrap_or_else(|| {
             panic!("no response: {:?}", String::from_utf8_lossy(&self.bytes));
@@ -307,12 +307,12 @@ impl<S: Read + Write> Client<S> {
         Answer { status, head, body: String::new(), whole: true }
     }
 
-    /// Whether the gateway ended the connection without another byte.
+    /// Whether the gateway closed the connection without another byte.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.bytes.is_empty() && !self.fill(1)
     }
 
-    /// Whether it did so in order.
+    /// Whether the gateway closed the connection without a reset or a truncation.
     pub(crate) fn is_ended(&mut self) -> bool {
         self.is_closed() && !self.was_cut
     }
@@ -321,7 +321,7 @@ impl<S: Read + Write> Client<S> {
         String::from_utf8(self.read_bytes(length)).unwrap()
     }
 
-    /// So many bytes of whatever comes.
+    /// Reads `length` bytes of any content.
     pub(crate) fn read_bytes(&mut self, length: usize) -> Vec<u8> {
         assert!(self.fill(length), "closed too early");
         self.bytes.drain(..length).collect()
@@ -366,7 +366,7 @@ impl<S: Read + Write> Client<S> {
             match self.stream.read(&mut chunk) {
                 Ok(bytes) if bytes > 0 => self.bytes.extend_from_slice(&chunk[..bytes]),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    panic!("the gateway says nothing and does not close");
+                    panic!("the gateway neither sends nor closes");
                 }
                 Err(error) => {
                     self.was_cut |=
@@ -387,13 +387,13 @@ impl Answer {
         lines.filter_map(|l| Some(l).filter(named)).map(|l| l[name.len() + 1..].trim()).next()
     }
 
-    /// Status and cause of an answer that the gateway gave itself.
+    /// Status and cause of a response that the gateway generated.
     pub(crate) fn error(&self) -> (u16, &str) {
         (self.status, self.field("x-weir-error").unwrap_or("none"))
     }
 }
 
-/// Closes with a reset, once it is closed.
+/// Makes the close of this stream send a reset.
 pub(crate) fn reset(stream: &TcpStream) {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Which worker has which clients, whoever accepted them.
+//! Distribution of client connections among workers, whichever worker accepts them.
 
 use std::net::TcpListener;
 
@@ -19,7 +19,7 @@ fn text(address: &str, workers: usize, origin: &Origin, more: &str) -> String {
     )
 }
 
-/// Of the clients that connect one after the other and stay, no worker has over 1.25 of the mean.
+/// Clients connect one after the other and stay. No worker may have more than 1.25 times the mean.
 fn check(proxy: &Proxy, workers: usize) {
     for _ in 0..10 {
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| proxy.connect()).collect();
@@ -30,27 +30,27 @@ fn check(proxy: &Proxy, workers: usize) {
         assert_eq!((of_each.len(), of_each.iter().sum::<usize>()), (workers, CLIENTS));
         assert!(of_each.iter().all(|&open| 4 * workers * open <= 5 * CLIENTS), "{of_each:?}");
         drop(clients);
-        proxy.wait_for("the clients' end", |stats| stats.connections.open == 0);
+        proxy.wait_for("the disconnects", |stats| stats.connections.open == 0);
     }
     let stats = proxy.gateway.stats();
-    assert_eq!(stats.connections.accepted, 10 * CLIENTS as u64, "each is counted once");
+    assert_eq!(stats.connections.accepted, 10 * CLIENTS as u64, "each connection is counted once");
     let handed = stats.connections.handed;
-    assert!(handed > 0, "the kernel alone does not do it");
+    assert!(handed > 0, "the kernel alone does not balance connections");
     let line = format!("\nweir_connections_handed_total{{listener=\"main\"}} {handed}\n");
     assert!(stats.prometheus().contains(&line));
 }
 
 #[test]
-fn no_worker_has_more_than_its_share() {
+fn no_worker_exceeds_its_share() {
     let origin = Origin::answering(OK);
     for workers in [2, 4] {
         check(&Proxy::with(&text("127.0.0.1:0", workers, &origin, "")), workers);
     }
 }
 
-/// All workers accept from one socket, and the first that looks would take all that wait.
+/// All workers accept from one socket, so the first one to wake would take all pending connections.
 #[test]
-fn no_worker_has_more_than_its_share_of_a_socket_that_all_have() {
+fn no_worker_exceeds_its_share_of_a_shared_socket() {
     let origin = Origin::answering(OK);
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     socket.set_nonblocking(true).unwrap();
@@ -63,7 +63,7 @@ fn no_worker_has_more_than_its_share_of_a_socket_that_all_have() {
 }
 
 #[test]
-fn one_worker_keeps_what_it_has() {
+fn single_worker_hands_over_no_connection() {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&text("127.0.0.1:0", 1, &origin, ""));
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| proxy.connect()).collect();
@@ -72,7 +72,7 @@ fn one_worker_keeps_what_it_has() {
 }
 
 #[test]
-fn limits_hold_whoever_accepts_and_whoever_serves() {
+fn connection_limits_hold_after_a_handover() {
     let origin = Origin::answering(OK);
     for (limit, cause) in [("connections", "connection_limit"), ("connections_per_address", "address_limit")]
     {
@@ -91,7 +91,7 @@ fn limits_hold_whoever_accepts_and_whoever_serves() {
             let refused = asked.iter().filter(|(_, answer)| answer.error() == (503, cause)).count();
             assert_eq!((served, refused), (20, 28), "{limit}");
             drop(asked);
-            proxy.wait_for("the free places", |stats| stats.connections.open == 0);
+            proxy.wait_for("the closed connections", |stats| stats.connections.open == 0);
         }
         assert!(proxy.gateway.stats().connections.handed > 0);
     }

@@ -1,4 +1,4 @@
-//! Clients and an origin that misbehave at random, many at once: nothing panics, the books balance, nothing leaks.
+//! Many clients and an origin that misbehave at random: no panic, consistent counters, no leak.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::setup::{Origin, Proxy, Served};
 const CLIENTS: u64 = 8;
 const CONNECTIONS_EACH: u64 = 60;
 
-/// A small generator of numbers, the same for a seed everywhere.
+/// A small random number generator. A seed gives the same numbers on every machine.
 struct Numbers(u64);
 
 impl Numbers {
@@ -55,7 +55,7 @@ const RESPONSES: [&str; 9] = [
     "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n",
 ];
 
-/// Answers with any of the responses, perhaps cut, to whatever comes; sooner or later it closes.
+/// Responds to any data with a random response, perhaps truncated. Closes the connection sooner or later.
 fn misbehave(served: &mut Served) {
     let mut numbers = Numbers(served.number as u64);
     let mut chunk = [0; 4096];
@@ -72,7 +72,7 @@ fn misbehave(served: &mut Served) {
     }
 }
 
-/// Sends requests whole, cut, garbled or ahead, and leaves in one of many ways.
+/// Sends complete, truncated, corrupted or pipelined requests, and disconnects in several ways.
 fn client(proxy: std::net::SocketAddr, seed: u64) {
     let mut numbers = Numbers(seed);
     let mut stream = TcpStream::connect(proxy).unwrap();
@@ -96,7 +96,7 @@ fn client(proxy: std::net::SocketAddr, seed: u64) {
             }
         }
         if numbers.below(5) > 0 && stream.read(&mut chunk).is_err() {
-            // No answer so soon; the next request follows all the same.
+            // No response yet. The next request follows anyway.
             continue;
         }
     }
@@ -105,7 +105,7 @@ fn client(proxy: std::net::SocketAddr, seed: u64) {
     }
 }
 
-/// Counts panics on the gateway's threads, which otherwise end no more than a connection.
+/// Counts panics on the gateway's threads. Otherwise such a panic would only close a connection.
 fn count_panics() -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     let (counted, former) = (Arc::clone(&count), std::panic::take_hook());
@@ -121,7 +121,7 @@ fn count_panics() -> Arc<AtomicUsize> {
 const QUICK: &str =
     "timeouts: { head: 100ms, body: 100ms, response: 100ms, write: 100ms, idle: 200ms, upgraded: 100ms }";
 
-/// Routes that do all that routes can do.
+/// Routes with all features of routes.
 const FILTERED: &str = "
 listeners: [{ address: 127.0.0.1:0 }]
 workers: 1
@@ -138,15 +138,15 @@ routes:
 backends: { b: { endpoints: ['ORIGIN'] }, c: { endpoints: ['ORIGIN'] }, m: { endpoints: ['ORIGIN'] } }
 ";
 
-/// All that can be told of requests.
+/// All optional metrics and headers.
 const TOLD: &str = "metrics: { latency: true }\n\
     forwarding: { x_forwarded: true, forwarded: true, trusted_hops: 1, request_id: pass, trace: { b3: multi } }\n";
 
-/// Every request has one line, whatever became of it, and every one that was answered by its route one latency.
+/// Each request must have one log line, and each final response of a route one latency sample.
 fn check_told(stats: &Stats, log: &str) {
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told = stats.access_log;
-    assert_eq!((told.lines, told.dropped, told.failed), (stats.requests, 0, 0));
+    let reported = stats.access_log;
+    assert_eq!((reported.lines, reported.dropped, reported.failed), (stats.requests, 0, 0));
     assert_eq!(lines.len() as u64, stats.requests);
     let answered = lines.iter().filter(|line| line["status"].as_u64().is_some()).count();
     assert_eq!(answered as u64, stats.responses);
@@ -166,12 +166,12 @@ fn check_told(stats: &Stats, log: &str) {
 }
 
 #[test]
-fn whatever_comes_nothing_panics_and_the_books_balance() {
+fn misbehaving_peers_cause_no_panic_and_no_leak() {
     check(Proxy::to(Origin::start(misbehave).address, QUICK));
 }
 
 #[test]
-fn so_it_is_with_every_filter() {
+fn misbehaving_peers_cause_no_panic_with_every_filter() {
     let origin = Origin::start(misbehave).address.to_string();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.log");
@@ -183,7 +183,7 @@ fn so_it_is_with_every_filter() {
     check_told(&stats, &std::fs::read_to_string(file).unwrap());
 }
 
-/// Lets the clients loose on a gateway; what it has counted at its end.
+/// Runs the clients against a gateway. Returns its final counters.
 fn check(proxy: Proxy) -> Stats {
     let panics = count_panics();
     let address = proxy.gateway.addresses()[0];
@@ -197,19 +197,19 @@ fn check(proxy: Proxy) -> Stats {
         })
         .collect();
     clients.into_iter().for_each(|c| c.join().unwrap());
-    proxy.wait_for("the last connection's end", |s| {
+    proxy.wait_for("the close of the last connection", |s| {
         s.connections.accepted == CLIENTS * CONNECTIONS_EACH && s.connections.open == 0
     });
     let stats = proxy.gateway.stats();
     assert_eq!(panics.load(Ordering::SeqCst), 0);
     let by = stats.by_status;
     assert!(by.success > 0 && by.client_error > 0 && by.server_error > 0, "{stats:?}");
-    // Every request is answered, but for those whose client left before.
+    // Every request gets a response, unless its client disconnects first.
     let left = stats.errors["client_closed"] + stats.errors["client_stalled"];
     assert!(stats.responses <= stats.requests && stats.requests <= stats.responses + left, "{stats:?}");
     proxy.gateway.drain();
     assert!(proxy.gateway.join());
     let stats = proxy.gateway.stats();
-    assert_eq!(stats.upstream.open.values().sum::<u64>(), 0, "upstream connections end with their worker");
+    assert_eq!(stats.upstream.open.values().sum::<u64>(), 0, "workers must close their upstream connections");
     stats
 }

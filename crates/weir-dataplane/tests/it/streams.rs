@@ -1,4 +1,4 @@
-//! Bodies larger than any buffer, in both directions and at once.
+//! Bodies that are larger than any buffer, in both directions at the same time.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ fn pattern() -> String {
     (0..SIZE).map(|n| char::from(b'a' + (n % 23) as u8)).collect()
 }
 
-/// Reads a request whose body has `SIZE` bytes and sends it back in the same framing as it comes.
+/// Reads a request with a body of `SIZE` bytes, and sends the body back with the same framing while it arrives.
 fn echo(served: &mut Served) {
     let head = served.read_until("\r\n\r\n").unwrap();
     let framing =
@@ -53,12 +53,12 @@ fn check_echo(framing: &str, encode: impl Fn(&str) -> String) {
 }
 
 #[test]
-fn a_long_body_goes_through_while_it_comes_back() {
+fn streams_a_long_body_in_both_directions() {
     check_echo("Content-Length: 3000000", str::to_owned);
 }
 
 #[test]
-fn a_long_chunked_body_goes_through_while_it_comes_back() {
+fn streams_a_long_chunked_body_in_both_directions() {
     check_echo("Transfer-Encoding: chunked", |body| {
         let chunks = body.as_bytes().chunks(7_001);
         let framed = |c: &[u8]| format!("{:x}\r\n{}\r\n", c.len(), std::str::from_utf8(c).unwrap());
@@ -67,7 +67,7 @@ fn a_long_chunked_body_goes_through_while_it_comes_back() {
 }
 
 #[test]
-fn a_long_response_leaves_the_connections_usable() {
+fn connections_stay_usable_after_a_long_response() {
     let origin = Origin::start(|served| {
         while served.request().is_some() {
             served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n{}", pattern()));
@@ -82,7 +82,7 @@ fn a_long_response_leaves_the_connections_usable() {
 }
 
 #[test]
-fn a_long_response_until_the_end_reaches_an_old_client_and_a_new_one() {
+fn streams_a_long_response_until_close_to_http_1_0_and_1_1() {
     let origin = Origin::start(|served| {
         served.request();
         served.send(&format!("HTTP/1.1 200 OK\r\n\r\n{}", pattern()));
@@ -96,7 +96,7 @@ fn a_long_response_until_the_end_reaches_an_old_client_and_a_new_one() {
 }
 
 #[test]
-fn an_answer_before_the_end_of_the_body_reaches_the_client() {
+fn forwards_a_response_before_the_end_of_the_request_body() {
     let origin = Origin::start(|served| {
         served.read_until("\r\n\r\n").unwrap();
         served.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!");
@@ -112,20 +112,20 @@ fn an_answer_before_the_end_of_the_body_reaches_the_client() {
 }
 
 #[test]
-fn a_client_that_sends_its_whole_body_first_is_answered_too() {
+fn client_that_sends_its_whole_body_first_gets_the_response() {
     const BODY: usize = 32 << 20;
     let proxy = Proxy::to(Origin::start(Served::stall).address, "limits: { body: 1KiB }");
     let mut client = proxy.connect();
     client.send(&format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {BODY}\r\n\r\n"));
     let block = vec![b'x'; 1 << 20];
     for _ in 0..BODY >> 20 {
-        client.stream.write_all(&block).expect("the rest is read and thrown away");
+        client.stream.write_all(&block).expect("the gateway discards the rest");
     }
     assert_eq!(client.response().error(), (413, "body_too_large"));
 }
 
 #[test]
-fn an_upstream_that_closes_in_the_middle_of_the_body() {
+fn returns_502_if_the_upstream_closes_within_the_request_body() {
     let origin = Origin::start(|served| {
         served.read_until("\r\n\r\n").unwrap();
         served.reset();
@@ -138,12 +138,12 @@ fn an_upstream_that_closes_in_the_middle_of_the_body() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_its_body() {
+fn detects_a_disconnect_within_the_request_body() {
     let origin = Origin::start(Served::stall);
     let proxy = Proxy::to(origin.address, "");
     let mut client = proxy.connect();
     client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\nabc");
     proxy.wait_for("the upstream connection", |s| s.upstream.connects == 1);
     drop(client);
-    proxy.wait_for("the client's end", |s| s.errors["client_closed"] == 1 && s.upstream.open["b"] == 0);
+    proxy.wait_for("the disconnect", |s| s.errors["client_closed"] == 1 && s.upstream.open["b"] == 0);
 }

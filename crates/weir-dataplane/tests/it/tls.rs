@@ -1,9 +1,9 @@
-//! Clients that speak TLS: certificates, handshakes that break, and exchanges as in plain text.
+//! TLS clients: certificates, failed handshakes, and HTTP over TLS.
 
 mod authority;
 mod changes;
+mod fallback;
 mod filters;
-mod ladders;
 mod offload;
 mod origin;
 mod passthrough;
@@ -42,7 +42,7 @@ fn address(proxy: &Proxy) -> SocketAddr {
     proxy.gateway.addresses()[0]
 }
 
-/// Waits until a handshake has failed by this cause so often, and sees that none has for another.
+/// Waits for `count` handshakes that failed with this cause. No handshake may fail with another cause.
 fn check_failed(proxy: &Proxy, cause: &str, count: u64) {
     proxy.wait_for(cause, |stats| stats.errors[cause] == count);
     let stats = proxy.gateway.stats();
@@ -50,7 +50,7 @@ fn check_failed(proxy: &Proxy, cause: &str, count: u64) {
 }
 
 #[test]
-fn exchanges_go_through_tls() {
+fn serves_http_over_tls() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
     for (versions, suite) in
@@ -65,7 +65,7 @@ fn exchanges_go_through_tls() {
         assert_eq!((negotiated, connection.alpn_protocol()), (Some(suite), Some(&b"http/1.1"[..])));
         let last = client.ask("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
         assert_eq!(last.body, "ok");
-        assert!(client.is_ended(), "the goodbye of TLS comes before the end");
+        assert!(client.is_ended(), "close_notify comes before the FIN");
     }
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.by_status.success), (8, 8));
@@ -75,7 +75,7 @@ fn exchanges_go_through_tls() {
 }
 
 #[test]
-fn the_log_tells_the_version() {
+fn logs_the_tls_version() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.log");
@@ -90,7 +90,7 @@ fn the_log_tells_the_version() {
 }
 
 #[test]
-fn a_certificate_is_chosen_by_its_names() {
+fn selects_the_certificate_by_its_names() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaves = [ca.signs(&["a.test"]), ca.signs(&["b.test", "*.c.test"])];
     let files = [
@@ -104,7 +104,7 @@ fn a_certificate_is_chosen_by_its_names() {
     for name in ["a.test", "A.Test", "b.test", "x.c.test"] {
         assert_eq!(ca.trust().connect(address(&proxy), name).unwrap().ask(GET).body, "ok", "{name}");
     }
-    // The first certificate is for whoever asks for something else, and the client does not take it.
+    // Clients with another server name get the first certificate, and reject it.
     for (count, name) in [(1, "c.test"), (2, "x.x.c.test"), (3, "127.0.0.1")] {
         let said = ca.trust().connect(address(&proxy), name).err().unwrap();
         assert!(said.contains("not valid for name"), "{name}: {said}");
@@ -113,7 +113,7 @@ fn a_certificate_is_chosen_by_its_names() {
 }
 
 #[test]
-fn a_certificate_is_chosen_by_the_hosts_that_it_is_named_for() {
+fn selects_the_certificate_by_configured_hosts() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let (a, b) = (ours.signs(&["*.w.test"]), theirs.signs(&["*.w.test"]));
     let files = [
@@ -134,7 +134,7 @@ fn a_certificate_is_chosen_by_the_hosts_that_it_is_named_for() {
 }
 
 #[test]
-fn clients_show_a_certificate_where_it_is_asked_for() {
+fn requires_a_client_certificate_if_configured() {
     let (ca, clients, origin) = (Authority::new("ca"), Authority::new("clients"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);
     let authority = clients.pem();
@@ -150,7 +150,7 @@ fn clients_show_a_certificate_where_it_is_asked_for() {
     let mut count = 0;
     for trust in bad {
         for versions in [TLS13, TLS12] {
-            // A client of TLS 1.3 has done its part before the gateway has seen the certificate.
+            // A TLS 1.3 client completes its handshake before the gateway verifies the client certificate.
             if let Ok(mut client) = trust.clone().only(versions).connect(address(&proxy), "a.test") {
                 client.send(GET);
                 assert!(client.is_closed());
@@ -163,7 +163,7 @@ fn clients_show_a_certificate_where_it_is_asked_for() {
 }
 
 #[test]
-fn plain_text_is_told_that_it_is_wrong_here() {
+fn plain_http_request_to_https_gets_an_error() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
     for (count, request) in [(1, GET), (2, "SSH-2.0-OpenSSH_9.2\r\n"), (3, "\0")] {
@@ -176,12 +176,12 @@ fn plain_text_is_told_that_it_is_wrong_here() {
 }
 
 #[test]
-fn handshakes_that_make_no_sense_are_broken_off() {
+fn rejects_malformed_handshakes() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
     let mut count = 0;
     for seed in 0_u8..40 {
-        // A record of the handshake whose content is nonsense of some length.
+        // A handshake record with nonsense of this length.
         let content: Vec<u8> =
             (0..usize::from(seed) * 7 + 1).map(|n| (n as u8).wrapping_mul(seed) ^ seed).collect();
         let mut bytes = vec![22, 3, 1];
@@ -194,11 +194,11 @@ fn handshakes_that_make_no_sense_are_broken_off() {
             client.read_exact(1);
         }
         count += 1;
-        proxy.wait_for("the end", |stats| stats.tls.failed == count);
+        proxy.wait_for("the failed handshake", |stats| stats.tls.failed == count);
     }
     let nothing_in_common = ca.trust().offering(&[&b"h2"[..]]);
     assert!(nothing_in_common.connect(address(&proxy), "a.test").is_err());
-    proxy.wait_for("the end", |stats| stats.tls.failed == count + 1);
+    proxy.wait_for("the failed handshake", |stats| stats.tls.failed == count + 1);
     let errors = proxy.gateway.stats().errors;
     assert_eq!(errors["handshake_failed"] + errors["client_closed"], count + 1, "{errors:?}");
     assert_eq!(ca.trust().connect(address(&proxy), "a.test").unwrap().ask(GET).body, "ok");
@@ -206,7 +206,7 @@ fn handshakes_that_make_no_sense_are_broken_off() {
 }
 
 #[test]
-fn slow_handshakes_end_in_time_and_looks_are_no_failures() {
+fn slow_handshakes_time_out_and_port_scans_are_no_failures() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "timeouts: { head: 100ms }");
     for (count, start) in [(1, &[][..]), (2, &[22][..]), (3, &[22, 3, 1, 2, 0, 1][..])] {
@@ -217,12 +217,12 @@ fn slow_handshakes_end_in_time_and_looks_are_no_failures() {
     }
     assert_eq!(proxy.gateway.stats().timeouts, 3);
     drop(TcpStream::connect(address(&proxy)).unwrap());
-    proxy.wait_for("the end", |stats| stats.connections.accepted == 4 && stats.connections.open == 0);
+    proxy.wait_for("the close", |stats| stats.connections.accepted == 4 && stats.connections.open == 0);
     check_failed(&proxy, "handshake_timeout", 3);
 }
 
 #[test]
-fn large_bodies_pass_both_ways() {
+fn transfers_large_bodies_in_both_directions() {
     const LENGTH: usize = 3_000_000;
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
@@ -244,7 +244,7 @@ fn large_bodies_pass_both_ways() {
 }
 
 #[test]
-fn a_response_that_breaks_off_does_not_look_whole() {
+fn truncated_response_does_not_look_complete() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n");
@@ -252,12 +252,12 @@ fn a_response_that_breaks_off_does_not_look_whole() {
     let ca = Authority::new("ca");
     let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
     let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
-    assert!(!client.ask("GET / HTTP/1.0\r\n\r\n").whole, "there is no goodbye");
+    assert!(!client.ask("GET / HTTP/1.0\r\n\r\n").whole, "the gateway sends no close_notify");
     assert_eq!(proxy.errors("upstream_truncated"), 1);
 }
 
 #[test]
-fn who_leaves_is_seen_by_its_goodbye_its_end_or_a_reset() {
+fn detects_a_disconnect_by_close_notify_fin_or_reset() {
     let ca = Authority::new("ca");
     for (versions, leaves) in [(TLS13, "goodbye"), (TLS12, "goodbye"), (TLS13, "end"), (TLS13, "reset")] {
         let origin = Origin::start(|served| {
@@ -285,7 +285,7 @@ fn who_leaves_is_seen_by_its_goodbye_its_end_or_a_reset() {
 }
 
 #[test]
-fn what_a_client_of_tls_sends_ahead_or_ends_with_is_not_lost() {
+fn half_closed_tls_client_gets_responses_to_pipelined_requests() {
     let ca = Authority::new("ca");
     let leaf = ca.signs(&["a.test"]);
     let (origin, release) = waiting();
@@ -304,7 +304,7 @@ fn what_a_client_of_tls_sends_ahead_or_ends_with_is_not_lost() {
 }
 
 #[test]
-fn an_upgraded_connection_stays_sealed() {
+fn upgraded_connection_stays_encrypted() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
@@ -322,7 +322,7 @@ fn an_upgraded_connection_stays_sealed() {
 }
 
 #[test]
-fn sessions_are_resumed_and_new_certificates_are_shown() {
+fn resumes_sessions_and_serves_renewed_certificates() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);
     let mut proxy = gateway(&leaf, origin.address, "");
@@ -340,7 +340,7 @@ fn sessions_are_resumed_and_new_certificates_are_shown() {
     let changed = text("certificate: a.pem, key: a.key", origin.address, "");
     let table = compile_with(&mut proxy.state, &changed, &files);
     proxy.gateway.apply(table).unwrap();
-    assert_eq!(kept.ask(GET).body, "ok", "who is connected stays so");
+    assert_eq!(kept.ask(GET).body, "ok", "open connections stay open");
     assert_eq!(other.trust().connect(address(&proxy), "a.test").unwrap().ask(GET).body, "ok");
     let said = ca.trust().connect(address(&proxy), "a.test").err().unwrap();
     assert!(said.contains("UnknownIssuer"), "{said}");
@@ -349,7 +349,7 @@ fn sessions_are_resumed_and_new_certificates_are_shown() {
 }
 
 #[test]
-fn a_drain_says_goodbye() {
+fn drain_sends_close_notify() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);
     let origin = Origin::start(move |served| {
@@ -375,7 +375,7 @@ fn a_drain_says_goodbye() {
 }
 
 #[test]
-fn what_the_end_of_a_drain_cuts_gets_no_goodbye() {
+fn drain_timeout_cuts_without_close_notify() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.0 200 OK\r\n\r\nab");
@@ -389,13 +389,13 @@ fn what_the_end_of_a_drain_cuts_gets_no_goodbye() {
     assert_eq!(client.head().status, 200);
     proxy.gateway.drain();
     assert_eq!(client.read_exact(2), "ab");
-    assert!(!client.is_ended(), "what broke off does not look whole");
+    assert!(!client.is_ended(), "a truncated response must not look complete");
     assert!(proxy.gateway.join());
     assert_eq!(proxy.errors("drained"), 1);
 }
 
 #[test]
-fn beyond_the_limit_there_is_no_handshake() {
+fn connections_above_the_limit_get_no_handshake() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let proxy = gateway(&ca.signs(&["a.test"]), origin.address, "limits: { connections: 1 }");
     let mut first = ca.trust().connect(address(&proxy), "a.test").unwrap();
@@ -404,9 +404,9 @@ fn beyond_the_limit_there_is_no_handshake() {
     assert_eq!((proxy.errors("connection_limit"), proxy.gateway.stats().tls.handshakes), (1, 1));
 }
 
-/// Each of many clients that a balancer names, of whom some are at other workers than those that accepted them.
+/// Clients behind a load balancer. Some of them are served by other workers than those that accepted them.
 #[test]
-fn who_is_handed_to_another_worker_is_served_as_any() {
+fn serves_tls_clients_after_a_handover_to_another_worker() {
     let ca = Authority::new("ca");
     let own = ca.signs(&["a.test"]);
     let origin = Origin::start(|served| {
@@ -437,7 +437,7 @@ fn who_is_handed_to_another_worker_is_served_as_any() {
 }
 
 #[test]
-fn a_balancer_names_its_client_before_the_handshake() {
+fn reads_the_proxy_header_before_the_handshake() {
     const HEADER: &str = "PROXY TCP4 192.0.2.1 192.0.2.2 1 443\r\n";
     let ca = Authority::new("ca");
     let own = ca.signs(&["a.test"]);
@@ -454,6 +454,6 @@ fn a_balancer_names_its_client_before_the_handshake() {
     socket.send(HEADER);
     let mut client = shake_hands(&ca.trust().config(), socket.stream, "a.test").unwrap();
     assert_eq!(client.ask(GET).body, "ok");
-    assert!(ca.trust().connect(address(&proxy), "a.test").is_err(), "without a header there is no handshake");
+    assert!(ca.trust().connect(address(&proxy), "a.test").is_err(), "no handshake without a PROXY header");
     proxy.wait_for("the cause", |stats| stats.errors["proxy_header"] == 1);
 }

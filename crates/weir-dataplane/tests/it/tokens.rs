@@ -1,4 +1,4 @@
-//! Routes that want a bearer token.
+//! Routes that require a bearer token.
 
 use crate::setup::{Answer, Origin, Proxy};
 
@@ -21,7 +21,7 @@ fn ask(proxy: &Proxy, method: &str, path: &str, fields: &str) -> Answer {
 }
 
 #[test]
-fn who_has_a_known_token_is_let_in() {
+fn accepts_requests_with_a_known_token() {
     let origin = Origin::answering(OK);
     let proxy = gateway(&origin);
     for field in ["Bearer first", "bearer first", "BEARER  se.co-nd~==", "Bearer first  "] {
@@ -33,14 +33,14 @@ fn who_has_a_known_token_is_let_in() {
 }
 
 #[test]
-fn whoever_else_is_refused_with_the_cause() {
+fn rejects_other_requests_with_the_cause() {
     let origin = Origin::answering(OK);
     let proxy = gateway(&origin);
     let check = |fields: &str, cause: &str, challenge: &str| {
         let answer = ask(&proxy, "GET", "/shut", fields);
         assert_eq!(answer.error(), (401, cause), "{fields:?}");
         assert_eq!(answer.field("www-authenticate"), Some(challenge), "{fields:?}");
-        assert_eq!(answer.field("connection"), None, "the connection can go on");
+        assert_eq!(answer.field("connection"), None, "the connection stays open");
     };
     for fields in [
         "",
@@ -63,9 +63,9 @@ fn whoever_else_is_refused_with_the_cause() {
     }
     assert_eq!((proxy.errors("no_token"), proxy.errors("unknown_token")), (8, 6));
     assert_eq!(ask(&proxy, "HEAD", "/shut", "").error(), (401, "no_token"));
-    assert_eq!(ask(&proxy, "GET", "/none", "").error(), (404, "no_route"), "there is nothing to guard");
+    assert_eq!(ask(&proxy, "GET", "/none", "").error(), (404, "no_route"), "no route, no token");
     let post = ask(&proxy, "POST", "/shut", "Content-Length: 9\r\n");
-    assert_eq!(post.error(), (401, "no_token"), "who may not ask learns nothing of limits");
-    assert_eq!(post.field("connection"), Some("close"), "its body is not read");
+    assert_eq!(post.error(), (401, "no_token"), "the token is checked before the body limit");
+    assert_eq!(post.field("connection"), Some("close"), "the gateway does not read the body");
     assert_eq!(origin.requests().len(), 0);
 }

@@ -1,4 +1,4 @@
-//! Trailers: none passes but those that the configuration allows.
+//! Trailers: the gateway forwards only configured ones.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n";
 const TRAILERS: &str = "X-Sum: 1\r\nCookie: a=b\r\nX-Forwarded-For: 6.6.6.6\r\nX-Weir-Error: no_route\r\nX_Sum: 2\r\n\
                         Proxy: evil\r\nServer-Timing: a;dur=1\r\nx-sum: 3\r\n";
 
-/// What the upstream gets behind the request's body, and the client behind the response's, of [`TRAILERS`].
+/// The trailers of [`TRAILERS`] that the upstream gets after the request body, and the client after the response body.
 fn passed(settings: &str, route: &str) -> [Vec<String>; 2] {
     let came = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&came);
@@ -39,13 +39,13 @@ fn passed(settings: &str, route: &str) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn no_trailer_passes_by_default() {
+fn drops_all_trailers_by_default() {
     assert_eq!(passed("", ""), [vec![], Vec::<String>::new()]);
     assert_eq!(passed("underscores_in_headers: true", ""), [vec![], Vec::<String>::new()]);
 }
 
 #[test]
-fn trailers_that_are_allowed_pass_each_on_its_way() {
+fn forwards_configured_trailers_per_direction() {
     let sums = vec!["X-Sum: 1".to_owned(), "x-sum: 3".to_owned()];
     assert_eq!(passed("trailers: { request: [x-sum] }", ""), [sums.clone(), vec![]]);
     let timing = vec!["Server-Timing: a;dur=1".to_owned()];
@@ -54,7 +54,7 @@ fn trailers_that_are_allowed_pass_each_on_its_way() {
 }
 
 #[test]
-fn trailers_do_not_bring_back_what_a_route_sets_or_removes() {
+fn trailers_do_not_restore_headers_that_a_route_changes() {
     let settings = "trailers: { request: [X-Sum, Server-Timing], response: [X-Sum, Server-Timing] }";
     let changes = ", request_headers: { set: { X-Sum: own } }, response_headers: { remove: [server-timing] }";
     let timing = vec!["Server-Timing: a;dur=1".to_owned()];

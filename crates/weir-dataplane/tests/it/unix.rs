@@ -1,4 +1,4 @@
-//! Endpoints that are Unix sockets.
+//! Endpoints on Unix sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use crate::setup::{Origin, Proxy};
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Has whoever connects to a Unix socket at `path` reach `to`, where the scripted origins are.
+/// Forwards connections of a Unix socket at `path` to `to`, because scripted origins listen on TCP.
 pub(crate) fn lead(path: &Path, to: SocketAddr) {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
@@ -26,12 +26,12 @@ pub(crate) fn lead(path: &Path, to: SocketAddr) {
 }
 
 fn pass(mut from: impl Read, mut to: impl Write, end: impl FnOnce()) {
-    // Whichever side has gone, this direction is over.
+    // The direction ends when either side closes.
     let _ = std::io::copy(&mut from, &mut to);
     end();
 }
 
-/// A temporary folder of sockets.
+/// A temporary directory for sockets.
 struct Sockets(tempfile::TempDir);
 
 impl Sockets {
@@ -39,19 +39,19 @@ impl Sockets {
         Sockets(tempfile::tempdir().unwrap())
     }
 
-    /// A socket of this name that leads to `origin`.
+    /// A socket with this name that forwards to `origin`.
     fn lead(&self, name: &str, origin: &Origin) -> String {
         lead(&self.0.path().join(name), origin.address);
         self.endpoint(name)
     }
 
-    /// How a configuration names the socket of this name.
+    /// The configured endpoint for the socket with this name.
     fn endpoint(&self, name: &str) -> String {
         format!("unix:{}", self.0.path().join(name).display())
     }
 }
 
-/// A gateway with one backend of these endpoints and fields.
+/// A gateway with one backend, which has these endpoints and fields.
 fn gateway(endpoints: &[&str], backend: &str, more: &str) -> Proxy {
     let endpoints: Vec<String> = endpoints.iter().map(|endpoint| format!("'{endpoint}'")).collect();
     Proxy::with(&format!(
@@ -70,7 +70,7 @@ fn named(name: &'static str) -> Origin {
 }
 
 #[test]
-fn its_connections_are_kept_and_the_log_tells_its_path() {
+fn reuses_connections_and_logs_the_socket_path() {
     let (sockets, origin) = (Sockets::new(), Origin::answering(OK));
     let endpoint = sockets.lead("a", &origin);
     let log = sockets.0.path().join("access.log");
@@ -90,20 +90,20 @@ fn its_connections_are_kept_and_the_log_tells_its_path() {
 }
 
 #[test]
-fn one_where_nobody_listens_is_passed_over() {
+fn skips_a_socket_without_a_listener() {
     let (sockets, origin) = (Sockets::new(), Origin::answering(OK));
     let (live, none) = (sockets.lead("a", &origin), sockets.endpoint("none"));
     let proxy = gateway(&[&none, &live], "", "");
     for _ in 0..4 {
         assert_eq!(proxy.ask(GET).body, "ok");
     }
-    assert_eq!(proxy.gateway.stats().upstream.connect_failures, 4, "its turn comes each time");
+    assert_eq!(proxy.gateway.stats().upstream.connect_failures, 4, "each rotation tries it again");
     let proxy = gateway(&[&none], "", "");
     assert_eq!(proxy.ask(GET).error(), (502, "upstream_connect_failed"));
 }
 
 #[test]
-fn a_service_that_makes_its_socket_anew_is_found_again() {
+fn reconnects_to_a_recreated_socket() {
     let (sockets, origin) = (
         Sockets::new(),
         Origin::start(|served| {
@@ -122,7 +122,7 @@ fn a_service_that_makes_its_socket_anew_is_found_again() {
 }
 
 #[test]
-fn checks_ask_it_and_find_it_dead() {
+fn health_checks_detect_a_closed_socket() {
     let (sockets, origin) = (Sockets::new(), Origin::answering(OK));
     let (live, none) = (sockets.lead("a", &origin), sockets.endpoint("none"));
     for health in ["{ path: /up, interval: 10ms, unhealthy: 1 }", "{ interval: 10ms, unhealthy: 1 }"] {
@@ -141,12 +141,12 @@ fn checks_ask_it_and_find_it_dead() {
 }
 
 #[test]
-fn keys_and_cookies_go_by_the_path() {
+fn hash_and_sticky_use_the_path() {
     let (sockets, a, b) = (Sockets::new(), named("a"), named("b"));
     let endpoints = [sockets.lead("a", &a), sockets.lead("b", &b)];
     let [first, second] = endpoints.each_ref().map(String::as_str);
     let mut owners: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-    // Nor does their order matter.
+    // The order of the endpoints does not matter either.
     for order in [[first, second], [second, first]] {
         let proxy = gateway(&order, ", balance: { hash: { header: k } }", "");
         let mut client = proxy.connect();
@@ -171,13 +171,13 @@ fn keys_and_cookies_go_by_the_path() {
 }
 
 #[test]
-fn it_is_told_for_whom_a_connection_is() {
+fn sends_the_proxy_header_to_a_unix_socket() {
     let sockets = Sockets::new();
     let origin = Origin::start(|served| {
         let header = served.read_until("\r\n").unwrap_or_default();
         while served.request().is_some() {
-            let told = header.trim_end();
-            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{told}", told.len()));
+            let reported = header.trim_end();
+            served.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{reported}", reported.len()));
         }
     });
     let endpoint = sockets.lead("a", &origin);
@@ -185,7 +185,7 @@ fn it_is_told_for_whom_a_connection_is() {
     let proxy = gateway(&[&endpoint], health, "");
     let mut client = proxy.connect();
     let (from, to) = (client.stream.local_addr().unwrap(), client.stream.peer_addr().unwrap());
-    // What is told is how the client has come, not how the gateway goes on.
+    // The header has the addresses of the client connection, not of the upstream connection.
     let expected = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}", from.port(), to.port());
     assert_eq!(client.ask(GET).body, expected);
     proxy.wait_for("checks", |stats| stats.upstream.backends["b"].checks >= 2);
@@ -193,7 +193,7 @@ fn it_is_told_for_whom_a_connection_is() {
 }
 
 #[test]
-fn bodies_and_tunnels_go_through_it() {
+fn transfers_bodies_and_tunnels() {
     let sockets = Sockets::new();
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
@@ -209,7 +209,7 @@ fn bodies_and_tunnels_go_through_it() {
     let proxy = gateway(&[&sockets.lead("a", &origin)], "", "");
     let mut client = proxy.connect();
     client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nfour");
-    proxy.wait_for("its beginning", |stats| stats.upstream.connects == 1);
+    proxy.wait_for("the first bytes", |stats| stats.upstream.connects == 1);
     client.send("more");
     assert_eq!(client.response().body, "fourmore");
     let upgrade = "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Connections that leave HTTP.
+//! Upgraded connections.
 
 use std::net::Shutdown;
 use std::sync::{Mutex, mpsc};
@@ -9,7 +9,7 @@ const UPGRADE: &str = "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, 
                        Sec-WebSocket-Key: k\r\n\r\n";
 
 #[test]
-fn an_upgraded_connection_carries_bytes_both_ways() {
+fn tunnels_bytes_in_both_directions() {
     let origin = Origin::start(|served| {
         served.request();
         served.send(
@@ -32,7 +32,7 @@ fn an_upgraded_connection_carries_bytes_both_ways() {
     client.send("llo");
     assert_eq!(client.read_exact(5), "HELLO");
     client.stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(client.read_exact(4), "last", "each direction ends by itself");
+    assert_eq!(client.read_exact(4), "last", "each direction closes separately");
     assert!(client.is_closed());
     let expected = "GET /chat HTTP/1.1\r\nHost: h\r\nSec-WebSocket-Key: k\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     assert_eq!(origin.requests(), [expected]);
@@ -41,7 +41,7 @@ fn an_upgraded_connection_carries_bytes_both_ways() {
 }
 
 #[test]
-fn an_upgrade_that_is_declined_is_an_exchange() {
+fn declined_upgrade_is_a_normal_response() {
     let proxy = Proxy::to(Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno").address, "");
     let mut client = proxy.connect();
     assert_eq!(client.ask(UPGRADE).body, "no");
@@ -49,7 +49,7 @@ fn an_upgrade_that_is_declined_is_an_exchange() {
 }
 
 #[test]
-fn a_silent_tunnel_ends() {
+fn idle_tunnel_times_out() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
@@ -62,7 +62,7 @@ fn a_silent_tunnel_ends() {
 }
 
 #[test]
-fn an_upgrade_whose_client_has_left_was_answered_all_the_same() {
+fn upgrade_counts_as_response_if_the_client_disconnected() {
     let (left, has_left) = mpsc::channel::<()>();
     let has_left = Mutex::new(has_left);
     let origin = Origin::start(move |served| {
@@ -72,12 +72,12 @@ fn an_upgrade_whose_client_has_left_was_answered_all_the_same() {
     });
     let proxy = Proxy::to(origin.address, "");
     let mut client = proxy.connect();
-    // Behind so much that is sent ahead nobody is seen to leave before there is something to be told.
+    // With this much pipelined data, the gateway detects the disconnect only when it writes the response.
     client.send(&format!("{UPGRADE}{}", "x".repeat(10_000)));
     proxy.wait_for("the request", |s| s.requests == 1);
     client.leave(true);
     left.send(()).unwrap();
-    proxy.wait_for("the connection's end", |s| s.connections.open == 0);
+    proxy.wait_for("the close of the connection", |s| s.connections.open == 0);
     let stats = proxy.gateway.stats();
     assert_eq!((stats.responses, stats.connections.upgraded, stats.errors["client_closed"]), (1, 1, 1));
 }

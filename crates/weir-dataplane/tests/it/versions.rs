@@ -1,9 +1,9 @@
-//! Which versions of something that changes may be met by who looks meanwhile.
+//! Tracks which versions of a changing resource an observer can see during an action.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The versions of one thing, from 0; one thread changes it.
+/// The versions of one resource, from 0. Only one thread changes it.
 #[derive(Default)]
 pub(crate) struct Versions {
     begun: AtomicUsize,
@@ -11,14 +11,14 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Brings the next one into force.
+    /// Makes the next version active.
     pub(crate) fn change(&self, bring: impl FnOnce(usize)) {
         let next = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         bring(next);
         self.done.store(next, Ordering::SeqCst);
     }
 
-    /// What `action` gives, and the versions that were in force at some time of it.
+    /// The result of `action`, and the versions that were active at some time during it.
     pub(crate) fn during<T>(&self, action: impl FnOnce() -> T) -> (T, RangeInclusive<usize>) {
         let first = self.done.load(Ordering::SeqCst);
         let outcome = action();

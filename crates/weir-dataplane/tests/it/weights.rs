@@ -1,4 +1,4 @@
-//! Routes whose requests several backends share.
+//! Routes with several weighted backends.
 
 use crate::setup::{Origin, Proxy, compile};
 
@@ -12,7 +12,7 @@ fn named(name: &'static str) -> Origin {
     })
 }
 
-/// `first` is a route before the one for `/`.
+/// `first` is a route in front of the route for `/`.
 fn text(first: &str, backends: &str, origins: &[&Origin; 3]) -> String {
     let [a, b, c] = origins.map(|origin| origin.address);
     format!(
@@ -23,14 +23,14 @@ fn text(first: &str, backends: &str, origins: &[&Origin; 3]) -> String {
     )
 }
 
-/// Who answers so many requests of one connection.
+/// The backends that respond to this number of requests on one connection.
 fn answered(proxy: &Proxy, requests: usize) -> String {
     let mut client = proxy.connect();
     (0..requests).map(|_| client.ask(GET).body).collect()
 }
 
 #[test]
-fn backends_share_requests_by_their_weights() {
+fn distributes_requests_among_backends_by_weight() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let proxy = Proxy::with(&text(
         "",
@@ -39,19 +39,19 @@ fn backends_share_requests_by_their_weights() {
     ));
     assert_eq!(answered(&proxy, 12), "aaabaaaaabaa");
     for _ in 0..4 {
-        assert_eq!(answered(&proxy, 3).len(), 3, "whose turn it is goes on over connections");
+        assert_eq!(answered(&proxy, 3).len(), 3, "the rotation continues on new connections");
     }
     assert_eq!([a, b, c].map(|origin| origin.requests().len()), [20, 4, 0]);
 }
 
 #[test]
-fn a_reload_that_changes_no_weights_changes_no_turns() {
+fn reload_with_the_same_weights_continues_the_rotation() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let shared = "{ backend: a, weight: 3 }, { backend: b }";
     let mut proxy = Proxy::with(&text("", shared, &[&a, &b, &c]));
     let mut order = answered(&proxy, 1);
     for turn in 0..7 {
-        // Another backend's position moves all the others.
+        // Another backend moves the positions of all others.
         let more = text("", shared, &[&a, &b, &c]).replace(
             "backends: { a:",
             if turn % 2 == 0 { "backends: { '0': { endpoints: [] }, a:" } else { "backends: { a:" },
@@ -66,14 +66,14 @@ fn a_reload_that_changes_no_weights_changes_no_turns() {
 }
 
 #[test]
-fn who_has_no_endpoint_or_no_weight_does_not_answer() {
+fn backend_without_endpoint_or_weight_does_not_respond() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let check = |backends: &str, expected: &[(u16, &str)]| {
         let proxy = Proxy::with(&text("", backends, &[&a, &b, &c]));
         let mut client = proxy.connect();
-        let told: Vec<_> = (0..expected.len()).map(|_| client.ask(GET)).collect();
-        let told: Vec<_> = told.iter().map(|answer| answer.error()).collect();
-        assert_eq!(told, expected, "{backends}");
+        let reported: Vec<_> = (0..expected.len()).map(|_| client.ask(GET)).collect();
+        let reported: Vec<_> = reported.iter().map(|answer| answer.error()).collect();
+        assert_eq!(reported, expected, "{backends}");
     };
     check("{ backend: e }, { backend: a }", &[(503, "no_endpoint"), (200, "none"), (503, "no_endpoint")]);
     check("{ backend: a, weight: 0 }, { backend: b, weight: 0 }", &[(500, "no_backend"); 2]);
@@ -81,7 +81,7 @@ fn who_has_no_endpoint_or_no_weight_does_not_answer() {
 }
 
 #[test]
-fn a_retry_goes_where_the_request_went() {
+fn retries_on_the_same_backend() {
     let a = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");

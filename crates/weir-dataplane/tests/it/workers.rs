@@ -1,4 +1,4 @@
-//! The number of workers changes, listeners close, and clients notice nothing but the end of their connection.
+//! Changes of workers and listeners. Clients must see at most that their connection is closed.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,8 @@ fn text(listeners: &[SocketAddr], workers: usize, origin: &Origin) -> String {
     )
 }
 
-/// An address where nobody listens, nor any other test: its clients come by when its listener has gone.
+/// An address without a listener. Other tests do not use it, because clients connect to it after its listener is
+/// closed.
 fn free() -> SocketAddr {
     std::net::TcpListener::bind("127.0.7.1:0").unwrap().local_addr().unwrap()
 }
@@ -36,7 +37,7 @@ fn set_workers(proxy: &mut Proxy, address: SocketAddr, workers: usize, origin: &
     proxy.gateway.apply(table).unwrap();
 }
 
-/// One connection with one exchange; false where it is refused. Whatever else happens is a fault.
+/// One request on a new connection; false if the connection is refused. Panics on any other failure.
 fn exchange(address: SocketAddr) -> bool {
     let mut stream = match TcpStream::connect(address) {
         Ok(stream) => stream,
@@ -51,7 +52,7 @@ fn exchange(address: SocketAddr) -> bool {
     true
 }
 
-/// Clients that connect for each of their exchanges, one after the other, and are never refused.
+/// Clients that connect for each request, one after the other. No connection may be refused.
 struct Crowd {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<u64>>,
@@ -65,7 +66,7 @@ impl Crowd {
             std::thread::spawn(move || {
                 let mut answered = 0;
                 while !stop.load(Ordering::SeqCst) {
-                    assert!(exchange(address), "nobody is refused");
+                    assert!(exchange(address), "no connection may be refused");
                     answered += 1;
                 }
                 answered
@@ -75,7 +76,7 @@ impl Crowd {
         Crowd { stop, clients }
     }
 
-    /// Ends it; how many exchanges it had.
+    /// Stops the clients. Returns the number of their requests.
     fn leave(self) -> u64 {
         self.stop.store(true, Ordering::SeqCst);
         self.clients.into_iter().map(|client| client.join().unwrap()).sum()
@@ -83,7 +84,7 @@ impl Crowd {
 }
 
 #[test]
-fn workers_come_and_go_and_no_client_is_lost() {
+fn changing_the_number_of_workers_loses_no_client() {
     let (origin, address) = (Origin::answering(OK), free());
     let mut proxy = Proxy::with(&text(&[address], 2, &origin));
     let crowd = Crowd::at(address);
@@ -98,11 +99,11 @@ fn workers_come_and_go_and_no_client_is_lost() {
         });
     }
     let answered = crowd.leave();
-    proxy.wait_for("the last client's end", |stats| stats.connections.open == 0);
+    proxy.wait_for("the last disconnect", |stats| stats.connections.open == 0);
     let stats = proxy.gateway.stats();
-    assert_eq!((stats.requests, stats.by_status.success), (answered, answered), "nothing is counted twice");
+    assert_eq!((stats.requests, stats.by_status.success), (answered, answered), "each request counts once");
     assert_eq!(stats.connections.accepted, answered);
-    assert!(stats.connections.handed > 0, "some went from worker to worker");
+    assert!(stats.connections.handed > 0, "some connections are handed to another worker");
     assert!(proxy.gateway.is_healthy());
     proxy.gateway.drain();
     assert!(proxy.gateway.join());
@@ -110,7 +111,7 @@ fn workers_come_and_go_and_no_client_is_lost() {
 }
 
 #[test]
-fn processes_follow_each_other_and_no_client_is_lost() {
+fn handing_over_sockets_loses_no_client() {
     let (origin, address) = (Origin::answering(OK), free());
     let mut proxy = Proxy::with(&text(&[address], 4, &origin));
     let crowd = Crowd::at(address);
@@ -131,11 +132,11 @@ fn processes_follow_each_other_and_no_client_is_lost() {
     }
     let answered = crowd.leave();
     assert_eq!(accepted + proxy.gateway.stats().connections.accepted, answered);
-    assert!(handed > 0, "some went from worker to worker");
+    assert!(handed > 0, "some connections are handed to another worker");
 }
 
 #[test]
-fn a_worker_that_leaves_serves_its_clients_to_their_end() {
+fn removed_worker_serves_its_clients_until_they_close() {
     let origin = Origin::start(|served| {
         while let Some(request) = served.request() {
             if request.contains("Upgrade") {
@@ -148,7 +149,7 @@ fn a_worker_that_leaves_serves_its_clients_to_their_end() {
     });
     let address = free();
     let mut proxy = Proxy::with(&text(&[address], 8, &origin));
-    // So many that every worker has some.
+    // With this many connections, every worker gets some.
     let mut kept: Vec<_> = (0..200).map(|_| proxy.connect()).collect();
     let mut tunnels: Vec<_> = (0..50).map(|_| proxy.connect()).collect();
     kept.iter_mut().for_each(|client| assert_eq!(client.ask(GET).body, "ok"));
@@ -167,17 +168,17 @@ fn a_worker_that_leaves_serves_its_clients_to_their_end() {
             ended += 1;
         }
     }
-    assert!((1..200).contains(&ended), "{ended} of 200 were at workers that leave");
+    assert!((1..200).contains(&ended), "{ended} of 200 belong to removed workers");
     for tunnel in &mut tunnels {
         tunnel.send("hello");
         assert_eq!(tunnel.read_exact(5), "HELLO");
     }
     assert_eq!(proxy.gateway.stats().requests, 450);
-    assert!(proxy.gateway.is_healthy(), "those that left are not missed");
+    assert!(proxy.gateway.is_healthy(), "removed workers do not make the gateway unhealthy");
 }
 
 #[test]
-fn a_listener_that_goes_resets_nobody() {
+fn removed_listener_resets_no_connection() {
     let origin = Origin::answering(OK);
     for _ in 0..5 {
         let (going, staying) = (free(), free());
@@ -203,7 +204,7 @@ fn a_listener_that_goes_resets_nobody() {
 }
 
 #[test]
-fn a_tunnel_ends_with_the_time_to_drain() {
+fn drain_timeout_closes_a_tunnel() {
     let origin = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");

@@ -106,8 +106,8 @@ fn reported_seconds_add_up_to_the_record() {
         (spec.workers, spec.counts_only, spec.timeout_ns) = (2, true, 200 * MS);
         let sum = Sum(RefCell::new(Vec::new()));
         let record = run(&spec, &sum, &AtomicBool::new(false)).unwrap();
-        let told = sum.0.into_inner();
-        let total = |count: fn(&LiveSecond) -> u64| told.iter().map(count).sum::<u64>();
+        let reported = sum.0.into_inner();
+        let total = |count: fn(&LiveSecond) -> u64| reported.iter().map(count).sum::<u64>();
         let whole = record.whole;
         assert_eq!(total(|live| live.second.sent), whole.sent);
         assert_eq!(total(|live| live.second.completed), whole.completed);
@@ -115,7 +115,7 @@ fn reported_seconds_add_up_to_the_record() {
         assert_eq!(total(|live| live.timed_out), whole.timed_out);
         assert_eq!(total(|live| live.dropped), whole.dropped);
         assert_eq!(total(|live| live.second.latency.decode().unwrap().len()), whole.completed);
-        assert!(told.iter().any(|live| live.offered_per_s == Some(500.0)), "{told:?}");
+        assert!(reported.iter().any(|live| live.offered_per_s == Some(500.0)), "{reported:?}");
     }
 }
 

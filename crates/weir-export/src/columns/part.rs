@@ -6,7 +6,7 @@ use weir_results::{NetworkUsage, Part, Role, Usage};
 use super::Column;
 use crate::entry::Entry;
 
-/// The prefix of columns, the role, and what its parts are.
+/// Prefix of the columns, role, and name of its parts.
 const ROLES: [(&str, Role, &str); 5] = [
     ("data", Role::Data, "the gateway's data plane"),
     ("control", Role::Control, "the gateway's control plane"),
@@ -15,7 +15,7 @@ const ROLES: [(&str, Role, &str); 5] = [
     ("service", Role::Service, "the gateway's services"),
 ];
 
-/// A name, a meaning in which WHO stands for the parts of a role, and what it names in a `T`.
+/// A name, a meaning in which WHO stands for the parts of a role, and the value of a `T`.
 type Described<T, V> = (&'static str, &'static str, fn(&T) -> Option<V>);
 
 /// The columns of every role.
@@ -152,7 +152,7 @@ fn parts<'a>(entry: &Entry<'a>, role: Role) -> Option<impl Iterator<Item = &'a P
     Some(entry.cell.parts.iter().filter(move |part| part.role == role))
 }
 
-/// The sum of the limits of a role's parts; missing where there is no part, or one without a limit.
+/// The sum of the limits of a role's parts; missing without parts, or if one has no limit.
 fn limits<T>(entry: &Entry<'_>, role: Role, of: fn(&Part) -> Option<T>, add: fn(T, T) -> T) -> Option<T> {
     let mut parts = parts(entry, role)?;
     let first = of(parts.next()?)?;

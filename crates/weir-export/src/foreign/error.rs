@@ -1,20 +1,20 @@
-//! What can be wrong with a file of another program, and what to do about it.
+//! Errors of files of other programs, and their remedies.
 
 use super::ForeignFile;
 
-/// Characters of a file that an error quotes.
+/// Maximum number of characters that an error quotes from a file.
 const QUOTED_MAX: usize = 80;
 
-/// A file that cannot be compared. Every message names the file, and the line where there is one.
+/// A file that cannot be compared. Every message names the file, and the line if possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
-    /// Nothing stands in it.
+    /// The file is empty.
     #[error("{name}: the file is empty")]
     Empty {
         /// The file.
         name: String,
     },
-    /// Of no known form.
+    /// The file has an unknown format.
     #[error("{name}: unknown file format; the file begins with `{columns}`")]
     Unknown {
         /// The file.
@@ -22,12 +22,12 @@ pub enum ForeignError {
         /// Its first line.
         columns: String,
     },
-    /// Given twice within one side.
+    /// The file is given twice on one side.
     #[error("{}: each file counts as one repeat", the_same(.name, .other))]
     Twice {
         /// The file.
         name: String,
-        /// The one that holds the same.
+        /// The file with the same content.
         other: String,
     },
     /// Columns are missing.
@@ -35,12 +35,12 @@ pub enum ForeignError {
     Columns {
         /// The file.
         name: String,
-        /// Whose it would be.
+        /// The program of the detected format.
         program: &'static str,
-        /// The columns.
+        /// The missing columns.
         missing: String,
     },
-    /// Something else stands where a figure is expected.
+    /// A value is invalid.
     #[error("{name}:{line}: {column} is `{value}`, which is not a {expected}")]
     Value {
         /// The file.
@@ -49,20 +49,20 @@ pub enum ForeignError {
         line: u64,
         /// The column.
         column: String,
-        /// What stands there.
+        /// The value.
         value: String,
-        /// What is expected.
+        /// The expected form.
         expected: &'static str,
     },
-    /// Not the text that its beginning promises.
+    /// The content does not match the detected format.
     #[error("{name}: {detail}")]
     Malformed {
         /// The file.
         name: String,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
-    /// There is nothing in it to compare.
+    /// The file has nothing to compare.
     #[error("{name}: {detail}")]
     Nothing {
         /// The file.
@@ -72,29 +72,29 @@ pub enum ForeignError {
         /// How to get it.
         remedy: &'static str,
     },
-    /// Of another program than the others of its side.
+    /// The file is of another program than the first one of its side.
     #[error(
         "{name} is a file of {program}, and {other} is a file of {of_other}: the files of one side must be repeats of one measurement"
     )]
     Mixed {
         /// The file.
         name: String,
-        /// Whose it is.
+        /// Its program.
         program: &'static str,
         /// Another file.
         other: String,
-        /// Whose that is.
+        /// The program of that file.
         of_other: &'static str,
     },
 }
 
 impl ForeignError {
-    /// Of no known form; long lines are cut.
+    /// An unknown format; long lines are truncated.
     pub(super) fn unknown(file: &ForeignFile, columns: &str) -> Self {
         Self::Unknown { name: file.name.clone(), columns: cut(columns) }
     }
 
-    /// Given twice.
+    /// A file that is given twice.
     pub(super) fn twice(one: &ForeignFile, other: &ForeignFile) -> Self {
         Self::Twice { name: one.name.clone(), other: other.name.clone() }
     }
@@ -115,7 +115,7 @@ impl ForeignError {
     }
 }
 
-/// That a file is another one, by its name or by what stands in it.
+/// Says that two files are the same, by name or by content.
 fn the_same(name: &str, other: &str) -> String {
     if name == other {
         format!("{name} is given twice")
@@ -124,7 +124,7 @@ fn the_same(name: &str, other: &str) -> String {
     }
 }
 
-/// The beginning of what stands in a file, for errors.
+/// The start of a text, for errors.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("{}..", &text[..end]),

@@ -1,6 +1,6 @@
-//! The Gorouter rig (`routing-perf-release`): `throughputramp` writes a line for each request, the start in RFC 3339 and
-//! the response time in seconds, and the header again before each step of its ramp; `cpumonitor` writes the percentage of
-//! the host's CPU that was busy, in one column for all cores together or one for each.
+//! The Gorouter rig (`routing-perf-release`). `throughputramp` writes a line per request: the start in RFC 3339 and the
+//! response time in seconds. It repeats the header before each step of its ramp. `cpumonitor` writes the busy
+//! percentage of the host's CPU, in one column for all cores together or in one column per core.
 
 use jiff::Timestamp;
 use weir_analysis::compare::{Measure, Series};
@@ -14,7 +14,7 @@ pub(super) const PROGRAM: &str = "the Gorouter rig";
 pub(super) const TIMES: [&str; 2] = ["start-time", "response-time"];
 pub(super) const CPU: [&str; 2] = ["timestamp", "percentage"];
 
-/// What is told of times.
+/// Selects a quantile.
 type Quantile = fn(&TimesNs) -> Option<u64>;
 
 /// The requests of a file: one repeat.
@@ -33,9 +33,9 @@ struct Step {
 /// The samples of a CPU file.
 pub(super) struct Samples {
     name: String,
-    /// Percentages of each core, or of all together where there is one.
+    /// Number of percentage columns: one per core, or one for all cores.
     columns: usize,
-    /// When, and the sum over the columns as share of one column's whole.
+    /// Time, and the sum of the columns, where 1 is a fully busy column.
     at: Vec<(Timestamp, f64)>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn times(file: &ForeignFile, rows: &Rows) -> Result<Requests, Foreign
         return Err(ForeignError::Nothing {
             name: file.name.clone(),
             detail: "the file has no requests".into(),
-            remedy: "give a file of throughputramp with at least one request",
+            remedy: "use a file of throughputramp with at least one request",
         });
     }
     Ok(Requests { name: file.name.clone(), steps })
@@ -86,7 +86,7 @@ pub(super) fn cpu(file: &ForeignFile, rows: &Rows) -> Result<Samples, ForeignErr
     Ok(Samples { name: file.name.clone(), columns: places.len(), at })
 }
 
-/// Puts requests and CPU together by their times.
+/// Combines requests and CPU samples by time.
 pub(super) fn read(
     requests: &[Requests],
     samples: &[Samples],
@@ -95,20 +95,20 @@ pub(super) fn read(
     let Some(first) = requests.first() else {
         return Err(ForeignError::Nothing {
             name: samples.first().map(|samples| samples.name.clone()).unwrap_or_default(),
-            detail: "CPU samples alone say nothing of requests".into(),
-            remedy: "give the file with start-time,response-time before it: perf.csv,cpu.csv",
+            detail: "the file has only CPU samples, and no requests".into(),
+            remedy: "add the file with start-time,response-time before it: perf.csv,cpu.csv",
         });
     };
     if let Some(other) = requests.iter().find(|other| other.steps.len() != first.steps.len()) {
         return Err(ForeignError::Nothing {
             name: other.name.clone(),
             detail: format!(
-                "{}, and {} has {}",
+                "{}, but {} has {}",
                 weir_results::words::counted(other.steps.len() as u64, "step"),
                 first.name,
                 first.steps.len()
             ),
-            remedy: "repeats have the same steps; compare others one by one",
+            remedy: "repeats must have the same steps; compare other files separately",
         });
     }
     let is_within = |(at, _): &&(Timestamp, f64)| {
@@ -117,21 +117,23 @@ pub(super) fn read(
     if let Some(elsewhere) = samples.iter().find(|samples| !samples.at.iter().any(|at| is_within(&at))) {
         return Err(ForeignError::Nothing {
             name: elsewhere.name.clone(),
-            detail: format!("no sample of CPU lies within the requests of {}", first.name),
-            remedy: "give the CPU file of the same measurement",
+            detail: format!("no CPU sample is within the time of the requests of {}", first.name),
+            remedy: "use the CPU file of the same measurement",
         });
     }
     let mut notes = vec![
-        "response times read as seconds, starts as RFC 3339; throughput is requests over the time from the first start to the last end"
+        "response times read as seconds, starts as RFC 3339; throughput is requests divided by the time from the first \
+         start to the last end"
             .to_owned(),
     ];
     let is_of_host = samples.iter().any(|samples| samples.columns == 1);
     if is_of_host && cores.is_none() {
         notes.push(
-            "its percentages are of the whole host: --cores N, the cores of that host, makes CPU time per request of them".into(),
+            "CPU percentages are of the whole host; set its cores with --cores N to get CPU time per request"
+                .into(),
         );
     } else if !samples.is_empty() {
-        notes.push("CPU is that of the whole host, whatever else ran on it".into());
+        notes.push("CPU time is that of the whole host, including other processes".into());
     }
     let series = (0..first.steps.len()).map(|at| {
         let steps: Vec<&Step> = requests.iter().map(|requests| &requests.steps[at]).collect();
@@ -148,7 +150,7 @@ fn series(load: String, steps: &[&Step], samples: &[Samples], cores: Option<f64>
         let mut histogram = new_histogram();
         step.response_ns.iter().for_each(|ns| histogram.saturating_record(*ns));
         times.push(TimesNs::of(&histogram, 0));
-        // Both have the same bounds, so adding cannot fail.
+        // Both have the same bounds, so the addition cannot fail.
         let _ = merged.add(&histogram);
     }
     let figure = |of: &dyn Fn(usize) -> Option<f64>| Figure::of_valid((0..steps.len()).map(of));
@@ -176,7 +178,7 @@ impl Step {
         self.starts.iter().min().copied().unwrap_or_default()
     }
 
-    /// When the last response was there.
+    /// End of the last response.
     fn end_ns(&self) -> i128 {
         let ends = self.starts.iter().zip(&self.response_ns);
         ends.map(|(start, ns)| start.as_nanosecond() + i128::from(*ns)).max().unwrap_or_default()
@@ -195,7 +197,7 @@ impl Step {
         (length_s > 0.0).then(|| self.starts.len() as f64 / length_s)
     }
 
-    /// The mean of the samples within the step, as cores, over the rate; `None` where the cores are not known.
+    /// Mean busy cores in the step divided by the rate; `None` if the number of cores is unknown.
     fn cpu_us_per_request(&self, samples: &[Samples], cores: Option<f64>) -> Option<f64> {
         let mut busy = Vec::new();
         for samples in samples {
@@ -208,7 +210,7 @@ impl Step {
     }
 }
 
-/// A moment as Go prints it, with the name of the zone behind its offset, or in RFC 3339.
+/// A time in Go's format, with the zone name after its offset, or in RFC 3339.
 fn moment(text: &str) -> Option<Timestamp> {
     if let Ok(moment) = text.parse() {
         return Some(moment);

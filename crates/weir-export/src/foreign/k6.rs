@@ -1,4 +1,4 @@
-//! k6's end-of-test summary: what `--summary-export` writes, and what `handleSummary` is given, whose figures stand one
+//! k6's end-of-test summary: the file of `--summary-export`, or the data of `handleSummary`, which has the values one
 //! level deeper, under `values`.
 
 use super::error::cut;
@@ -6,7 +6,7 @@ use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up
 use serde_json::Value;
 
 pub(super) const PROGRAM: &str = "k6";
-/// Its names of times, with what they are here.
+/// k6's names of times, and weir's.
 const TIMES: [(&str, &str, Option<f64>); 7] = [
     ("avg", "mean", None),
     ("med", "p50", Some(0.5)),
@@ -17,28 +17,28 @@ const TIMES: [(&str, &str, Option<f64>); 7] = [
     ("p(99.99)", "p9999", Some(0.9999)),
 ];
 
-/// The figures of one summary: one repeat.
+/// The values of one summary, which is one repeat.
 pub(super) struct Summary {
     rate_per_s: f64,
-    /// Share of failed requests, where it is told.
+    /// Share of failed requests, if the summary has it.
     failed: Option<f64>,
     /// In the order of [`TIMES`], nanoseconds.
     times_ns: Vec<Option<f64>>,
 }
 
-/// Reads the JSON.
+/// Parses the JSON.
 pub(super) fn parsed(file: &ForeignFile, text: &str) -> Result<Value, ForeignError> {
     serde_json::from_str(text).map_err(|error| {
         let several = error.to_string().starts_with("trailing characters");
         let detail = match several {
-            true => "several summaries stand in one file; each file is a repeat".to_owned(),
+            true => "the file has several summaries; use one file per repeat".to_owned(),
             false => format!("the file is not JSON: {error}"),
         };
         ForeignError::Malformed { name: file.name.clone(), detail }
     })
 }
 
-/// Reads one summary.
+/// Reads a summary.
 pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, ForeignError> {
     let of_metric = |metric: &str, figure: &str| {
         let stands = document.get("metrics").and_then(|metrics| metrics.get(metric));
@@ -48,8 +48,8 @@ pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, F
     let needed = |metric: &str, figure: &str| {
         of_metric(metric, figure)?.ok_or_else(|| ForeignError::Nothing {
             name: file.name.clone(),
-            detail: format!("it has no metrics.{metric}.{figure}"),
-            remedy: "give what `k6 run --summary-export FILE` writes, or what handleSummary is given as JSON",
+            detail: format!("the file has no metrics.{metric}.{figure}"),
+            remedy: "use the file from `k6 run --summary-export FILE`, or the data of handleSummary as JSON",
         })
     };
     let rate_per_s = needed("http_reqs", "rate")?;
@@ -64,7 +64,7 @@ pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, F
     Ok(Summary { rate_per_s, failed, times_ns: TIMES.iter().map(time).collect::<Result<_, _>>()? })
 }
 
-/// A figure, none of which is below zero.
+/// A value of at least 0.
 fn number(file: &ForeignFile, metric: &str, figure: &str, value: &Value) -> Result<f64, ForeignError> {
     let number = value.as_f64().filter(|number| *number >= 0.0);
     number.ok_or_else(|| ForeignError::Malformed {
@@ -76,7 +76,7 @@ fn number(file: &ForeignFile, metric: &str, figure: &str, value: &Value) -> Resu
     })
 }
 
-/// Puts repeats together.
+/// Combines repeats.
 pub(super) fn read(repeats: &[Summary]) -> Read {
     let all: Vec<SummedUp<'_>> = repeats.iter().map(Summary::summed_up).collect();
     let mut notes = vec!["latency is http_req_duration, from the actual send".to_owned()];

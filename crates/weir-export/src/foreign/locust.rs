@@ -1,18 +1,18 @@
-//! Locust's request statistics (`locust --csv FILE` writes `FILE_stats.csv`): the row of all requests together.
+//! Locust's request statistics (`locust --csv FILE` writes `FILE_stats.csv`): the row over all requests.
 
 use super::rows::{Line, Rows};
 use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up};
 use weir_analysis::quantity::{count, counted};
 
 pub(super) const PROGRAM: &str = "Locust";
-/// Columns that it is known by and that are needed.
+/// Required columns, which also identify the format.
 pub(super) const COLUMNS: [&str; 7] =
     ["Name", "Request Count", "Failure Count", "Average Response Time", "Requests/s", "50%", "99%"];
-/// What Locust calls all requests together.
+/// Locust's name of the row over all requests.
 const ALL: &str = "Aggregated";
-/// What it writes where there is no figure.
+/// Locust's text for a missing value.
 const MISSING: &str = "N/A";
-/// Its columns, with what they are here.
+/// Locust's columns, and weir's names.
 const TIMES: [(&str, &str, Option<f64>); 11] = [
     ("Average Response Time", "mean", None),
     ("50%", "p50", Some(0.5)),
@@ -27,7 +27,7 @@ const TIMES: [(&str, &str, Option<f64>); 11] = [
     ("99.99%", "p9999", Some(0.9999)),
 ];
 
-/// The figures of one file: one repeat.
+/// The values of one file, which is one repeat.
 pub(super) struct Statistics {
     requests: f64,
     failures: f64,
@@ -46,13 +46,13 @@ pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, 
     };
     let Some(line) = all.next() else {
         return Err(nothing(
-            "it has no row `Aggregated`",
-            "give FILE_stats.csv of a run of Locust that has ended",
+            "the file has no row `Aggregated`",
+            "use FILE_stats.csv of a finished Locust run",
         ));
     };
     if all.next().is_some() {
-        let remedy = "of weir's own exports take that of --format weir, which holds the whole run";
-        return Err(nothing("it has several rows `Aggregated`", remedy));
+        let remedy = "from weir, use the export with --format weir, which has the whole run";
+        return Err(nothing("the file has several rows `Aggregated`", remedy));
     }
     let number = |column: &str| line.number(file, column, rows.field(line, column), "number");
     let statistics = Statistics {
@@ -70,7 +70,7 @@ pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, 
     Ok(statistics)
 }
 
-/// A time of milliseconds; `None` where the column is not there, as the quantiles can be chosen, or has no figure.
+/// A time given in milliseconds; `None` without the column or a value, because Locust's quantiles can be chosen.
 fn time_ns(file: &ForeignFile, rows: &Rows, line: &Line, column: &str) -> Result<Option<f64>, ForeignError> {
     let value = rows.field(line, column);
     if value.is_empty() || value == MISSING {
@@ -79,7 +79,7 @@ fn time_ns(file: &ForeignFile, rows: &Rows, line: &Line, column: &str) -> Result
     line.number(file, column, value, "number of milliseconds").map(|ms| Some(ms * 1e6))
 }
 
-/// Puts repeats together.
+/// Combines repeats.
 pub(super) fn read(repeats: &[Statistics]) -> Read {
     let all: Vec<SummedUp<'_>> = repeats.iter().map(Statistics::summed_up).collect();
     let failures: f64 = repeats.iter().map(|repeat| repeat.failures).sum();
@@ -92,7 +92,7 @@ pub(super) fn read(repeats: &[Statistics]) -> Read {
             counted(requests as u64, "request")
         ));
     }
-    let mut notes = vec!["its throughput counts failures".to_owned()];
+    let mut notes = vec!["throughput includes failed requests".to_owned()];
     if repeats.iter().all(Statistics::is_rounded) {
         notes.push("Locust rounds times to whole milliseconds, from 100 ms on to two digits".to_owned());
     }
@@ -108,7 +108,7 @@ impl Statistics {
         }
     }
 
-    /// Whether its quantiles are whole milliseconds, as Locust writes them. Its mean is not rounded.
+    /// Whether its quantiles are whole milliseconds, as Locust writes them. Locust does not round the mean.
     fn is_rounded(&self) -> bool {
         let quantiles = TIMES.iter().zip(&self.times_ns).filter(|((.., quantile), _)| quantile.is_some());
         quantiles.filter_map(|(_, ns)| *ns).all(|ns| (ns / 1e6).fract() == 0.0)

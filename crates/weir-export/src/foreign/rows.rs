@@ -1,4 +1,4 @@
-//! Tables of other programs: a header, and lines that are read by their columns' names.
+//! Tables of other programs: a header, and lines whose fields are read by column name.
 
 use csv::{ReaderBuilder, StringRecord};
 
@@ -38,18 +38,18 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Whether it has a column of that name.
+    /// Whether it has a column with this name.
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|known| known == column)
     }
 
-    /// Places of the columns of that name.
+    /// Positions of the columns with this name.
     pub(super) fn places(&self, column: &str) -> Vec<usize> {
         let all = self.columns.iter().enumerate();
         all.filter(|(_, known)| *known == column).map(|(place, _)| place).collect()
     }
 
-    /// What stands in a column of a line; empty where the line is too short or there is no such column.
+    /// The field of a line in a column; empty if the line is too short or the column does not exist.
     pub(super) fn field<'a>(&self, line: &'a Line, column: &str) -> &'a str {
         let place = self.columns.iter().position(|known| known == column);
         place.and_then(|place| line.fields.get(place)).unwrap_or_default().trim()
@@ -57,13 +57,13 @@ impl Rows {
 }
 
 impl Line {
-    /// Whether it repeats the header, as files do that were put together.
+    /// Whether it repeats the header, as in concatenated files.
     pub(super) fn is_header(&self, columns: &[String]) -> bool {
         self.fields.len() == columns.len()
             && self.fields.iter().zip(columns).all(|(field, name)| field.trim() == name)
     }
 
-    /// That `value` in `column` is none of `expected`.
+    /// The error that `value` in `column` is not `expected`.
     pub(super) fn wrong(
         &self,
         file: &ForeignFile,
@@ -80,7 +80,7 @@ impl Line {
         }
     }
 
-    /// A number of a column.
+    /// A finite number of at least 0.
     pub(super) fn number(
         &self,
         file: &ForeignFile,

@@ -1,4 +1,4 @@
-//! The columns as the reference describes them.
+//! The columns for the reference.
 
 use weir_export::{ColumnDescription, columns, findings_columns};
 
@@ -18,7 +18,7 @@ fn check(columns: &[ColumnDescription]) {
 }
 
 #[test]
-fn every_column_has_a_meaning_and_a_name_of_its_own() {
+fn every_column_has_a_meaning_and_a_unique_name() {
     check(&columns());
     check(&findings_columns());
     assert!(columns().len() > 200);

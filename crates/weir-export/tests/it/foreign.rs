@@ -1,4 +1,4 @@
-//! Files of other programs: what the real ones wrote, the Gorouter rig's in its form, and what is wrong with others.
+//! Files of other programs: real ones of Locust and k6, files in the Gorouter rig's format, and invalid files.
 
 use weir_analysis::compare::{Dataset, Measure, Series, Source};
 use weir_export::{ForeignError, ForeignFile, read_foreign};
@@ -7,7 +7,7 @@ const PERF: &str = include_str!("../fixtures/gorouter/perf.csv");
 const PERF_AGAIN: &str = include_str!("../fixtures/gorouter/perfAgain.csv");
 const CPU: &str = include_str!("../fixtures/gorouter/cpuStats.csv");
 const CPU_OF_EACH: &str = include_str!("../fixtures/gorouter/perCpuStats.csv");
-/// Written by Locust 2.47.0 in eight seconds and by k6 1.8.1 in two, against `weir origin --delay const:5ms`.
+/// Written by Locust 2.47.0 in eight seconds, and by k6 1.8.1 in two, against `weir origin --delay const:5ms`.
 const LOCUST: &str = include_str!("../fixtures/locust_stats.csv");
 const K6_EXPORTED: &str = include_str!("../fixtures/k6_summary_export.json");
 const K6_HANDLED: &str = include_str!("../fixtures/k6_handle_summary.json");
@@ -21,7 +21,7 @@ fn read(files: &[(&str, &str)], cores: Option<f64>) -> Result<Dataset, ForeignEr
     read_foreign(&files, cores)
 }
 
-/// The values of a figure, repeat by repeat.
+/// The values of a metric per repeat.
 fn values(series: &Series, measure: &str) -> Vec<Option<f64>> {
     let figure = series.figure(Measure::named(measure).unwrap());
     figure.map(|figure| figure.repeats.iter().map(|of| of.value()).collect()).unwrap_or_default()
@@ -46,7 +46,7 @@ fn steps_of_the_gorouter_rig_are_loads_and_its_files_repeats() {
     let dataset = read(&[("perf.csv", PERF), ("perfAgain.csv", PERF_AGAIN)], None).unwrap();
     let loads: Vec<&str> = dataset.series.iter().map(|series| series.load.as_str()).collect();
     assert_eq!(loads, ["step 1", "step 2"]);
-    // Four requests from 33.000 to the last end at 33.100 and 33.102; seconds become nanoseconds.
+    // Four requests from 33.000 to the last ends at 33.100 and 33.102. Seconds become nanoseconds.
     near(&values(&dataset.series[0], "throughput"), &[40.0, 4.0 / 0.102]);
     near(&values(&dataset.series[0], "p50"), &[10e6, 11e6]);
     near(&values(&dataset.series[0], "p99"), &[70e6, 72e6]);
@@ -56,7 +56,7 @@ fn steps_of_the_gorouter_rig_are_loads_and_its_files_repeats() {
 }
 
 #[test]
-fn cpu_of_the_gorouter_rig_is_taken_from_within_each_step() {
+fn cpu_of_the_gorouter_rig_is_assigned_to_steps() {
     let dataset = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], Some(4.0)).unwrap();
     // A quarter of four cores for 100 ms over four requests; half of them for 50 ms over four.
     near(&values(&dataset.series[0], "cpu"), &[25_000.0]);
@@ -64,7 +64,7 @@ fn cpu_of_the_gorouter_rig_is_taken_from_within_each_step() {
     let unknown = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], None).unwrap();
     assert_eq!(values(&unknown.series[0], "cpu"), [None]);
     assert!(notes(&unknown).contains("--cores"), "{}", notes(&unknown));
-    // With a column for each core there is nothing to be told.
+    // With a column per core, `cores` is not needed.
     let each = read(&[("perf.csv", PERF), ("perCpuStats.csv", CPU_OF_EACH)], None).unwrap();
     near(&values(&each.series[0], "cpu"), &[10_000.0]);
     near(&values(&each.series[1], "cpu"), &[12_500.0]);
@@ -84,13 +84,13 @@ fn statistics_of_the_real_locust() {
     near(&values(series, "p99"), &[number(18) * 1e6; 2]);
     assert!((5e6..50e6).contains(&values(series, "p50")[0].unwrap()), "5 ms were given");
     assert!(notes(&dataset).contains("Locust rounds"), "{}", notes(&dataset));
-    // As weir's own export has it.
+    // The format of weir's own export.
     let exact = read(&[("a_stats.csv", &LOCUST.replace(",6,6,6,", ",5.937,6,6,"))], None).unwrap();
     assert!(!notes(&exact).contains("Locust rounds"), "{}", notes(&exact));
-    assert!(notes(&exact).contains("throughput counts failures"), "{}", notes(&exact));
+    assert!(notes(&exact).contains("throughput includes failed requests"), "{}", notes(&exact));
 }
 
-/// What stands before any figure, and how many repeats of the throughput and of the median count.
+/// The warnings, and the number of valid repeats of throughput and median.
 fn what_counts(dataset: &Dataset) -> (String, [usize; 2]) {
     let Source::Foreign { warnings, .. } = &dataset.source else { panic!("it is foreign") };
     let valid = |measure| dataset.series[0].figure(Measure::named(measure).unwrap()).unwrap().valid;
@@ -98,7 +98,7 @@ fn what_counts(dataset: &Dataset) -> (String, [usize; 2]) {
 }
 
 #[test]
-fn repeats_in_which_requests_failed_do_not_count() {
+fn repeats_with_failed_requests_are_excluded() {
     let failed = |failures: &str| LOCUST.replace(",3195,0,", &format!(",3195,{failures},"));
     let check = |failures: &str, expected: &str, valid: usize| {
         let files = [("a_stats.csv", LOCUST), ("b_stats.csv", &failed(failures))];
@@ -108,7 +108,7 @@ fn repeats_in_which_requests_failed_do_not_count() {
     check("3", "3 of 6,390 requests failed", 2);
     check(
         "3195",
-        "1 of 2 repeats does not count: more than 0.1 % of the requests failed\n3,195 of 6,390 requests failed",
+        "1 of 2 repeats excluded: more than 0.1 % of the requests failed\n3,195 of 6,390 requests failed",
         1,
     );
     let rate = |share: f64| {
@@ -118,12 +118,12 @@ fn repeats_in_which_requests_failed_do_not_count() {
     };
     assert_eq!(rate(0.0), (String::new(), [1, 1]));
     let (said, counted) = rate(0.25);
-    assert!(said.starts_with("1 of 1 repeat does not count") && said.contains("25.0 %"), "{said}");
+    assert!(said.starts_with("1 of 1 repeat excluded") && said.contains("25.0 %"), "{said}");
     assert_eq!(counted, [0, 0]);
 }
 
 #[test]
-fn a_file_given_twice_is_no_repeat() {
+fn a_file_given_twice_is_not_a_repeat() {
     let once = "give each file once";
     refused(&[("a.csv", PERF), ("b.csv", PERF_AGAIN), ("a.csv", PERF)], &["a.csv is given twice", once]);
     refused(&[("a.csv", LOCUST), ("copy.csv", LOCUST)], &["a.csv and copy.csv have the same content", once]);
@@ -158,7 +158,7 @@ fn refused(files: &[(&str, &str)], words: &[&str]) {
 }
 
 #[test]
-fn wrong_files_are_named_with_what_is_wrong() {
+fn invalid_files_are_reported_with_the_problem() {
     refused(&[("x.csv", "")], &["x.csv", "empty", "docs/compare.md"]);
     refused(&[("x.csv", " \n\n")], &["x.csv", "empty"]);
     refused(&[("x.csv", "a,b\n1,2\n")], &["x.csv", "unknown file format", "a,b"]);
@@ -175,10 +175,10 @@ fn wrong_files_are_named_with_what_is_wrong() {
     wrong("0.0120", "-1", &["x.csv:3", "`-1`"]);
     wrong("0.0120", "", &["x.csv:3", "``"]);
     wrong("2017-08-25T21:07:33.01", "yesterday", &["x.csv:3", "start-time is `yesterday"]);
-    refused(&[("cpu.csv", CPU)], &["cpu.csv", "CPU samples alone"]);
-    refused(&[("a.csv", PERF_AGAIN), ("cpu.csv", CPU)], &["cpu.csv", "no sample of CPU", "a.csv"]);
+    refused(&[("cpu.csv", CPU)], &["cpu.csv", "only CPU samples"]);
+    refused(&[("a.csv", PERF_AGAIN), ("cpu.csv", CPU)], &["cpu.csv", "no CPU sample", "a.csv"]);
     let one_step = PERF.rsplit_once("start-time").unwrap().0;
-    refused(&[("a.csv", PERF), ("b.csv", one_step)], &["b.csv", "1 step, and a.csv has 2"]);
+    refused(&[("a.csv", PERF), ("b.csv", one_step)], &["b.csv", "1 step, but a.csv has 2"]);
     refused(
         &[("a.csv", PERF), ("b_stats.csv", LOCUST)],
         &["b_stats.csv is a file of Locust", "a.csv is a file of the Gorouter rig"],
@@ -198,7 +198,7 @@ fn wrong_files_are_named_with_what_is_wrong() {
     };
     k6("-1.5", &["metrics.http_req_duration.med is `-1.5`, which is not a number of at least 0"]);
     k6("\"5ms\"", &["metrics.http_req_duration.med is `\"5ms\"`, which is not a number"]);
-    k6("null", &["it has no metrics.http_req_duration.med"]);
+    k6("null", &["the file has no metrics.http_req_duration.med"]);
     let header = (0..500).map(|at| format!("column {at}")).collect::<Vec<_>>().join(",");
     let error = read(&[("x.csv", &header)], None).unwrap_err().to_string();
     assert!(error.contains("begins with `column 0,") && error.chars().count() < 200, "{error}");

@@ -5,7 +5,7 @@ use weir_results::{Cell, CellOutcome, Histogram, RouteResult, RouteTimes, Run, S
 
 use crate::fixture::{self, Scene};
 
-/// The rows of a table in CSV whose fields hold no comma, by column.
+/// A CSV table without quoted fields, with access by column.
 struct Rows {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -23,7 +23,7 @@ impl Rows {
     }
 }
 
-/// The fields of a line of CSV; none of them holds a line's end here.
+/// The fields of a line of CSV without line breaks in fields.
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut quoted) = (vec![String::new()], false);
     for letter in line.chars() {
@@ -36,8 +36,8 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// Gives the first load of the first cell two steps and a route with two classes of status; the times of either class,
-/// nanoseconds, as the histograms keep them.
+/// Adds two steps and a route with two status classes to the first load of the first cell. Returns the time of each
+/// class as the histograms store it, nanoseconds.
 fn with_steps_and_routes(cells: &mut [Cell]) -> [u64; 2] {
     let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { panic!("cell 0") };
     let record = &mut measurements[0].record;
@@ -98,7 +98,7 @@ fn a_mixed_run_as_csv() {
     assert_eq!((rows.get(0, "data_limit_cpus"), rows.get(0, "control_limit_cpus")), ("0.5", ""));
     assert_eq!(rows.get(0, "status_2xx"), rows.get(0, "requests_completed"));
     assert_eq!((rows.get(0, "status_5xx"), rows.get(0, "tls_handshakes")), ("0", ""));
-    // Cell 1 is envoy, overloaded: the quantile among the unanswered is empty, not zero.
+    // Cell 1 is envoy, overloaded: a quantile among unanswered requests is empty, not zero.
     assert_eq!((rows.get(3, "gateway"), rows.get(3, "latency_ns_p99")), ("envoy", ""));
     assert_eq!(rows.get(3, "requests_timed_out"), "8200");
     let failed = rows.rows.iter().position(|row| row.contains(&"failed".to_owned())).unwrap();
@@ -107,14 +107,14 @@ fn a_mixed_run_as_csv() {
 }
 
 #[test]
-fn axes_are_columns_of_their_own() {
+fn each_axis_is_a_column() {
     let (mut run, mut cells) = fixture::run(Scene::Good, &[0.25, 1.0]);
     let rows = Rows::of(&weir_export::csv(&run, &cells).unwrap());
     assert_eq!(
         (rows.get(0, "axis.limits.data.cpus"), rows.get(30, "axis.limits.data.cpus")),
         ("0.25", "1.0")
     );
-    // One value that is no number makes it a column of text.
+    // A single value that is not a number makes the column text.
     run.plan[0].axes.insert("limits.data.cpus".into(), "unlimited".into());
     cells[0].key = run.plan[0].clone();
     let rows = Rows::of(&weir_export::csv(&run, &cells).unwrap());
@@ -125,7 +125,7 @@ fn axes_are_columns_of_their_own() {
 }
 
 #[test]
-fn steps_and_routes_have_rows_that_repeat_no_sum_of_the_load() {
+fn rows_of_steps_and_routes_repeat_no_total_of_the_load() {
     let (run, mut cells) = mixed();
     let [fast_ns, slow_ns] = with_steps_and_routes(&mut cells);
     let rows = Rows::of(&weir_export::csv(&run, &cells).unwrap());
@@ -148,17 +148,17 @@ fn steps_and_routes_have_rows_that_repeat_no_sum_of_the_load() {
 }
 
 #[test]
-fn the_document_for_programs_holds_the_whole_run() {
+fn the_json_document_has_the_whole_run() {
     let (run, mut cells) = mixed();
     with_steps_and_routes(&mut cells);
     let document: Value = serde_json::from_str(&weir_export::json(&run, &cells).unwrap()).unwrap();
     assert_eq!(document["run"], serde_json::to_value(&run).unwrap());
     assert_eq!(document["cells"].as_array().unwrap().len(), cells.len());
-    // With each histogram put back, the cells are the cells.
-    let mut told = document["cells"].clone();
-    let described = put_back(&mut told);
+    // Without the added descriptions, the cells equal the original ones.
+    let mut reported = document["cells"].clone();
+    let described = put_back(&mut reported);
     assert!(described > cells.len() * 20, "{described} histograms");
-    assert_eq!(told, serde_json::to_value(&cells).unwrap());
+    assert_eq!(reported, serde_json::to_value(&cells).unwrap());
     let latency = &document["cells"][0]["outcome"]["measurements"][0]["record"]["latency"];
     let CellOutcome::Measured { measurements } = &cells[0].outcome else { panic!("cell 0") };
     let record = &measurements[0].record;
@@ -166,7 +166,7 @@ fn the_document_for_programs_holds_the_whole_run() {
     assert_eq!(latency["quantiles_ns"]["p99"], record.result.latency_ns.p99.unwrap());
 }
 
-/// Replaces every description of a histogram by the histogram; how many there were.
+/// Replaces every description of a histogram by the histogram. Returns their number.
 fn put_back(value: &mut Value) -> usize {
     if let Some(histogram) = value.get("hdr_v2_base64") {
         assert!(value["quantiles_ns"].get("p9999").is_some() && value["count"].is_u64(), "{value}");
@@ -187,7 +187,7 @@ fn summaries_of_k6() {
     let summaries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(summaries.len(), 28, "a line per measured load");
     insta::assert_snapshot!(serde_json::to_string_pretty(&summaries[1]).unwrap());
-    // Envoy's open load is overloaded: what fell among the unanswered is null.
+    // Envoy's open load is overloaded: quantiles among unanswered requests are null.
     assert_eq!(summaries[3]["metrics"]["http_req_duration"]["p(99)"], Value::Null);
     assert_eq!(summaries[3]["metrics"]["http_req_failed"]["passes"], 8200);
 }

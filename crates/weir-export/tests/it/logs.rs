@@ -1,4 +1,4 @@
-//! HdrHistogram's interval log, read back by HdrHistogram's own reader for Rust.
+//! HdrHistogram's interval log, read by HdrHistogram's own reader for Rust.
 
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -64,7 +64,7 @@ fn names_never_break_a_tag() {
 }
 
 #[test]
-fn a_histogram_that_cannot_be_decoded_is_named() {
+fn a_histogram_that_cannot_be_decoded_is_reported() {
     let (run, cells) = fixture::run(Scene::Single, &[0.5]);
     let mut value = serde_json::to_value(&cells).unwrap();
     value[1]["outcome"]["measurements"][0]["record"]["seconds"][2]["latency"] = "AAAA".into();

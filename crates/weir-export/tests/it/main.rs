@@ -1,4 +1,4 @@
-//! Every form of a run that never happened, and what the documents say of them.
+//! Every export format, tested with a made-up run, and the reference of the columns.
 
 // In tests an unwrap is an assertion.
 #![allow(clippy::unwrap_used)]

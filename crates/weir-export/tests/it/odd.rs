@@ -1,11 +1,11 @@
-//! Odd data is exported without a panic, and selections say what they miss.
+//! Extreme values are exported without a panic, and selections report what they miss.
 
 use weir_export::Selection;
 use weir_results::{Cell, CellOutcome};
 
 use crate::fixture::{self, Scene};
 
-/// Every number of a part of a cell at the end of its range: an archive of somebody else's may hold them.
+/// Sets every number of a cell to the end of its range, because an imported archive may have such values.
 #[test]
 fn numbers_at_the_end_of_their_range_never_panic() {
     let (mut run, mut cells) = fixture::run(Scene::Single, &[0.5]);
@@ -53,7 +53,7 @@ fn all_forms(run: &weir_results::Run, cells: &[Cell]) {
 }
 
 #[test]
-fn a_selection_keeps_what_it_names_or_says_what_there_is() {
+fn a_selection_keeps_its_matches_or_lists_what_exists() {
     let (_, cells) = fixture::run(Scene::Single, &[0.5]);
     let select = |cell: Option<u32>, load: Option<&str>| {
         let kept = Selection { cell, load: load.map(str::to_owned) }.of(cells.clone());
@@ -66,12 +66,12 @@ fn a_selection_keeps_what_it_names_or_says_what_there_is() {
     let error = select(Some(9), None).unwrap_err();
     assert_eq!(
         (error.to_string(), error.remedy()),
-        ("the run has no finished cell 10".into(), "give one of 1, 2, 3, 4, 5".into())
+        ("the run has no finished cell 10".into(), "use one of 1, 2, 3, 4, 5".into())
     );
     let error = select(Some(0), Some("tial")).unwrap_err();
     assert_eq!(
         (error.to_string(), error.remedy()),
-        ("the run has no load `tial`".into(), "give one of full, tail".into())
+        ("the run has no load `tial`".into(), "use one of full, tail".into())
     );
 }
 

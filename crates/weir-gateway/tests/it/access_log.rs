@@ -1,4 +1,4 @@
-//! The access log as an operator meets it: files, standard output, rotation, the end.
+//! The access log of a running gateway: files, standard output, rotation, shutdown.
 
 use std::io::Write as _;
 
@@ -17,7 +17,7 @@ fn with_log(log: &str) -> String {
 }
 
 #[test]
-fn a_signal_opens_the_file_anew() {
+fn a_signal_reopens_the_file() {
     let mut gateway = Gateway::start_with(&with_log("file: access.log, format: $request_uri"), &[]);
     let [file, renamed] = ["access.log", "access.log.1"].map(|name| gateway.dir.path().join(name));
     ask(&gateway, "/1");
@@ -34,7 +34,7 @@ fn a_signal_opens_the_file_anew() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_anew_leaves_the_former_one() {
+fn a_file_that_cannot_be_reopened_keeps_the_previous_one() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir(dir.path().join("logs")).expect("a folder");
     let command = std::process::Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
@@ -52,7 +52,7 @@ fn a_file_that_cannot_be_opened_anew_leaves_the_former_one() {
 }
 
 #[test]
-fn what_cannot_be_opened_anew_is_told_as_that() {
+fn an_output_that_cannot_be_reopened_is_reported() {
     let of_output = "cannot reopen the access log: it goes to standard output\n";
     let of_none = "cannot reopen the access log: none is configured (`access_log`)\n";
     for (text, expected) in [(with_log(""), of_output), (config(origin().0), of_none)] {
@@ -74,7 +74,7 @@ fn lines_go_to_standard_output() {
 }
 
 #[test]
-fn a_stop_writes_what_is_queued() {
+fn a_stop_writes_queued_lines() {
     let gateway = Gateway::start_with(&with_log("file: access.log, format: $request_uri"), &[]);
     let file = gateway.dir.path().join("access.log");
     for number in 0..20 {
@@ -91,7 +91,7 @@ fn a_stop_writes_what_is_queued() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_told() {
+fn a_log_that_cannot_be_written_is_reported() {
     let (code, messages) = run(&with_log("file: nowhere/access.log"), &[]);
     assert_eq!(code, Some(3));
     assert!(

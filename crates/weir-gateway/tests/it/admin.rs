@@ -1,4 +1,4 @@
-//! The admin server beyond health and counters.
+//! The admin server: endpoints other than health and counters.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -34,7 +34,7 @@ pub(crate) fn body(answer: &str) -> &str {
 }
 
 #[test]
-fn the_configuration_in_force_is_shown_without_secrets() {
+fn the_active_configuration_is_shown_without_secrets() {
     let text = config(origin().0)
         .replace("backend: api }", "backend: api, request_headers: { set: { x-auth: hush } } }");
     let mut gateway = Gateway::start_with(&text, &[]);
@@ -70,21 +70,21 @@ fn clusters_are_shown_with_their_counters() {
     }
 }
 
-/// What the admin server shows of the backends.
+/// The backends as the admin server shows them.
 fn clusters(gateway: &Gateway) -> Value {
     let answer = gateway.admin("/clusters");
     let mut shown: Value = serde_json::from_str(body(&answer)).expect("JSON");
     shown["clusters"].take()
 }
 
-/// The endpoints of the backend `api`, each by these fields of it.
+/// The endpoints of the backend `api`, each with these fields.
 pub(crate) fn endpoints(gateway: &Gateway, fields: &[&str]) -> Value {
     let shown = clusters(gateway)["api"]["endpoints"].take();
     let fields_of = |endpoint: &Value| fields.iter().map(|field| endpoint[*field].clone()).collect::<Value>();
     shown.as_array().expect("a list").iter().map(fields_of).collect()
 }
 
-/// An upstream that answers 500, but for `/slow`, which has its answer once it may.
+/// An upstream that responds with 500, except for `/slow`, which waits for the release.
 fn broken_origin() -> (SocketAddr, Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -114,7 +114,7 @@ fn broken_origin() -> (SocketAddr, Sender<()>) {
 }
 
 #[test]
-fn endpoints_are_shown_with_what_takes_them_out() {
+fn endpoints_are_shown_with_the_reason_of_their_ejection() {
     let ((good, _), (broken, release)) = (origin(), broken_origin());
     let dead = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("its address");
     let text = |endpoints: &str, more: &str| {
@@ -132,7 +132,7 @@ fn endpoints_are_shown_with_what_takes_them_out() {
     let counted = ["requests_in_flight", "connections", "requests", "errors", "ejections", "checks_passed"];
     gateway.wait_for("the slow one", |g| endpoints(g, &["requests_in_flight"]) == json!([[1]]));
     assert_eq!(endpoints(&gateway, &state), json!([[broken.to_string(), 2, "in", []]]));
-    // Its checks fail, and it is gone while it has a request.
+    // Its health checks fail, and a reload removes it with a request in flight.
     let both = format!("'{good}', '{broken}'");
     gateway.configure(&text(&both, health));
     gateway.reload();
@@ -145,7 +145,7 @@ fn endpoints_are_shown_with_what_takes_them_out() {
     ask(&gateway);
     ask(&gateway);
     let in_flight = json!([[0], [0], [1]]);
-    gateway.wait_for("their ends", |g| endpoints(g, &["requests_in_flight"]) == in_flight);
+    gateway.wait_for("their responses", |g| endpoints(g, &["requests_in_flight"]) == in_flight);
     let of_broken = json!([broken.to_string(), null, "draining", []]);
     let of_dead = json!([dead.to_string(), 1, "out", ["errors_in_a_row"]]);
     assert_eq!(endpoints(&gateway, &state), json!([[good.to_string(), 1, "in", []], of_dead, of_broken]));
@@ -168,7 +168,7 @@ fn endpoints_are_shown_with_what_takes_them_out() {
 }
 
 #[test]
-fn why_a_check_has_failed_is_shown() {
+fn the_cause_of_a_failed_check_is_shown() {
     let check = |answer: Option<&'static str>, expected: &str| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
@@ -195,7 +195,7 @@ fn why_a_check_has_failed_is_shown() {
 }
 
 #[test]
-fn a_backend_that_was_removed_is_shown_until_its_tunnel_ends() {
+fn a_removed_backend_is_shown_until_its_tunnel_closes() {
     let switching = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = switching.local_addr().expect("its address");
     let text = config(address);
@@ -221,16 +221,16 @@ fn a_backend_that_was_removed_is_shown_until_its_tunnel_ends() {
     let expected = json!([[address.to_string(), "draining", 1, 1]]);
     assert_eq!(endpoints(&gateway, &fields), expected);
     drop((client, upstream));
-    gateway.wait_for("its end", |g| clusters(g)["api"].is_null());
-    gateway.wait_for("no trace", |g| !g.admin("/metrics").contains("{backend=\"api\"}"));
-    assert_eq!(gateway.stat("connects"), 1, "totals stay");
+    gateway.wait_for("its removal", |g| clusters(g)["api"].is_null());
+    gateway.wait_for("the removal of its metrics", |g| !g.admin("/metrics").contains("{backend=\"api\"}"));
+    assert_eq!(gateway.stat("connects"), 1, "totals keep its counts");
 }
 
 #[test]
 fn names_are_shown_with_their_addresses() {
     let (origin, _) = origin();
     let port = origin.port();
-    // Of the two names one is in the system's file of hosts, and nobody is there who could be asked for the other.
+    // The hosts file resolves the first name. No server resolves the second.
     let endpoints = format!("['localhost:{port}', 'nowhere.invalid:80']");
     let text = config(origin).replace(&format!("['{origin}']"), &endpoints)
         + "resolver: { servers: ['127.0.0.1:9'] }\n";
@@ -244,7 +244,7 @@ fn names_are_shown_with_their_addresses() {
     assert_eq!(api["endpoints"].as_array().expect("a list").len(), addresses);
 }
 
-/// A certificate for this name, good for so many days and an hour, and its key.
+/// A certificate for this name, valid for `days` and an hour, and its key.
 fn certificate(name: &str, days: u32) -> (String, String) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
@@ -265,23 +265,23 @@ fn certificates_are_shown_with_the_days_they_have_left() {
     let shown = body(&answer);
     let (first, second) = shown.split_once("},{").expect("two certificates");
     for (part, name, days) in [(first, "soon", 3), (second, "late", 400)] {
-        let told = format!("\"listener\":\"web\",\"file\":\"{name}.pem\",\"names\":[\"{name}.test\"]");
-        assert!(part.contains(&told) && part.contains(&format!("\"days_left\":{days}")), "{shown}");
+        let expected = format!("\"listener\":\"web\",\"file\":\"{name}.pem\",\"names\":[\"{name}.test\"]");
+        assert!(part.contains(&expected) && part.contains(&format!("\"days_left\":{days}")), "{shown}");
     }
     let metrics = gateway.admin("/metrics");
     let sample = metrics.split("\nweir_certificate_expiry_timestamp_seconds{listener=\"web\"} ").nth(1);
     let end: u64 = sample.and_then(|rest| rest.lines().next()?.parse().ok()).expect("a sample");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_secs();
-    assert_eq!((end - now) / DAY.as_secs(), 3, "that of the first to end");
+    assert_eq!((end - now) / DAY.as_secs(), 3, "the certificate that expires first");
 }
 
 #[test]
-fn the_level_of_the_log_changes_at_run_time() {
+fn the_level_of_the_access_log_changes_at_run_time() {
     let text = config(origin().0) + "access_log: { file: access.log, format: $request_uri, sample: 0% }\n";
     let gateway = Gateway::start_with(&text, &[]);
     assert_eq!(body(&gateway.admin("/log")), "{\"level\":\"info\"}\n");
     ask(&gateway);
-    // What is told of a request is decided at its end.
+    // The gateway decides after the response whether it logs a request.
     gateway.wait_for("its end", |g| g.stat("open") == 0);
     assert_eq!(body(&post(&gateway, "/log?level=debug", "")), "{\"level\":\"debug\"}\n");
     for lines in 1..=3 {
@@ -301,23 +301,23 @@ fn the_level_of_the_log_changes_at_run_time() {
     assert_eq!(std::fs::read_to_string(kept.path().join("log")).expect("a log"), "/\n/\n/\n");
 }
 
-/// Probes give up after a second, and silent clients are closed after ten only.
+/// Probes time out after one second, but silent clients are closed only after ten.
 #[test]
-fn silent_clients_give_way_to_who_asks() {
+fn silent_clients_are_closed_for_new_ones() {
     let gateway = Gateway::start_with(&config(origin().0), &[]);
     let mut silent: Vec<_> = (0..64).map(|_| connect(gateway.admin)).collect();
     assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
-    assert!(matches!(silent[0].read(&mut [0]), Ok(0) | Err(_)), "the first one has gone");
+    assert!(matches!(silent[0].read(&mut [0]), Ok(0) | Err(_)), "the first one is closed");
     for client in &mut silent[1..] {
         client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
         let mut status = [0; 12];
-        client.read_exact(&mut status).expect("the others are there");
+        client.read_exact(&mut status).expect("the others stay connected");
         assert_eq!(&status, b"HTTP/1.1 200");
     }
 }
 
 #[test]
-fn a_drain_can_be_asked_for() {
+fn a_drain_can_be_requested() {
     let gateway = Gateway::start_with(&config(origin().0), &[]);
     let get = gateway.admin("/drain");
     assert!(get.starts_with("HTTP/1.1 405 ") && get.contains("\r\nAllow: POST\r\n"), "{get}");
@@ -328,8 +328,8 @@ fn a_drain_can_be_asked_for() {
     assert_eq!(gateway.wait(), (Some(0), String::new()));
 }
 
-/// What the admin server answers to `method` for this path, asked by this Host.
-fn asked_by(gateway: &Gateway, method: &str, path: &str, host: &str) -> String {
+/// The response of the admin server to a request with this method, path and Host.
+fn request_as(gateway: &Gateway, method: &str, path: &str, host: &str) -> String {
     let mut client = connect(gateway.admin);
     let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     client.write_all(request.as_bytes()).expect("it reads");
@@ -339,19 +339,19 @@ fn asked_by(gateway: &Gateway, method: &str, path: &str, host: &str) -> String {
 }
 
 #[test]
-fn a_page_that_rebinds_its_name_reads_nothing() {
+fn dns_rebinding_reads_nothing() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
     command.args(["--admin-host", "gw.example.com", "--admin-host", "*.svc.local"]);
     let gateway = Gateway::spawn(&config(origin().0), command);
     let port = gateway.admin.port();
     for (method, path) in [("GET", "/config"), ("GET", "/metrics"), ("GET", "/nothing"), ("POST", "/drain")] {
-        let answer = asked_by(&gateway, method, path, &format!("evil.example:{port}"));
+        let answer = request_as(&gateway, method, path, &format!("evil.example:{port}"));
         assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("--admin-host"), "{path}: {answer}");
         assert!(!answer.contains("evil"), "{answer}");
     }
     for host in ["localhost", "127.0.0.1", "10.1.2.3", "[::1]", "gw.example.com", "pod-0.svc.local"] {
         for host in [host.to_owned(), format!("{host}:{port}")] {
-            let answer = asked_by(&gateway, "GET", "/healthz", &host);
+            let answer = request_as(&gateway, "GET", "/healthz", &host);
             assert!(answer.starts_with("HTTP/1.1 200 "), "{host}: {answer}");
         }
     }
@@ -359,7 +359,7 @@ fn a_page_that_rebinds_its_name_reads_nothing() {
     probe.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").expect("it reads");
     let mut answer = String::new();
     probe.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200 "), "a probe by HTTP/1.0 has no Host: {answer}");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "an HTTP/1.0 probe has no Host: {answer}");
     let (code, messages) =
         crate::process::run(&config(origin().0), &["--admin", "127.0.0.1:0", "--admin-host", "http://a"]);
     assert!(code == Some(2) && messages.contains("without scheme and port"), "{messages}");

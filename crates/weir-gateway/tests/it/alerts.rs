@@ -1,5 +1,5 @@
-//! The alerts in dashboards/rules: Prometheus' own tool reads them, they name existing metrics, labels and causes, and each
-//! fires where it should and nowhere else. The page for operators names those that page somebody.
+//! The alerts in dashboards/rules: promtool accepts them, and they name existing metrics, labels and causes. Each alert
+//! fires in its case and in no other. The operations page names the alerts that page somebody.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,13 +14,13 @@ use crate::tls::Authority;
 const RULES: &str = include_str!("../../../../dashboards/rules/weir-gateway.yaml");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-/// Labels that Prometheus itself gives.
+/// Labels that Prometheus itself adds.
 const LABELS_OF_PROMETHEUS: [&str; 3] = ["job", "instance", "le"];
 
-/// A series with the values that make an alert fire, and quiet ones: for half an hour, a minute apart.
+/// A series with values that make an alert fire and values that do not: half an hour, a minute apart.
 type Series = (&'static str, &'static str, &'static str);
 
-/// What makes each alert fire.
+/// The series that make each alert fire.
 const CASES: [(&str, &[Series]); 20] = [
     ("WeirGatewayGone", &[("up", "0x30", "1x30")]),
     (
@@ -90,7 +90,7 @@ const CASES: [(&str, &[Series]); 20] = [
         "WeirHandshakesDelayed",
         &[("weir_tls_handshakes_delayed_total{listener='l'}", "0+120000x30", "0+60x30")],
     ),
-    // The tool's clock begins in 1970.
+    // The clock of promtool starts in 1970.
     (
         "WeirCertificateEnds",
         &[("weir_certificate_expiry_timestamp_seconds{listener='l'}", "86400x30", "7776000x30")],
@@ -98,23 +98,23 @@ const CASES: [(&str, &[Series]); 20] = [
     ("WeirLogLinesLost", &[("weir_access_log_dropped_total{reason='queue'}", "0+1x30", "7x30")]),
 ];
 
-/// What stands behind this field in the rules, in their order.
+/// The values of a field in the rules, in order.
 fn each(field: &str) -> Vec<&'static str> {
     RULES.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(field)).collect()
 }
 
-/// Names of metrics in an expression.
+/// Metric names in an expression.
 fn metrics(expression: &str) -> BTreeSet<&str> {
     let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     expression.split(|c: char| !is_of_name(c)).filter(|word| word.starts_with("weir_")).collect()
 }
 
-/// The name of the metric that this series belongs to.
+/// The name of the metric that has this series.
 fn family(metric: &str) -> &str {
     metric.strip_suffix("_bucket").unwrap_or(metric)
 }
 
-/// Labels that an expression speaks of: in braces, and behind `by` and `on`.
+/// Labels in an expression: in braces, and after `by` and `on`.
 fn labels(expression: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for (_, rest) in expression.match_indices('{').map(|(at, _)| expression.split_at(at + 1)) {
@@ -133,7 +133,7 @@ fn labels(expression: &str) -> BTreeSet<&str> {
     found
 }
 
-/// The tool's verdict on a file, and what it says.
+/// Whether promtool accepts a file, and its output.
 fn promtool(words: &[&str], name: &str, text: &str) -> (bool, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("rules.yaml"), RULES).expect("a file");
@@ -145,12 +145,12 @@ fn promtool(words: &[&str], name: &str, text: &str) -> (bool, String) {
 }
 
 #[test]
-fn promtool_takes_the_rules() {
+fn promtool_accepts_the_rules() {
     let (is_good, said) = promtool(&["check", "rules"], "rules.yaml", RULES);
     assert!(is_good && said.contains(&format!("SUCCESS: {} rules found", CASES.len())), "{said}");
 }
 
-/// Labels of this metric in a scrape, which has at least one sample of it.
+/// Labels of a metric in a scrape, which must have at least one sample of it.
 fn labels_of<'e>(exposed: &'e str, metric: &str) -> BTreeSet<&'e str> {
     let is_sample = |line: &&str| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(['{', ' ']));
     let mut samples = exposed.lines().filter(is_sample).peekable();
@@ -158,7 +158,7 @@ fn labels_of<'e>(exposed: &'e str, metric: &str) -> BTreeSet<&'e str> {
     samples.flat_map(labels).collect()
 }
 
-/// What a gateway with a certificate exposes after its first request: every series that a rule can name.
+/// Metrics of a gateway with a certificate after its first request. They include every series that a rule can name.
 fn exposed() -> String {
     let dir = tempfile::tempdir().expect("a temporary folder");
     Authority::new(dir.path()).sign(&dir.path().join("own"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
@@ -173,7 +173,7 @@ fn exposed() -> String {
 }
 
 #[test]
-fn rules_name_metrics_labels_and_causes_that_there_are() {
+fn rules_name_existing_metrics_labels_and_causes() {
     let exposed = exposed();
     for metric in metrics(OPERATIONS) {
         assert!(exposed.contains(&format!("\n# TYPE {} ", family(metric))), "{metric} is no metric");
@@ -185,11 +185,11 @@ fn rules_name_metrics_labels_and_causes_that_there_are() {
         for metric in metrics(expression) {
             known.extend(labels_of(&exposed, metric));
         }
-        let told = annotation
+        let annotated = annotation
             .split("$labels.")
             .skip(1)
             .map(|rest| rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default());
-        for label in labels(expression).into_iter().chain(told) {
+        for label in labels(expression).into_iter().chain(annotated) {
             assert!(known.contains(label), "{expression} has no label {label}, only {known:?}");
         }
     }
@@ -203,7 +203,7 @@ fn rules_name_metrics_labels_and_causes_that_there_are() {
     }
 }
 
-/// A test of the tool's: with these series, so many alerts of this kind fire.
+/// A promtool test: with these series, this number of matching alerts fire.
 fn case(series: Vec<(String, &str)>, selector: &str, firing: Option<u32>) -> Value {
     let series: Vec<Value> =
         series.into_iter().map(|(name, values)| json!({ "series": name, "values": values })).collect();
@@ -218,14 +218,14 @@ fn case(series: Vec<(String, &str)>, selector: &str, firing: Option<u32>) -> Val
     })
 }
 
-/// The series as it is scraped of one gateway.
+/// The series with the labels of a scraped gateway.
 fn scraped(series: &str) -> String {
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
     format!("{name}{{job='weir-gateway',instance='a',{labels}").replace(",}", "}")
 }
 
 #[test]
-fn each_alert_fires_where_it_should_and_nowhere_else() {
+fn each_alert_fires_only_in_its_case() {
     assert_eq!(each("alert: "), CASES.map(|(alert, _)| alert));
     let of = |(alert, series): &(&str, &[Series])| {
         let series = series.iter().map(|(name, values, _)| (scraped(name), *values)).collect();
@@ -241,7 +241,7 @@ fn each_alert_fires_where_it_should_and_nowhere_else() {
 }
 
 #[test]
-fn the_page_for_operators_names_the_alerts_that_page() {
+fn the_operations_page_names_the_alerts_that_page_somebody() {
     assert!(OPERATIONS.contains("dashboards/rules/weir-gateway.yaml"));
     let paging: BTreeSet<&str> = RULES
         .split("- alert: ")

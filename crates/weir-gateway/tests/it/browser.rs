@@ -1,4 +1,4 @@
-//! A browser (headless Chromium) before a gateway with many names.
+//! A browser (headless Chromium) in front of a gateway with many server names.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 
 use crate::process::{Gateway, origin, peer};
 
-/// Writes `FILE.pem` and `FILE.key` for `name`; what a browser knows the key by.
+/// Writes `FILE.pem` and `FILE.key` for `name`. Returns the hash by which a browser can trust the key.
 fn write_pair(dir: &Path, file: &str, name: &str) -> String {
     let key = KeyPair::generate().expect("a key");
     let certificate =
@@ -20,7 +20,7 @@ fn write_pair(dir: &Path, file: &str, name: &str) -> String {
     STANDARD.encode(weir_config::sha256(&key.subject_public_key_info()))
 }
 
-/// What the browser shows, and says, of `https://NAME/` when it trusts this key alone.
+/// The page and the messages of the browser for `https://NAME/` if it trusts only this key.
 fn page(gateway: &Gateway, name: &str, key: &str) -> String {
     let mut command = Command::new(peer("chromium-headless-shell"));
     command.args(["--no-sandbox", "--disable-gpu", "--timeout=60000", "--dump-dom"]);
@@ -49,5 +49,5 @@ fn a_browser_gets_the_certificate_of_each_name() {
         assert!(shown.contains(">ok<"), "{name}: {shown}");
     }
     let said = page(&gateway, "a.test", &default);
-    assert!(said.contains("ERR_CERT_") && !said.contains(">ok<"), "it trusts another key alone: {said}");
+    assert!(said.contains("ERR_CERT_") && !said.contains(">ok<"), "it trusts only another key: {said}");
 }

@@ -1,5 +1,5 @@
-//! The program under load while its file changes by SIGHUP and its certificate by a link that is swapped: each request
-//! is answered, by a version that was in force at some time between its sending and its answer.
+//! The program under load while SIGHUP reloads its file and a symbolic link swaps its certificate. Each response comes
+//! from a version that was active between the sending of the request and its response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -25,32 +25,32 @@ use crate::versions::Versions;
 const HOSTS: usize = 3;
 const BACKENDS: usize = 3;
 const RELOADS: usize = 100;
-/// After so many reloads the certificate changes.
+/// Reloads per change of the certificate.
 const RELOADS_A_SWAP: usize = 10;
-/// Answers that clients get between two changes, at the least.
+/// Minimum number of responses between two changes.
 const ANSWERS_A_CHANGE: u64 = 4;
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// What clients know of the gateway.
+/// State shared with the clients.
 struct World {
     address: SocketAddr,
     roots: RootCertStore,
     file: Versions,
     certificate: Versions,
-    /// By their versions.
+    /// Indexed by version.
     certificates: Vec<CertificateDer<'static>>,
     answered: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// How a client comes.
+/// How a client connects.
 #[derive(Clone, Copy)]
 enum Kind {
     Kept,
     /// A full handshake for each request.
     Anew,
-    /// A handshake for each request, which resumes a session.
+    /// A handshake per request, which resumes a session.
     Resuming,
 }
 
@@ -60,12 +60,12 @@ fn name(host: usize) -> String {
     format!("h{host}.test")
 }
 
-/// The backend that a version of the file leads a host to; another one with each version.
+/// The backend of a host in a version of the file. It differs between consecutive versions.
 fn backend(host: usize, version: usize) -> usize {
     (host + version) % BACKENDS
 }
 
-/// A version of the file: answers say which it is.
+/// A version of the file. Responses carry it in a header.
 fn file(version: usize, origins: &[SocketAddr]) -> String {
     let route = |host| {
         let (name, backend) = (name(host), backend(host, version));
@@ -81,7 +81,7 @@ fn file(version: usize, origins: &[SocketAddr]) -> String {
     )
 }
 
-/// Answers every request with its number.
+/// Responds to every request with its number.
 fn origin(number: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -101,7 +101,7 @@ fn origin(number: usize) -> SocketAddr {
     address
 }
 
-/// The folder of a version of the certificate, and the certificate.
+/// Creates the folder of a version of the certificate, and returns the certificate.
 fn certify(dir: &Path, authority: &Authority, version: usize) -> CertificateDer<'static> {
     let folder = dir.join(format!("v{version}"));
     std::fs::create_dir(&folder).expect("a folder");
@@ -111,13 +111,13 @@ fn certify(dir: &Path, authority: &Authority, version: usize) -> CertificateDer<
     CertificateDer::from_pem_file(folder.join("tls.pem")).expect("a certificate")
 }
 
-/// Has the gateway find this version of the certificate, in one step.
+/// Switches the certificate to this version, in one step.
 fn link(dir: &Path, version: usize) {
     symlink(format!("v{version}"), dir.join("next")).expect("a link");
     std::fs::rename(dir.join("next"), dir.join("now")).expect("it is swapped");
 }
 
-/// Connects, and sees a certificate that was in force at some time of the handshake, unless it resumes a session.
+/// Connects, and checks that the certificate was active during the handshake, unless the session is resumed.
 fn secure(world: &World, config: &Arc<ClientConfig>, host: usize) -> Stream {
     let shaking_hands = || {
         let server = ServerName::try_from(name(host)).expect("a name");
@@ -133,7 +133,7 @@ fn secure(world: &World, config: &Arc<ClientConfig>, host: usize) -> Stream {
         let shown = &stream.conn.peer_certificates().expect("certificates")[0];
         let version = world.certificates.iter().position(|certificate| certificate == shown);
         let version = version.expect("one of the gateway's");
-        assert!(versions.contains(&version), "certificate {version} shown, in force were {versions:?}");
+        assert!(versions.contains(&version), "certificate {version} shown, active versions: {versions:?}");
     }
     stream
 }
@@ -144,8 +144,8 @@ fn exchange(world: &World, stream: &mut Stream, host: usize) {
     assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
     let version = head.lines().find_map(|line| line.strip_prefix("X-Version: ")).expect("its version");
     let version: usize = version.parse().expect("a number");
-    assert!(versions.contains(&version), "version {version} answered, in force were {versions:?}");
-    assert_eq!(said, backend(host, version).to_string(), "{host}: version {version} leads elsewhere");
+    assert!(versions.contains(&version), "version {version} answered, active versions: {versions:?}");
+    assert_eq!(said, backend(host, version).to_string(), "{host}: version {version} has another backend");
     world.answered.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -163,7 +163,7 @@ fn ask(stream: &mut Stream, host: usize) -> String {
     answer
 }
 
-/// Asks until the changes are over.
+/// Sends requests until the changes are over.
 fn client(world: &World, kind: Kind) {
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
@@ -186,7 +186,7 @@ fn client(world: &World, kind: Kind) {
     }
 }
 
-/// Waits until clients have had so many answers more; a client that failed says why when it is joined.
+/// Waits for `ANSWERS_A_CHANGE` more responses. Returns early if a client failed: joining it reports why.
 fn wait_for_answers(world: &World, clients: &[JoinHandle<()>]) {
     let enough = world.answered.load(Ordering::SeqCst) + ANSWERS_A_CHANGE;
     while world.answered.load(Ordering::SeqCst) < enough && !clients.iter().any(JoinHandle::is_finished) {
@@ -195,7 +195,7 @@ fn wait_for_answers(world: &World, clients: &[JoinHandle<()>]) {
 }
 
 #[test]
-fn reloads_and_swaps_under_load_send_no_request_astray() {
+fn reloads_and_certificate_swaps_under_load_misroute_no_request() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let authority = Authority::new(dir.path());
     let swaps = RELOADS / RELOADS_A_SWAP;
@@ -235,7 +235,7 @@ fn reloads_and_swaps_under_load_send_no_request_astray() {
         wait_for_answers(&world, &clients);
     }
     world.is_over.store(true, Ordering::SeqCst);
-    clients.into_iter().for_each(|client| client.join().expect("no request is lost or led astray"));
+    clients.into_iter().for_each(|client| client.join().expect("no request is lost or misrouted"));
     let answered = world.answered.load(Ordering::SeqCst);
     assert!(answered >= RELOADS as u64 * ANSWERS_A_CHANGE, "{answered}");
     assert_eq!((gateway.stat("requests"), gateway.stat("2xx")), (answered, answered));

@@ -1,4 +1,4 @@
-//! `weir-gateway check` as an operator meets it.
+//! `weir-gateway check`, run as an operator runs it.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::mistakes::{DAYS, GOOD, Kind, MISTAKES, write_files, write_pair};
 
-/// A folder with a configuration and what it names.
+/// A folder with a configuration and the files that it references.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -36,7 +36,7 @@ impl Folder {
 }
 
 #[test]
-fn what_is_good_is_summed_up() {
+fn a_valid_configuration_is_summarized() {
     let summary = format!(
         "gateway.yaml: valid\n\
          listeners     127.0.0.1:8080 `plain`, plain HTTP\n              127.0.0.1:8443, TLS with 1 certificate\n\
@@ -47,11 +47,11 @@ fn what_is_good_is_summed_up() {
     let good = (Some(0), summary, String::new());
     let folder = Folder::new();
     assert_eq!(folder.check(GOOD, &["--strict"]), good);
-    assert_eq!(folder.run(&["--config", "gateway.yaml", "--check"]), good, "it is the same by the flag");
+    assert_eq!(folder.run(&["--config", "gateway.yaml", "--check"]), good, "the flag prints the same");
 }
 
 #[test]
-fn nothing_listens() {
+fn check_opens_no_socket() {
     let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let taken = GOOD.replace("127.0.0.1:8080", &held.local_addr().expect("its address").to_string());
     assert_eq!(Folder::new().check(&taken, &[]).0, Some(0));
@@ -72,16 +72,16 @@ fn each_mistake_is_one_problem_with_its_line_and_a_remedy() {
         assert!(remedy.starts_with("  help: ") && remedy.contains(mistake.remedy), "{mistake:?}: {messages}");
         assert_eq!(folder.check(&mistake.text(), &["--strict"]).0, Some(2), "{mistake:?}");
     }
-    assert_eq!(folder.check(GOOD, &[]).0, Some(0), "without them it is good");
+    assert_eq!(folder.check(GOOD, &[]).0, Some(0), "without mistakes it is valid");
 }
 
 #[test]
-fn certificates_are_warned_of_by_their_end_and_their_hosts() {
+fn certificates_that_expire_or_match_no_host_are_warnings() {
     let folder = Folder::new();
     let at = "gateway.yaml:5:20: warning: listeners[1].tls.certificate:";
-    let end = |told: &str| {
+    let end = |what: &str| {
         format!(
-            "{at} a certificate in `a.pem` {told}\n  help: renew it; the gateway reloads the file by itself\n"
+            "{at} a certificate in `a.pem` {what}\n  help: renew it; the gateway reloads the file by itself\n"
         )
     };
     let check = |host: &str, seconds_left: i64, text: &str, expected: &str| {
@@ -94,7 +94,7 @@ fn certificates_are_warned_of_by_their_end_and_their_hosts() {
     check("a.test", 13 * 86_400 + 3600, GOOD, &end("expires in 13 days"));
     let output = check("a.test", -86_400 - 3600, GOOD, &end("expired 2 days ago"));
     assert!(output.contains("a.pem: expired 2 days ago, for a.test"), "{output}");
-    // Where every route names its hosts, none of which it is for.
+    // Every route has hosts, and the certificate matches none of them.
     let hosts = GOOD.replace("  - regex:", "  - hosts: [b.test]\n    regex:");
     let hosts = hosts.replace("  - path:", "  - hosts: [c.test]\n    path:");
     let none = "`a.pem` is valid for none of the hosts in `routes`\n  \
@@ -104,11 +104,11 @@ fn certificates_are_warned_of_by_their_end_and_their_hosts() {
 }
 
 #[test]
-fn what_is_wrong_is_told_in_one_go() {
+fn all_errors_are_reported_at_once() {
     let folder = Folder::new();
     let mut text = GOOD.to_owned();
     let mut lines = Vec::new();
-    // Those that are not about the same part, and take no line.
+    // Mistakes that concern different parts and change no line numbers.
     for what in [
         "missing field `address`",
         "unsupported cipher suite `RC4-SHA`",
@@ -131,19 +131,19 @@ fn what_is_wrong_is_told_in_one_go() {
     }
     let (code, _, messages) = folder.check(&text, &[]);
     assert_eq!(code, Some(2));
-    let told: Vec<&str> = messages.lines().filter(|line| !line.starts_with("  help: ")).collect();
-    assert_eq!(told.len(), lines.len(), "{messages}");
-    for (told, line) in told.iter().zip(&lines) {
-        assert!(told.starts_with(line), "{told}: {line}: {messages}");
+    let problems: Vec<&str> = messages.lines().filter(|line| !line.starts_with("  help: ")).collect();
+    assert_eq!(problems.len(), lines.len(), "{messages}");
+    for (problem, line) in problems.iter().zip(&lines) {
+        assert!(problem.starts_with(line), "{problem}: {line}: {messages}");
     }
 }
 
 #[test]
-fn an_access_log_that_cannot_be_written_is_wrong() {
+fn an_access_log_that_cannot_be_written_is_an_error() {
     let folder = Folder::new();
     let with = |file: &str| folder.check(&format!("{GOOD}access_log: {{ file: {file} }}\n"), &[]);
     assert_eq!(with("access.log").0, Some(0));
-    assert!(!folder.0.path().join("access.log").exists(), "nothing is made");
+    assert!(!folder.0.path().join("access.log").exists(), "check creates no file");
     folder.write("there.log", "");
     assert_eq!(with("there.log").0, Some(0));
     let line = GOOD.lines().count() + 1;
@@ -161,7 +161,7 @@ fn an_access_log_that_cannot_be_written_is_wrong() {
 }
 
 #[test]
-fn machines_get_json() {
+fn json_is_for_scripts() {
     let folder = Folder::new();
     let read = |text: &str, more: &[&str]| -> (Option<i32>, Value) {
         let (code, output, messages) = folder.check(text, &[&["--json"], more].concat());
@@ -190,7 +190,7 @@ fn machines_get_json() {
 }
 
 #[test]
-fn files_of_a_directory_are_told_apart() {
+fn problems_name_the_file_of_a_directory() {
     let folder = Folder::new();
     std::fs::create_dir(folder.0.path().join("d")).expect("a folder");
     let a = "listeners: [{ address: 127.0.0.1:1 }]\n\
@@ -207,13 +207,13 @@ fn files_of_a_directory_are_told_apart() {
     folder.write("d/a.yaml", a.replace("address", "adress"));
     folder.write("d/b.yaml", b.replace("path", "pth"));
     let (code, _, messages) = folder.run(&["check", "d"]);
-    let told: Vec<&str> = messages.lines().filter(|line| !line.starts_with("  help: ")).collect();
+    let problems: Vec<&str> = messages.lines().filter(|line| !line.starts_with("  help: ")).collect();
     let expected = ["d/a.yaml:1:15: unknown field `adress`", "d/b.yaml:2:7: unknown field `pth`"];
-    assert_eq!((code, told), (Some(2), expected.to_vec()));
+    assert_eq!((code, problems), (Some(2), expected.to_vec()));
 }
 
 #[test]
-fn files_that_are_no_configuration_are_told() {
+fn files_that_are_no_configuration_are_errors() {
     let folder = Folder::new();
     folder.write("empty.yaml", "");
     folder.write("latin.yaml", b"listeners: [] # \xe4\n");

@@ -1,4 +1,4 @@
-//! Completion scripts, as shells read them.
+//! Completion scripts, as shells load them.
 
 use std::process::Command;
 

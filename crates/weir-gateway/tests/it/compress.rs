@@ -1,4 +1,4 @@
-//! Compressed responses as curl reads them, and what they hold while they last.
+//! Compressed responses as curl reads them, and the memory that they hold.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -30,7 +30,7 @@ fn origin(text: &str) -> SocketAddr {
 }
 
 #[test]
-fn curl_reads_what_is_compressed() {
+fn curl_reads_compressed_responses() {
     let text: String = (0..20_000).map(|line| format!("line {line} of a long text\n")).collect();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes:\n\
@@ -49,21 +49,21 @@ fn curl_reads_what_is_compressed() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.stdout == text.as_bytes(), "{path}");
         let head = std::fs::read_to_string(&heads).expect("a head");
-        let told = head.lines().find_map(|line| line.strip_prefix("Content-Encoding: "));
-        assert_eq!(told, coding, "{head}");
+        let reported = head.lines().find_map(|line| line.strip_prefix("Content-Encoding: "));
+        assert_eq!(reported, coding, "{head}");
         let tag = if coding.is_some() { "ETag: W/\"1\"" } else { "ETag: \"1\"" };
         assert!(head.lines().any(|line| line == tag), "{head}");
     }
 }
 
-/// What a compressed response may hold while it lasts, with its buffers and connections.
+/// Upper limit of memory per compressed response, with its buffers and connections.
 const GZIP_BYTES_MAX: u64 = 600 << 10;
 const BROTLI_BYTES_MAX: u64 = 4096 << 10;
 
-/// How many responses are in progress.
+/// Concurrent responses.
 const STREAMS: usize = 16;
 
-/// An origin whose answers begin with this much of a text, and do not end; it counts those of which so much has left.
+/// An origin whose responses start with `bytes` of text and never end. It counts the responses that sent the text.
 fn endless_origin(bytes: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -77,7 +77,7 @@ fn endless_origin(bytes: usize) -> (SocketAddr, Arc<AtomicUsize>) {
             std::thread::spawn(move || {
                 let read = stream.read(&mut [0; 4096]).expect("a request");
                 assert!(read > 0);
-                // Little stands in the kernel, so what has left was read.
+                // The kernel buffers little, so most of the text that was sent was also read.
                 rustix::net::sockopt::set_socket_send_buffer_size(&stream, 32 << 10).expect("a buffer");
                 stream.write_all(answer.as_bytes()).expect("it is read");
                 count.fetch_add(1, Ordering::SeqCst);
@@ -90,7 +90,7 @@ fn endless_origin(bytes: usize) -> (SocketAddr, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_compressed_response_holds_no_more_than_is_written() {
+fn a_compressed_response_stays_below_its_memory_limit() {
     for (coding, level, most) in [("gzip", "gzip: 9", GZIP_BYTES_MAX), ("br", "brotli: 6", BROTLI_BYTES_MAX)]
     {
         let (origin, sent) = endless_origin(1 << 20);
@@ -112,11 +112,11 @@ fn a_compressed_response_holds_no_more_than_is_written() {
             })
             .collect();
         gateway.wait_for("the responses", |g| g.stat("responses") == STREAMS as u64);
-        gateway.wait_for("the upstreams' part", |_| sent.load(Ordering::SeqCst) == STREAMS);
+        gateway.wait_for("the text of all upstreams", |_| sent.load(Ordering::SeqCst) == STREAMS);
         let each = gateway.resident_bytes().saturating_sub(before) / STREAMS as u64;
-        println!("{coding}: {} KiB a response", each >> 10);
-        assert!(each <= most, "{coding}: {} KiB a response", each >> 10);
-        assert!(each > 64 << 10, "{coding}: {each} bytes are less than any coding takes");
+        println!("{coding}: {} KiB per response", each >> 10);
+        assert!(each <= most, "{coding}: {} KiB per response", each >> 10);
+        assert!(each > 64 << 10, "{coding}: {each} bytes per response is less than any coder needs");
         drop(clients);
     }
 }

@@ -1,4 +1,4 @@
-//! A gateway that ends goes on to obey, and loses no line of what it has answered.
+//! A draining gateway still handles signals, and loses no log line of an answered request.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use rustix::process::{Signal, kill_process};
 use crate::operations::program;
 use crate::process::{GET, Gateway, ask, config, connect, origin};
 
-/// A gateway that logs into a file, with an exchange in progress for as long as the origin lives.
+/// A gateway that logs to a file, with an exchange in flight while the origin lives.
 fn busy(drain: &str, runtime_dir: Option<&tempfile::TempDir>) -> (Gateway, TcpStream, TcpListener) {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let gateway = start(silent.local_addr().expect("its address"), drain, runtime_dir);
@@ -28,8 +28,8 @@ fn start(origin: SocketAddr, drain: &str, runtime_dir: Option<&tempfile::TempDir
     Gateway::spawn(&text, command)
 }
 
-/// Sends SIGUSR1 and SIGHUP, and sees that they are obeyed.
-fn check_obeyed(gateway: &mut Gateway, process: rustix::process::Pid) {
+/// Sends SIGUSR1 and SIGHUP, and checks that the gateway handles them.
+fn check_signals(gateway: &mut Gateway, process: rustix::process::Pid) {
     let file = gateway.dir.path().join("access.log");
     std::fs::rename(&file, gateway.dir.path().join("access.log.1")).expect("a log");
     kill_process(process, Signal::USR1).expect("it runs");
@@ -45,13 +45,13 @@ fn check_obeyed(gateway: &mut Gateway, process: rustix::process::Pid) {
 }
 
 #[test]
-fn signals_are_obeyed_while_it_drains() {
+fn signals_are_handled_while_the_gateway_drains() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut gateway, _client, _silent) = busy("delay: 0s, timeout: 1h", Some(&folder));
     gateway.signal(Signal::TERM);
     gateway.wait_for("the drain", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
     let process = gateway.process;
-    check_obeyed(&mut gateway, process);
+    check_signals(&mut gateway, process);
     assert_eq!(gateway.stat("refused"), 1);
     gateway.signal(Signal::USR2);
     assert!(gateway.message().ends_with("]: cannot upgrade: this process is shutting down\n"));
@@ -60,17 +60,17 @@ fn signals_are_obeyed_while_it_drains() {
 }
 
 #[test]
-fn signals_are_obeyed_while_a_former_process_drains() {
+fn signals_are_handled_while_an_old_process_drains() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut gateway, client, silent) = busy("delay: 0s, timeout: 1h", Some(&folder));
     let former = gateway.process;
     gateway.upgrade();
     assert_ne!(gateway.process, former);
-    check_obeyed(&mut gateway, former);
-    // The next one is another, and goes on.
+    check_signals(&mut gateway, former);
+    // The new process is a separate one, and keeps serving.
     gateway.signal(Signal::HUP);
     gateway.line("reloaded ");
-    // With its origin the exchange ends, and with that the former process.
+    // Dropping the origin ends the exchange, so the old process exits.
     drop(silent);
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
@@ -79,7 +79,7 @@ fn signals_are_obeyed_while_a_former_process_drains() {
 }
 
 #[test]
-fn a_second_stop_loses_no_line_of_what_was_answered() {
+fn a_second_stop_loses_no_line_of_answered_requests() {
     let (origin, _) = origin();
     let gateway = start(origin, "delay: 50m, timeout: 1h", None);
     gateway.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! `weir-gateway explain` as an operator meets it.
+//! `weir-gateway explain`, run as an operator runs it.
 
 use std::process::Command;
 
@@ -34,7 +34,7 @@ fn check(arguments: &[&str], expected: &str) {
 }
 
 #[test]
-fn a_request_is_followed_to_its_backend() {
+fn a_request_is_explained_with_its_backend() {
     check(
         &["GET", "https://SHOP.test/x/../cart?item=1", "-H", "Accept: */*"],
         "path      /cart (requested as /x/../cart)\nroute     routes[0] `cart`\nsent      to backend `shop`:\n          GET /v2/cart?item=1 HTTP/1.1\n          \
@@ -44,7 +44,7 @@ fn a_request_is_followed_to_its_backend() {
 }
 
 #[test]
-fn an_answer_of_the_gateway_is_told_with_what_was_near() {
+fn a_response_of_the_gateway_is_explained_with_similar_routes() {
     check(
         &["PUT", "http://shop.test/cart/2"],
         "path      /cart/2\nroute     none\nresponse  404 no_route: no route matches this request\n\
@@ -60,53 +60,53 @@ fn an_answer_of_the_gateway_is_told_with_what_was_near() {
 
 /// The gateway answers CONNECT with 501, whatever its routes.
 #[test]
-fn connect_is_explained_as_it_is_answered() {
+fn connect_is_explained_like_its_response() {
     for url in ["shop.test:443", "https://shop.test", "http://shop.test/cart"] {
-        let told = explain(&["gateway.yaml", "CONNECT", url]).1;
+        let output = explain(&["gateway.yaml", "CONNECT", url]).1;
         assert_eq!(
-            told, "route     none\nresponse  501 connect_unsupported: CONNECT is not supported\n",
+            output, "route     none\nresponse  501 connect_unsupported: CONNECT is not supported\n",
             "{url}"
         );
     }
 }
 
 #[test]
-fn the_normal_form_of_a_path_is_told() {
+fn the_normalized_path_is_shown() {
     let config =
         "listeners: [{ address: 127.0.0.1:1 }]\nroutes: [{ path: /admin, respond: { status: 403 } }]\n";
-    let told = |path: &str| explain_by(config, &["gateway.yaml", "GET", &format!("http://h{path}")]).1;
+    let reported = |path: &str| explain_by(config, &["gateway.yaml", "GET", &format!("http://h{path}")]).1;
     for spelling in ["//admin", "/.//admin", "/%61dmin", "/admin;x"] {
         let start = format!("path      /admin (requested as {spelling})\nroute     routes[0]\n");
-        assert!(told(spelling).starts_with(&start), "{}", told(spelling));
+        assert!(reported(spelling).starts_with(&start), "{}", reported(spelling));
     }
     for spelling in ["/%2fadmin", "/x/..;/admin", "/;/admin", "/%5cadmin"] {
         let start = "route     none\nresponse  400 bad_path: path contains ";
-        assert!(told(spelling).starts_with(start), "{}", told(spelling));
+        assert!(reported(spelling).starts_with(start), "{}", reported(spelling));
     }
 }
 
 #[test]
-fn what_is_wrong_with_the_question_is_told() {
-    let told = |arguments: &[&str]| {
+fn invalid_arguments_are_reported() {
+    let messages_of = |arguments: &[&str]| {
         let (code, _, messages) = explain(arguments);
         assert_eq!(code, Some(2), "{messages}");
         messages
     };
     assert_eq!(
-        told(&["gateway.yaml", "GET", "/cart"]),
+        messages_of(&["gateway.yaml", "GET", "/cart"]),
         "error: the request has no host\n help: write http://HOST/PATH, or add -H 'Host: HOST'\n"
     );
     assert_eq!(
-        told(&["gateway.yaml", "GET", "ftp://shop.test/cart"]),
+        messages_of(&["gateway.yaml", "GET", "ftp://shop.test/cart"]),
         "error: unsupported URL scheme `ftp`\n help: use http:// or https://\n"
     );
-    assert!(told(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot read"));
-    assert!(told(&["gateway.yaml", "GET"]).contains("<URL>"));
-    assert!(told(&["gateway.yaml", "GET", "h/", "--admin", "127.0.0.1:1"]).contains("--admin"));
+    assert!(messages_of(&["none.yaml", "GET", "h/"]).starts_with("none.yaml: cannot read"));
+    assert!(messages_of(&["gateway.yaml", "GET"]).contains("<URL>"));
+    assert!(messages_of(&["gateway.yaml", "GET", "h/", "--admin", "127.0.0.1:1"]).contains("--admin"));
 }
 
 #[test]
-fn a_redirect_goes_by_the_scheme_of_the_url() {
+fn a_redirect_depends_on_the_scheme_of_the_url() {
     let config = "listeners: [{ address: 127.0.0.1:1 }]\nroutes: [{ path: /, redirect: { host: b.test } }]\n";
     for (url, location) in [
         ("https://a.test/x", "https://b.test/x"),
@@ -119,13 +119,13 @@ fn a_redirect_goes_by_the_scheme_of_the_url() {
              Location: {location}\n          Content-Length: 0\n",
             if url.ends_with("/x") { "/x" } else { "/" }
         );
-        let told = explain_by(config, &["gateway.yaml", "GET", url]);
-        assert_eq!(told, (Some(0), expected, String::new()), "{url}");
+        let output = explain_by(config, &["gateway.yaml", "GET", url]);
+        assert_eq!(output, (Some(0), expected, String::new()), "{url}");
     }
 }
 
 #[test]
-fn a_request_comes_by_the_listener_of_its_port_or_the_one_that_is_named() {
+fn the_listener_is_chosen_by_port_or_by_name() {
     let config = "listeners: [{ address: 127.0.0.1:80, name: plain }, { address: 127.0.0.1:81 }]
 routes:
   - { listeners: [plain], path: /, respond: { status: 201 } }
@@ -139,28 +139,28 @@ routes:
     assert_eq!(status(&["http://a.test/"]), Ok("201".to_owned()));
     assert_eq!(status(&["http://a.test:81/"]), Ok("202".to_owned()));
     assert_eq!(status(&["http://a.test/", "--listener", "127.0.0.1:81"]), Ok("202".to_owned()));
-    let told = |message: &str| Err((Some(2), message.to_owned()));
+    let failed = |message: &str| Err((Some(2), message.to_owned()));
     assert_eq!(
         status(&["http://a.test:82/"]),
-        told(
+        failed(
             "error: several listeners match this URL, and their routes differ\n \
              help: choose one with --listener: `plain`, `127.0.0.1:81`\n"
         )
     );
     assert_eq!(
         status(&["http://a.test/", "--listener", "x"]),
-        told("error: unknown listener `x`\n help: the listeners are: `plain`, `127.0.0.1:81`\n")
+        failed("error: unknown listener `x`\n help: the listeners are: `plain`, `127.0.0.1:81`\n")
     );
     let by_port = status(&["https://a.test:81/"]);
     assert_eq!(
         by_port,
         Ok("202".to_owned()),
-        "nobody speaks TLS here, so it came through something that does"
+        "no listener has TLS, so TLS was terminated before the gateway"
     );
 }
 
 #[test]
-fn listeners_of_one_address_are_told_apart_by_their_names() {
+fn listeners_with_the_same_address_are_chosen_by_name() {
     let config = "listeners: [{ address: 127.0.0.1:0, name: a }, { address: 127.0.0.1:0, name: b }]
 routes:
   - { listeners: [a], path: /, respond: { status: 201 } }

@@ -1,10 +1,10 @@
-//! Files beside the configuration: read with it, on start and by SIGHUP.
+//! Files that the configuration references: read on start and on SIGHUP.
 
 use std::io::Write as _;
 
 use crate::process::{Gateway, config, connect, origin, response, run};
 
-/// The status of an answer to a request with this token.
+/// The status of a response to a request with this token.
 fn status(gateway: &Gateway, token: &str) -> String {
     let mut stream = connect(gateway.address);
     let request = format!("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n\r\n");
@@ -14,19 +14,19 @@ fn status(gateway: &Gateway, token: &str) -> String {
 }
 
 #[test]
-fn a_reload_reads_them_again() {
+fn a_reload_reads_referenced_files_again() {
     let (address, _) = origin();
     let text = config(address).replace("path: /,", "path: /, tokens: tokens.lst,");
     let mut gateway = Gateway::start_with(&text, &[("tokens.lst", "first\n")]);
     assert_eq!((status(&gateway, "first"), status(&gateway, "second")), ("200".to_owned(), "401".to_owned()));
     gateway.write("tokens.lst", "second\n");
-    assert_eq!(status(&gateway, "first"), "200", "nobody has asked for it yet");
+    assert_eq!(status(&gateway, "first"), "200", "no reload was requested yet");
     gateway.reload();
     assert_eq!((status(&gateway, "first"), status(&gateway, "second")), ("401".to_owned(), "200".to_owned()));
 }
 
 #[test]
-fn what_is_wrong_with_them_is_told_with_its_place() {
+fn invalid_referenced_files_are_reported_with_line_and_column() {
     let (address, _) = origin();
     let good = config(address);
     let tls =
@@ -40,7 +40,7 @@ fn what_is_wrong_with_them_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_wrong_with_a_filter_is_told_with_its_place() {
+fn invalid_filters_are_reported_with_line_and_column() {
     let (address, _) = origin();
     let good = config(address);
     let redirect = good.replace("path: /, backend: api", "path: /, redirect: { port: 81, status: 200 }");

@@ -1,5 +1,5 @@
-//! Malformed and ambiguous requests, each with a smuggled request inside and a valid, marked one behind it on
-//! the same connection: the gateway refuses and closes, never panics, and nothing hidden reaches the origin.
+//! Malformed and ambiguous requests. Each one hides a smuggled request, and a valid, marked request follows it on the
+//! same connection. The gateway rejects and closes, never panics, and nothing hidden reaches the origin.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -17,22 +17,22 @@ use client::Case;
 use gateway::{Gateway, relay};
 use origin::Origin;
 
-/// Connections of each class. No class has more forms than these.
+/// Connections per class. No class has more forms than these.
 const VARIATIONS: usize = 10;
 
-/// As long as a silent connection is waited for. A gateway that refuses does it at once, so this passes only
-/// when the test fails.
+/// How long the test waits for a silent connection. A gateway rejects at once, so this time passes only if the test
+/// fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn classes_are_many_and_named_once() {
+fn there_are_many_classes_with_unique_names() {
     let names: HashSet<_> = all().map(|class| class.name).collect();
     assert_eq!(names.len(), all().count());
     assert!(all().filter(|class| class.first != First::Served).count() >= 60);
 }
 
 #[test]
-fn nothing_malformed_gets_through() {
+fn nothing_malformed_reaches_the_origin() {
     let origin = Origin::start();
     let gateway = Gateway::start(origin.address);
     let cases: Vec<Case> = all()
@@ -48,15 +48,15 @@ fn nothing_malformed_gets_through() {
     assert!(!messages.contains("panicked"), "{messages}");
 }
 
-/// The test of the test: a relay that checks nothing is found out in every class.
+/// Tests the test: it detects in every class that a relay checks nothing.
 #[test]
-fn a_relay_is_found_out() {
+fn a_relay_is_detected() {
     for (number, class) in all().enumerate() {
         let origin = Origin::start();
         let relay = relay(origin.address);
         let cases = [Case::new(class, 0, number)];
         let expected = class.first != First::Served;
-        // Who waits in vain is a finding; a busy host alone must not be one.
+        // A timeout is a finding, so a class without expected findings gets the long timeout: the host may be busy.
         let patience = if expected { Duration::from_millis(50) } else { PATIENCE };
         let mut findings = run(&cases, relay, patience);
         findings.extend(findings_at(origin, &cases));
@@ -64,12 +64,12 @@ fn a_relay_is_found_out() {
     }
 }
 
-/// What the client finds wrong with the answers.
+/// Findings of the client about the responses.
 fn run(cases: &[Case], gateway: SocketAddr, patience: Duration) -> Vec<String> {
     cases.iter().filter_map(|case| case.run(gateway, patience)).collect()
 }
 
-/// What the origin finds wrong with what it received.
+/// Findings of the origin about the requests.
 fn findings_at(origin: Origin, cases: &[Case]) -> Vec<String> {
     let served = cases.iter().flat_map(Case::served).collect();
     let cut_off = cases.iter().filter_map(Case::cut_off).collect();

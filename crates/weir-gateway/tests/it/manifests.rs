@@ -1,4 +1,4 @@
-//! Manifests and directories of them, through sockets.
+//! Manifests, and directories of them, tested through sockets.
 
 mod filters;
 mod matching;
@@ -21,7 +21,7 @@ use self::tls::{ask_secure, certificates};
 const GUIDE: &str = include_str!("../../../../docs/manifests.md");
 
 #[test]
-fn manifests_and_the_compact_form_answer_alike() {
+fn manifests_and_the_compact_format_respond_alike() {
     let (a, b) = (echo("a"), echo("b"));
     let ip = "127.7.1.1";
     let ports = [free_port(ip), free_port(ip)];
@@ -73,7 +73,7 @@ routes:
 ",
         ports[1]
     );
-    // Each worker has its own turns at what is shared by weights.
+    // Each worker balances by weight on its own, so one worker makes the order predictable.
     let one_worker = ("settings.yaml", "workers: 1\n");
     let by_manifests = Served::start(&[("all.yaml", &manifests.concat()), one_worker]);
     let by_compact = Served::start(&[("all.yaml", &compact), one_worker]);
@@ -129,12 +129,12 @@ fn a_new_route_in_the_directory_is_the_only_file_that_is_parsed() {
     write(served.dir.path(), "blog.yaml", &blog);
     assert_eq!(served.reload(), [""; 0]);
     assert_eq!((who("blog.test").as_str(), served.source.files_parsed()), ("b", 4));
-    // A broken file is named, and nothing changes.
+    // An invalid file is named in the error, and nothing changes.
     write(served.dir.path(), "blog.yaml", &blog.replace("name: b }", "name: c }"));
     let lines = served.reload();
-    let told =
+    let expected =
         "/blog.yaml:8:27: HTTPRoute default/blog: spec.rules[0].backendRefs[0]: unknown Backend default/c";
-    assert!(lines[0].ends_with(told), "{lines:#?}");
+    assert!(lines[0].ends_with(expected), "{lines:#?}");
     assert_eq!((who("blog.test").as_str(), who("shop.test").as_str()), ("b", "a"));
     std::fs::remove_file(served.dir.path().join("blog.yaml")).expect("it is there");
     assert_eq!(served.reload(), [""; 0]);
@@ -143,7 +143,7 @@ fn a_new_route_in_the_directory_is_the_only_file_that_is_parsed() {
 }
 
 #[test]
-fn of_two_routes_for_the_same_requests_the_older_one_has_them() {
+fn the_older_of_two_equal_routes_wins() {
     let ip = "127.7.5.1";
     let port = free_port(ip);
     let listener = format!("    - {{ name: http, port: {port}, protocol: HTTP }}");
@@ -175,7 +175,7 @@ fn of_two_routes_for_the_same_requests_the_older_one_has_them() {
 }
 
 #[test]
-fn what_no_route_of_its_listener_takes_goes_to_no_other() {
+fn a_request_falls_back_to_no_other_listener() {
     let ip = "127.7.8.1";
     let port = free_port(ip);
     let listeners = format!(
@@ -194,7 +194,7 @@ fn what_no_route_of_its_listener_takes_goes_to_no_other() {
     assert!(answer("shop.test", "/cart").contains("\na: GET /cart HTTP/1.1\n"));
     assert!(answer("blog.test", "/blog").contains("\na: GET /blog HTTP/1.1\n"));
     let refused = answer("shop.test", "/blog");
-    // Nobody listens for this host, which the gateway tells by itself.
+    // No listener has this host, so the gateway itself responds.
     let unknown = answer("example.org", "/blog");
     let sorted = |answer: &str| {
         let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
@@ -208,7 +208,7 @@ fn what_no_route_of_its_listener_takes_goes_to_no_other() {
     );
 }
 
-/// Starts the program with a directory; it and the lines that it prints from `ready` on.
+/// Starts the program with a directory. Returns it, and the lines that it prints after `ready`.
 fn start_program(dir: &Path, more: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
     let command = command.arg("--config").arg(dir).args(more).stdout(Stdio::piped());
@@ -222,7 +222,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).expect("a pid"), signal).expect("it runs");
 }
 
-/// A file of the compact form for one host that is answered with this status.
+/// A compact configuration that responds with this status for one host.
 fn answering(status: u16) -> String {
     format!("routes: [{{ hosts: [shop.test], path: /, respond: {{ status: {status} }} }}]\n")
 }
@@ -230,30 +230,30 @@ fn answering(status: u16) -> String {
 const ONE_LISTENER: &str = "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\ndrain: { delay: 0s }\n";
 
 #[test]
-fn the_program_takes_a_directory_and_tells_what_it_has_parsed() {
+fn the_program_reads_a_directory_and_reports_parsed_files() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write(dir.path(), "a.yaml", ONE_LISTENER);
     write(dir.path(), "shop.yaml", &answering(201));
     let (mut child, mut lines) = start_program(dir.path(), &[]);
     write(dir.path(), "shop.yaml", &answering(202));
     signal(&child, Signal::HUP);
-    let told = format!("reloaded {}, version 2, 1 of 2 files parsed", dir.path().display());
-    assert_eq!(lines.next(), Some(told));
+    let expected = format!("reloaded {}, version 2, 1 of 2 files parsed", dir.path().display());
+    assert_eq!(lines.next(), Some(expected));
     signal(&child, Signal::TERM);
     assert!(child.wait().expect("it ends").success());
     let mut explain = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
     let explained = explain.arg("explain").arg(dir.path()).args(["GET", "http://shop.test/x"]).output();
-    let told = String::from_utf8(explained.expect("it starts").stdout).expect("text");
+    let output = String::from_utf8(explained.expect("it starts").stdout).expect("text");
     assert!(
-        told.starts_with("path      /x\nroute     shop.yaml routes[0]\nresponse  from the route:\n"),
-        "{told}"
+        output.starts_with("path      /x\nroute     shop.yaml routes[0]\nresponse  from the route:\n"),
+        "{output}"
     );
-    assert!(told.contains("HTTP/1.1 202 Accepted\n"), "{told}");
+    assert!(output.contains("HTTP/1.1 202 Accepted\n"), "{output}");
 }
 
-/// As Kubernetes mounts a ConfigMap: every file is a link through `..data`, which is replaced by a rename.
+/// Kubernetes mounts a ConfigMap in this way: every file is a link through `..data`, and a rename replaces `..data`.
 #[test]
-fn a_config_map_that_changes_comes_into_force_by_itself() {
+fn a_changed_config_map_takes_effect_with_watch() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| dir.path().join(name);
     let put = |version: &str, status: u16| {
@@ -271,21 +271,21 @@ fn a_config_map_that_changes_comes_into_force_by_itself() {
     for (version, status) in [(2, 202), (3, 203)] {
         put(&format!("..{version}"), status);
         std::fs::remove_dir_all(at(&format!("..{}", version - 1))).expect("it is there");
-        let told = format!("reloaded {}, version {version}, 1 of 2 files parsed", dir.path().display());
-        assert_eq!(lines.next(), Some(told));
+        let expected = format!("reloaded {}, version {version}, 1 of 2 files parsed", dir.path().display());
+        assert_eq!(lines.next(), Some(expected));
     }
     signal(&child, Signal::TERM);
     assert!(child.wait().expect("it ends").success());
 }
 
-/// The blocks of the guide that begin like this, up to their end.
+/// The blocks of the guide with this start, up to their end.
 fn blocks(start: &str) -> Vec<&'static str> {
     let blocks = GUIDE.split(start).skip(1);
     blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
 }
 
-/// The Secret that the guide's command writes for this certificate and key, pasted into a shell as it stands.
-fn secret_by_the_guides_command((certificate, key): &(String, String)) -> String {
+/// The Secret that the guide's command writes for this certificate and key. The command runs unchanged in a shell.
+fn secret_of_guide((certificate, key): &(String, String)) -> String {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write(dir.path(), "tls.crt", certificate);
     write(dir.path(), "tls.key", key);
@@ -298,12 +298,12 @@ fn secret_by_the_guides_command((certificate, key): &(String, String)) -> String
 }
 
 #[test]
-fn what_the_guide_shows_is_what_happens() {
+fn the_guide_shows_actual_responses() {
     let ip = "127.7.6.1";
     let (port, secure) = (free_port(ip), free_port(ip));
     let (trust, pairs) = certificates(&["shop.example.org"]);
     let (shop, search) = (echo("shop"), echo("search"));
-    let secret = secret_by_the_guides_command(&pairs[0]);
+    let secret = secret_of_guide(&pairs[0]);
     let manifests = blocks("```yaml\n")[0]
         .replace("value: 127.0.0.1", &format!("value: {ip}"))
         .replace("port: 8080", &format!("port: {port}"))
@@ -315,7 +315,7 @@ fn what_the_guide_shows_is_what_happens() {
     let at = |port: u16| *addresses.iter().find(|address| address.port() == port).expect("it listens");
     let mut steps = 0;
     for step in blocks("```text\n")[0].split("> ").skip(1) {
-        let (sent, told) = step.split_once('\n').expect("what comes of it");
+        let (sent, received) = step.split_once('\n').expect("a response");
         let (method, url) = sent.split_once(' ').expect("a method");
         let (scheme, rest) = url.split_once("://").expect("a scheme");
         let (host, path) = rest.split_at(rest.find('/').expect("a path"));
@@ -324,7 +324,7 @@ fn what_the_guide_shows_is_what_happens() {
             "https" => ask_secure(at(secure), &trust, host, &request).expect("TLS"),
             _ => ask(at(port), &request),
         };
-        for line in told.lines() {
+        for line in received.lines() {
             let expected = line.strip_prefix("< ").or_else(|| line.strip_prefix("| ")).expect("a side");
             assert!(answer.lines().any(|line| line == expected), "{sent}: {expected} is not in\n{answer}");
         }
@@ -333,9 +333,9 @@ fn what_the_guide_shows_is_what_happens() {
     assert!(steps >= 5);
     let (_, rest) = GUIDE.split_once("`weir-gateway explain conf.d ").expect("a command");
     let mut parts = rest.split('`');
-    let (request, route) = (parts.next().expect("its end"), parts.nth(1).expect("what it names"));
+    let (request, route) = (parts.next().expect("its end"), parts.nth(1).expect("the route"));
     let mut explain = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
     let output = explain.arg("explain").arg(served.dir.path()).args(request.split(' ')).output();
-    let told = String::from_utf8(output.expect("it starts").stdout).expect("text");
-    assert!(told.contains(&format!("route     {route}\n")), "{told}");
+    let output = String::from_utf8(output.expect("it starts").stdout).expect("text");
+    assert!(output.contains(&format!("route     {route}\n")), "{output}");
 }

@@ -1,4 +1,4 @@
-//! What the manual and the help say, against the program.
+//! Manual and help, compared with the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ const LIMITS: &str = include_str!("../../../../docs/gateway-limits.md");
 const LOGS: &str = include_str!("../../../../docs/gateway-logs.md");
 const ROUTES: &str = include_str!("../../../../docs/gateway-routes.md");
 
-/// The source of this text as a file in `dir`.
+/// The configuration source for `text`, written to a file in `dir`.
 fn source(dir: &Path, text: &str) -> FileSource {
     let path = dir.join("gateway.yaml");
     std::fs::write(&path, text).expect("a configuration file");
@@ -21,7 +21,7 @@ fn source(dir: &Path, text: &str) -> FileSource {
 }
 
 #[test]
-fn the_defaults_in_the_page_of_limits_are_those_of_the_program() {
+fn the_limits_page_shows_the_defaults() {
     let (_, rest) = LIMITS.split_once("```yaml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     let bare = "listeners: [{ address: 127.0.0.1:1 }]\n";
@@ -43,8 +43,8 @@ fn the_defaults_in_the_page_of_limits_are_those_of_the_program() {
     }
 }
 
-/// Runs the commands that a page shows for its first configuration, which it calls `file`, and compares what they print.
-/// Returns the subcommands.
+/// Runs the commands that a page shows for its first configuration, and compares their output with the page. The page
+/// calls that configuration `file`. Returns the subcommands.
 fn run_shown(page: &'static str, file: &str) -> Vec<&'static str> {
     let (_, rest) = page.split_once("```yaml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
@@ -65,7 +65,7 @@ fn run_shown(page: &'static str, file: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_the_pages_show_of_their_examples_is_what_is_printed() {
+fn commands_of_the_pages_print_what_the_pages_show() {
     assert_eq!(run_shown(MANUAL, "gateway.yaml"), ["check", "explain"]);
     assert_eq!(run_shown(ROUTES, "routes.yaml"), ["explain"]);
 }
@@ -77,14 +77,14 @@ fn the_example_of_the_help_loads() {
     let (_, rest) = help.split_once("A minimal configuration:\n").expect("an example");
     let (example, _) = rest.split_once("\n\n").expect("its end");
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let table = source(dir.path(), example).load().expect("the example is good");
+    let table = source(dir.path(), example).load().expect("the example is valid");
     let finds = |host, path| table.find(&RequestView::get(host, path)).is_some();
     assert!(finds("example.com", "/api/x") && finds("any", "/b"));
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
 
 #[test]
-fn units_name_flags_that_there_are() {
+fn units_name_existing_flags() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("--help").output().expect("it starts");
     let help = String::from_utf8(output.stdout).expect("text");
     for (unit, flag) in
@@ -95,7 +95,7 @@ fn units_name_flags_that_there_are() {
 }
 
 #[test]
-fn the_configuration_in_the_manifests_of_a_deployment_is_good() {
+fn the_configuration_in_the_deployment_manifests_is_valid() {
     let (_, rest) = KUBERNETES.split_once("  gateway.yaml: |\n").expect("a ConfigMap");
     let (text, _) = rest.split_once("---\n").expect("its end");
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -109,7 +109,7 @@ fn the_configuration_in_the_manifests_of_a_deployment_is_good() {
 }
 
 #[test]
-fn the_examples_of_the_logs_and_of_forwarding_load() {
+fn the_examples_for_logs_and_forwarding_load() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     for (page, start) in [(LOGS, "access_log: "), (LOGS, "log: "), (ROUTES, "forwarding:\n")] {
         let (_, rest) = page.split_once(&format!("```yaml\n{start}")).expect("an example");

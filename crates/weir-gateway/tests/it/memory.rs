@@ -1,4 +1,4 @@
-//! What a process keeps for connections that wait, and for certificates.
+//! Memory of idle connections, exchanges in flight and certificates.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,17 +16,17 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::process::{Gateway, config, origin};
 
-/// What an idle connection through TLS may take, with all that the gateway keeps for it.
+/// Upper limit of memory per idle TLS connection, with all state of the gateway.
 const IDLE_BYTES_MAX: u64 = 14 << 10;
 
-/// What an exchange in progress may take, whatever the length of its bodies: a buffer for what comes and one for what goes
-/// on both sides, and what is known of it.
+/// Upper limit of memory per exchange in flight, whatever the length of its bodies: a read and a write buffer per side,
+/// and its state.
 const EXCHANGE_BYTES_MAX: u64 = 132 << 10;
 
-/// What a certificate with its key may take, from the file's name to rustls' form of the key.
+/// Upper limit of memory per certificate with its key, from the file name to the key in the form of rustls.
 const CERTIFICATE_BYTES_MAX: u64 = 8 << 10;
 
-/// Writes a certificate of its own for `name`, and its key.
+/// Writes a self-signed certificate for `name`, and its key.
 fn write_pair(dir: &Path, name: &str) -> String {
     let key = KeyPair::generate().expect("a key");
     let certificate = CertificateParams::new(vec![name.to_owned()]).and_then(|p| p.self_signed(&key));
@@ -48,7 +48,7 @@ fn start(dir: tempfile::TempDir, text: &str) -> Gateway {
     Gateway::spawn_in(dir, text, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
 }
 
-/// Connects, has one exchange, and stays.
+/// Connects, has one exchange, and stays connected.
 fn idle(config: &Arc<ClientConfig>, gateway: &Gateway) -> StreamOwned<ClientConnection, TcpStream> {
     let name = ServerName::try_from("a.test").expect("a name");
     let connection = ClientConnection::new(Arc::clone(config), name).expect("a client");
@@ -64,7 +64,7 @@ fn idle(config: &Arc<ClientConfig>, gateway: &Gateway) -> StreamOwned<ClientConn
 }
 
 #[test]
-fn idle_connections_take_little() {
+fn idle_connections_need_little_memory() {
     const WARM: usize = 100;
     const MEASURED: usize = 400;
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -82,10 +82,10 @@ fn idle_connections_take_little() {
     let before = gateway.resident_bytes();
     let _idle: Vec<_> = (0..MEASURED).map(|_| idle(&config, &gateway)).collect();
     let each = gateway.resident_bytes().saturating_sub(before) / MEASURED as u64;
-    assert!(each <= IDLE_BYTES_MAX, "{each} bytes for an idle connection");
+    assert!(each <= IDLE_BYTES_MAX, "{each} bytes per idle connection");
 }
 
-/// An upstream that does with each connection what `serve` does, and counts what that moves.
+/// An upstream that runs `serve` on each connection, and counts the bytes that it transfers.
 fn serving(serve: fn(&mut TcpStream) -> io::Result<usize>) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -106,7 +106,7 @@ fn serving(serve: fn(&mut TcpStream) -> io::Result<usize>) -> (SocketAddr, Arc<A
     (address, moved)
 }
 
-/// Waits until nothing more moves.
+/// Waits until no more bytes are transferred.
 fn wait_until_stuck(bytes: &AtomicU64) {
     let mut last = u64::MAX;
     for _ in 0..100 {
@@ -117,10 +117,10 @@ fn wait_until_stuck(bytes: &AtomicU64) {
         last = now;
         std::thread::sleep(Duration::from_millis(300));
     }
-    panic!("bytes move on though nobody reads: {last}");
+    panic!("bytes are still transferred though nobody reads: {last}");
 }
 
-/// Memory for each client that `begins` an exchange with an upstream which goes on with `serve`, until nothing moves.
+/// Checks the memory per exchange. Clients run `begin` and the upstream runs `serve` until no more bytes move.
 #[track_caller]
 fn check_exchange(what: &str, serve: fn(&mut TcpStream) -> io::Result<usize>, begin: fn(&mut TcpStream)) {
     const WARM: usize = 20;
@@ -142,12 +142,12 @@ fn check_exchange(what: &str, serve: fn(&mut TcpStream) -> io::Result<usize>, be
     let before = gateway.resident_bytes();
     let _slow = ask(MEASURED, WARM + MEASURED);
     let each = gateway.resident_bytes().saturating_sub(before) / MEASURED as u64;
-    println!("{what}: {each} bytes each");
-    assert!(each <= EXCHANGE_BYTES_MAX, "{what}: {each} bytes each");
+    println!("{what}: {each} bytes per exchange");
+    assert!(each <= EXCHANGE_BYTES_MAX, "{what}: {each} bytes per exchange");
 }
 
 #[test]
-fn clients_that_do_not_read_take_a_bounded_part() {
+fn clients_that_do_not_read_need_bounded_memory() {
     let on = |stream: &mut TcpStream| stream.write(&[b'x'; 16 << 10]);
     check_exchange("clients that do not read", on, |client| {
         client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("it is read");
@@ -155,7 +155,7 @@ fn clients_that_do_not_read_take_a_bounded_part() {
 }
 
 #[test]
-fn clients_that_do_not_read_the_answer_to_a_long_body_take_a_bounded_part() {
+fn clients_that_do_not_read_the_response_to_a_long_body_need_bounded_memory() {
     let read_and_answer = |stream: &mut TcpStream| {
         stream.set_read_timeout(Some(Duration::from_millis(20)))?;
         match stream.read(&mut [0; 64 << 10]) {
@@ -163,7 +163,7 @@ fn clients_that_do_not_read_the_answer_to_a_long_body_take_a_bounded_part() {
             _ => stream.write(&[b'x'; 256 << 10]),
         }
     };
-    check_exchange("clients that do not read the answer to a long body", read_and_answer, |client| {
+    check_exchange("clients that do not read the response to a long body", read_and_answer, |client| {
         client
             .write_all(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
             .expect("it is read");
@@ -172,7 +172,7 @@ fn clients_that_do_not_read_the_answer_to_a_long_body_take_a_bounded_part() {
 }
 
 #[test]
-fn upstreams_that_do_not_read_take_a_bounded_part() {
+fn upstreams_that_do_not_read_need_bounded_memory() {
     let silent = |_: &mut TcpStream| {
         std::thread::sleep(Duration::from_secs(1));
         Ok(0)
@@ -182,7 +182,7 @@ fn upstreams_that_do_not_read_take_a_bounded_part() {
             .write_all(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n")
             .expect("it is read");
         client.set_nonblocking(true).expect("a socket");
-        // As much as finds room in the kernels' buffers and in the gateway's.
+        // As much as the buffers of the kernel and the gateway hold.
         for _ in 0..8 {
             while client.write(&[b'x'; 64 << 10]).is_ok() {}
             std::thread::sleep(Duration::from_millis(2));
@@ -210,10 +210,10 @@ fn a_thousand_certificates_are_kept_once() {
     gateway.write("gateway.yaml", &all);
     gateway.reload();
     let each = gateway.resident_bytes().saturating_sub(before) / COUNT as u64;
-    assert!(each <= CERTIFICATE_BYTES_MAX, "{each} bytes for a certificate and its key");
+    assert!(each <= CERTIFICATE_BYTES_MAX, "{each} bytes per certificate and key");
 }
 
-/// A head of so many bytes that has not come to its end takes a buffer of 32 KiB.
+/// Incomplete request headers of this length need a buffer of 32 KiB.
 const LONG_HEAD_BYTES: usize = 20_000;
 
 #[test]
@@ -239,7 +239,7 @@ fn a_flood_of_slow_heads_leaves_no_memory_behind() {
         .collect();
     gateway.wait_for("the heads", |g| g.resident_bytes() > before + TAKEN_BYTES_MIN);
     drop(flood);
-    // It looks each five seconds, and returns what was free three times in a row.
+    // The gateway checks every five seconds, and returns memory that was free three times in a row.
     let is_back = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
         resident(&mut good) < before + STAYS_BYTES_MAX

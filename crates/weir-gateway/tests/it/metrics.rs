@@ -1,4 +1,4 @@
-//! Metrics as Prometheus' own tool reads them.
+//! Metrics, checked by promtool.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::process::{Gateway, config, connect, origin, peer, response};
 
 #[test]
-fn promtool_finds_nothing_to_say() {
+fn promtool_finds_no_problem() {
     let more = "access_log: { file: access.log }\nmetrics: { latency: true }\n";
     let gateway = Gateway::start_with(&format!("{}{more}", config(origin().0)), &[]);
     let mut client = connect(gateway.address);

@@ -1,11 +1,11 @@
-//! A configuration that is right, and ways to make it wrong.
+//! A valid configuration, and mistakes that make it invalid.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, KeyPair};
 
-/// Beside it stand `a.pem` with `a.key`, and `b.key`.
+/// Expects `a.pem`, `a.key` and `b.key` in the same folder.
 pub(crate) const GOOD: &str = "\
 listeners:
   - { address: 127.0.0.1:8080, name: plain }
@@ -42,32 +42,32 @@ log: { level: warn }
 overload: { memory: 90%, lag: 50ms }
 ";
 
-/// How many days the certificate is good for.
+/// Validity of the certificate, days.
 pub(crate) const DAYS: i64 = 30;
 
 /// One mistake in [`GOOD`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mistake {
-    /// What is replaced, and by what.
+    /// The replaced text, and its replacement.
     pub(crate) change: (&'static str, &'static str),
     pub(crate) line: u64,
-    /// Words of what is told.
+    /// Part of the message.
     pub(crate) what: &'static str,
-    /// Words of the remedy.
+    /// Part of the remedy.
     pub(crate) remedy: &'static str,
-    /// Who else finds it.
+    /// Which other checks find it.
     pub(crate) kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It is no YAML, or a name stands twice: there is no document.
+    /// Invalid YAML or a duplicate name: there is no document.
     Syntax,
-    /// One of form, which the JSON Schema has too.
+    /// A wrong type or form, which the JSON Schema rejects too.
     Form,
-    /// What is said does not hold together, or not with the files.
+    /// Contradicts another part of the configuration or its files.
     Sense,
-    /// It comes into force, and is most likely not meant.
+    /// Takes effect, but is most likely not intended.
     Warning,
 }
 
@@ -83,7 +83,7 @@ const fn mistake(
 
 use Kind::{Form, Sense, Syntax, Warning};
 
-/// All kinds of them.
+/// Mistakes of every kind.
 pub(crate) const MISTAKES: &[Mistake] = &[
     mistake(
         Form,
@@ -488,7 +488,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
 ];
 
 impl Mistake {
-    /// [`GOOD`] with it.
+    /// [`GOOD`] with this mistake.
     pub(crate) fn text(&self) -> String {
         let (from, to) = self.change;
         assert!(GOOD.contains(from), "{from}");
@@ -503,7 +503,8 @@ pub(crate) fn write_files(folder: &Path) {
     std::fs::write(folder.join("b.key"), other.serialize_pem()).expect("a file");
 }
 
-/// Writes `a.pem` and `a.key` for this host, good until so many seconds from now, or since then no more.
+/// Writes `a.pem` and `a.key` for this host. The certificate expires in `seconds_left`, or has expired if that is
+/// negative.
 pub(crate) fn write_pair(folder: &Path, host: &str, seconds_left: i64) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a name");

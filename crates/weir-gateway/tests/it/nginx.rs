@@ -1,4 +1,4 @@
-//! The guide from nginx: its two configurations beside each other.
+//! The guide for nginx users: its two configurations, compared.
 
 mod site;
 mod spellings;
@@ -13,13 +13,13 @@ const GUIDE: &str = include_str!("../../../../docs/nginx-to-weir-gateway.md");
 
 /// Name of TLS or plain text, request, status.
 const REQUESTS: [(&str, &str, u16); 31] = [
-    // Plain text leads to TLS.
+    // Plain HTTP is redirected to HTTPS.
     ("", "GET /a?b=c\r\nHost: shop.example", 301),
     ("", "GET /healthz\r\nHost: shop.example", 301),
     ("", "GET /api/users\r\nHost: shop.example", 301),
     ("", "HEAD /\r\nHost: a.b.blog.example", 301),
     ("", "GET /\r\nHost: other.example", 404),
-    // The shop, and what is not at it.
+    // The shop, and requests that it does not serve.
     (
         "shop.example",
         "GET /\r\nHost: shop.example\r\nUser-Agent: tester \"1\"\r\nReferer: https://a.example/",
@@ -38,42 +38,42 @@ const REQUESTS: [(&str, &str, u16); 31] = [
     ("shop.example", "GET /a%00\r\nHost: shop.example", 400),
     ("shop.example", "GET /%zz\r\nHost: shop.example", 400),
     ("shop.example", "PUT /cart\r\nHost: shop.example\r\nContent-Length: 11000000", 413),
-    // The configuration's own answers, however they are spelt.
+    // Responses of the configuration itself, for every spelling of the path.
     ("shop.example", "GET /healthz\r\nHost: shop.example", 200),
     ("shop.example", "GET /x/../healthz?a\r\nHost: shop.example", 200),
     ("shop.example", "GET //%68ealthz\r\nHost: shop.example", 200),
     ("shop.example", "GET /healthz/\r\nHost: shop.example", 200),
     ("shop.example", "GET /favicon.ico\r\nHost: shop.example", 204),
     ("shop.example", "GET /old/a/b?c=d\r\nHost: shop.example", 301),
-    // The API below its prefix: answers, none, none in time.
+    // The API below its prefix: a response, a failure, a timeout.
     ("shop.example", "GET /api/users?page=2\r\nHost: shop.example", 200),
     ("shop.example", "GET /api/\r\nHost: shop.example", 200),
     ("shop.example", "GET /api/broken\r\nHost: shop.example", 502),
     ("shop.example", "GET /api/slow\r\nHost: shop.example", 504),
-    // Sent again where another endpoint may know better, and passed on where none does.
+    // Retried if another endpoint may succeed, and returned to the client if none does.
     ("shop.example", "GET /flaky\r\nHost: shop.example", 200),
     ("shop.example", "GET /unavailable\r\nHost: shop.example", 503),
-    // A pattern, and what it does not match.
+    // A pattern, and a path that it does not match.
     ("shop.example", "GET /items/7?a\r\nHost: shop.example\r\nX-User: alice", 200),
     ("shop.example", "GET /items/x\r\nHost: shop.example", 200),
-    // The blog, of whose endpoints one takes no connections.
+    // The blog, with an endpoint that refuses connections.
     ("a.blog.example", "GET /1?x=y\r\nHost: a.blog.example", 200),
     ("blog.example", "GET /drafts/2?x=y\r\nHost: a.b.blog.example", 200),
 ];
 
-/// What the guide promises of an answer.
+/// The parts of a response that the guide promises.
 fn promised(answer: &Answer) -> Vec<String> {
     let names = ["x-backend", "location", "x-frame-options", "x-powered-by"];
     let mut made = vec![answer.status.to_string()];
     made.extend(names.map(|name| format!("{name}: {}", answer.field(name))));
-    // Pages of errors are each gateway's own; what an origin has answered tells what it was asked.
+    // Error pages differ per gateway. The body of an origin shows the request that it received.
     if answer.status < 300 || !answer.field("x-backend").is_empty() {
         made.push(format!("{}: {}", answer.field("content-type"), answer.body));
     }
     made
 }
 
-/// Lines of the access log without times and sizes, sorted: workers write theirs one after the other.
+/// Access log lines without times and sizes. Sorted, because workers write independently.
 fn logged(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text
         .lines()
@@ -88,7 +88,7 @@ fn logged(text: &str) -> Vec<String> {
     lines
 }
 
-/// Bytes there and back over a connection that left HTTP.
+/// Sends bytes both ways over an upgraded connection.
 fn echoed(site: &Site, ports: site::Ports) -> String {
     let mut stream = site.connect(ports, "shop.example");
     let request = b"GET /live HTTP/1.1\r\nHost: shop.example\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
@@ -108,7 +108,7 @@ fn echoed(site: &Site, ports: site::Ports) -> String {
 }
 
 #[test]
-fn what_the_guide_quotes_is_in_the_example() {
+fn the_guide_quotes_the_example() {
     for (language, example) in [("nginx", OF_NGINX), ("yaml", OF_WEIR)] {
         let (_, rest) = GUIDE.split_once(&format!("\n```{language}\n")).expect("a block");
         let (quoted, _) = rest.split_once("```").expect("its end");
@@ -116,7 +116,7 @@ fn what_the_guide_quotes_is_in_the_example() {
         for line in quoted.lines() {
             assert!(
                 lines.any(|of_example| of_example == line),
-                "{line:?} is not in the example, or not there"
+                "{line:?} is missing from the example, or in another place"
             );
         }
         assert!(quoted.lines().count() > 3, "{quoted}");
@@ -124,7 +124,7 @@ fn what_the_guide_quotes_is_in_the_example() {
 }
 
 #[test]
-fn the_example_of_the_guide_answers_as_nginx_does() {
+fn the_example_of_the_guide_responds_like_nginx() {
     let site = Site::start("127.7.9");
     let file = site.weir.dir.path().join("gateway.yaml");
     let check = program().args(["check", "--strict"]).arg(file).output().expect("it starts");
@@ -142,7 +142,7 @@ fn the_example_of_the_guide_answers_as_nginx_does() {
     assert_eq!(backends.into_iter().collect::<Vec<_>>(), ["", "api", "blog", "items", "shop"]);
     for ports in [site.nginx_ports, site.weir_ports] {
         assert_eq!(echoed(&site, ports), "101 ping");
-        // Whoever has a key stays where it is, whichever of the endpoints that is.
+        // Requests with the same key go to the same endpoint, whichever that is.
         for user in ["alice", "bob", "carol"] {
             let request = format!("GET /items/1\r\nHost: shop.example\r\nX-User: {user}");
             let endpoints: BTreeSet<String> = (0..4)
@@ -154,7 +154,7 @@ fn the_example_of_the_guide_answers_as_nginx_does() {
 }
 
 #[test]
-fn the_example_of_the_guide_logs_as_nginx_does() {
+fn the_example_of_the_guide_logs_like_nginx() {
     let site = Site::start("127.7.10");
     let requests = REQUESTS.iter().filter(|(_, _, status)| *status != 504);
     for (name, request, _) in requests.clone() {
@@ -169,7 +169,7 @@ fn the_example_of_the_guide_logs_as_nginx_does() {
 }
 
 #[test]
-fn what_the_guide_says_to_differ_does() {
+fn documented_differences_exist() {
     let site = Site::start("127.7.11");
     let ask = |request: &str| site.ask("shop.example", &format!("{request}\r\nHost: shop.example"));
     let begins = |answers: &[Answer; 2]| {
@@ -185,7 +185,7 @@ fn what_the_guide_says_to_differ_does() {
     assert_eq!([theirs.field("content-type"), ours.field("x-weir-error")], ["text/html", "no_route"]);
     let fat = format!("GET /\r\nX-Fat: {}", "x".repeat(40_000));
     assert_eq!(ask(&fat).map(|answer| answer.status), [400, 431]);
-    // Of four, one at least comes to the endpoint that answers 503 first.
+    // Of four requests, at least one goes first to the endpoint that responds with 503.
     let posts = [site.nginx_ports, site.weir_ports].map(|ports| {
         let post = "POST /flaky\r\nHost: shop.example\r\nContent-Length: 1\r\n\r\nx";
         let statuses = (0..4).map(|_| site.ask_one(ports, "shop.example", post).status);

@@ -1,4 +1,4 @@
-//! A gateway under a service manager: files watched, sockets passed, readiness told, descriptors that run out.
+//! A gateway under a service manager: watched files, passed sockets, readiness, exhausted descriptors.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub(crate) fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_weir-gateway"))
 }
 
-/// Routes that answer by themselves.
+/// Routes that respond themselves.
 fn answering(more: &str) -> String {
     format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, respond: {{ body: ok }} }}]\n\
@@ -26,7 +26,7 @@ fn answering(more: &str) -> String {
 }
 
 #[test]
-fn a_watched_file_comes_into_force_by_itself() {
+fn a_changed_file_takes_effect_with_watch() {
     let (first, second) = (origin(), origin());
     let mut command = program();
     command.arg("--watch");
@@ -51,30 +51,30 @@ fn a_watched_file_comes_into_force_by_itself() {
 }
 
 #[test]
-fn without_being_asked_it_watches_no_configuration() {
+fn without_watch_a_changed_file_takes_no_effect() {
     let gateway = Gateway::start(&config(origin().0));
     gateway.configure("nonsense");
-    // The watch settles within a tenth of a second; what nobody waits for never comes.
+    // A watch would report within 100 ms.
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(gateway.stat("refused"), 0);
 }
 
-/// One connection with one exchange, to its end; `None` where it is refused.
+/// One exchange over its own connection, until it closes. `None` if the connection is refused.
 fn exchange(gateway: &Gateway) -> Option<String> {
     let mut stream = TcpStream::connect(gateway.address).ok()?;
     stream.write_all(GET.as_bytes()).expect("it is read");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer and the end, no reset");
+    stream.read_to_string(&mut answer).expect("a response and a close, no reset");
     Some(answer)
 }
 
 #[test]
-fn clients_are_let_in_during_the_delay() {
+fn clients_are_accepted_during_the_delay() {
     let gateway = Gateway::start(&answering("").replace("delay: 0s", "delay: 1h, timeout: 2h"));
     gateway.signal(Signal::TERM);
     gateway.wait_for("the drain", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
     for _ in 0..10 {
-        let answer = exchange(&gateway).expect("it is let in");
+        let answer = exchange(&gateway).expect("it is accepted");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("Connection: close"), "{answer:?}");
     }
     assert_eq!(gateway.stat("2xx"), 10);
@@ -83,7 +83,7 @@ fn clients_are_let_in_during_the_delay() {
 }
 
 #[test]
-fn who_is_not_served_at_the_end_is_refused_and_never_reset() {
+fn clients_after_a_drain_are_refused_and_never_reset() {
     let gateway = Gateway::start(&answering("").replace("delay: 0s", "delay: 300ms"));
     gateway.signal(Signal::TERM);
     while let Some(answer) = exchange(&gateway) {
@@ -93,7 +93,7 @@ fn who_is_not_served_at_the_end_is_refused_and_never_reset() {
     assert_eq!((status.code(), messages.as_str()), (Some(0), ""));
 }
 
-/// As systemd passes a socket: the third descriptor. The shell takes it from standard input.
+/// Passes a socket as systemd does, as descriptor 3. The shell moves it there from standard input.
 fn with_passed_socket(socket: &TcpListener) -> Command {
     let mut command = Command::new("sh");
     let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"";
@@ -103,7 +103,7 @@ fn with_passed_socket(socket: &TcpListener) -> Command {
 }
 
 #[test]
-fn a_socket_of_the_service_manager_is_served_and_left_as_it_was() {
+fn a_socket_of_the_service_manager_is_served_and_stays_open() {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("its address");
     let early = connect(address);
@@ -111,7 +111,7 @@ fn a_socket_of_the_service_manager_is_served_and_left_as_it_was() {
     let gateway = Gateway::spawn(&text, with_passed_socket(&socket));
     assert_eq!(gateway.address, address);
     let mut early = early;
-    assert!(ask(&mut early).is_some(), "who came before the gateway is served");
+    assert!(ask(&mut early).is_some(), "a client that connected before the start is served");
     drop(early);
     for _ in 0..20 {
         assert!(ask(&mut connect(address)).is_some());
@@ -120,12 +120,12 @@ fn a_socket_of_the_service_manager_is_served_and_left_as_it_was() {
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.finish().1, "");
     let late = connect(address);
-    let (_, from) = socket.accept().expect("the socket listens on");
+    let (_, from) = socket.accept().expect("the socket still listens");
     assert_eq!(from, late.local_addr().expect("an address"));
 }
 
 #[test]
-fn a_socket_that_no_listener_wants_is_told() {
+fn a_socket_without_a_listener_is_reported() {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let gateway = Gateway::spawn(&answering(""), with_passed_socket(&socket));
     let messages = gateway.stop();
@@ -137,13 +137,13 @@ fn a_socket_that_no_listener_wants_is_told() {
 }
 
 #[test]
-fn the_service_manager_is_told() {
+fn the_service_manager_is_notified() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let manager = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");
     manager.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     let next = || {
         let mut bytes = [0; 512];
-        let length = manager.recv(&mut bytes).expect("it is told");
+        let length = manager.recv(&mut bytes).expect("a notification");
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
     let mut command = program();
@@ -157,21 +157,21 @@ fn the_service_manager_is_told() {
     gateway.configure("nonsense");
     gateway.signal(Signal::HUP);
     assert!(next().starts_with("RELOADING=1\n"));
-    assert!(next().starts_with("READY=1\n"), "it serves on");
+    assert!(next().starts_with("READY=1\n"), "it keeps serving");
     gateway.configure(&answering(""));
     gateway.upgrade();
-    let followed = next();
-    assert!(followed.starts_with("MAINPID=") && followed.contains("\nREADY=1\n"), "{followed:?}");
-    assert!(next().starts_with("READY=1\n"), "the next process says so itself");
+    let handed_over = next();
+    assert!(handed_over.starts_with("MAINPID=") && handed_over.contains("\nREADY=1\n"), "{handed_over:?}");
+    assert!(next().starts_with("READY=1\n"), "the new process reports it too");
     gateway.signal(Signal::TERM);
     assert!(next().starts_with("STOPPING=1\n"));
     assert!(gateway.finish().0.success());
 }
 
-/// With fewer descriptors than clients: those that have one are served, one that waits is told now and then, and the
-/// admin server is there all the time.
+/// Fewer descriptors than clients: accepted clients are served, waiting clients get 503 now and then, and the admin
+/// server stays available.
 #[test]
-fn without_descriptors_clients_are_told_and_nothing_spins() {
+fn without_descriptors_clients_get_503_and_no_worker_spins() {
     const CLIENTS: usize = 80;
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
@@ -181,13 +181,13 @@ fn without_descriptors_clients_are_told_and_nothing_spins() {
     for client in &mut clients {
         client.write_all(GET.as_bytes()).expect("it is queued");
     }
-    // They are told one by one: where a second one is, the first has its answer.
-    gateway.wait_for("clients that are told", |g| g.stat("out_of_sockets") > 1);
+    // One client gets 503 at a time: after the second, the first has its response.
+    gateway.wait_for("rejected clients", |g| g.stat("out_of_sockets") > 1);
     let pauses = gateway.stat("accept_pauses");
     let most = began.elapsed().as_millis() / 100 + 1;
     assert!(pauses > 0 && u128::from(pauses) <= most, "{pauses} pauses of 100 ms, {most} at most");
     let served = gateway.stat("2xx");
-    let told = clients.iter().filter(|client| {
+    let rejected = clients.iter().filter(|client| {
         client.set_nonblocking(true).expect("it does not wait");
         let mut bytes = [0; 512];
         let mut client: &TcpStream = client;
@@ -195,14 +195,14 @@ fn without_descriptors_clients_are_told_and_nothing_spins() {
         bytes[..length].starts_with(b"HTTP/1.1 503 ")
             && String::from_utf8_lossy(&bytes).contains("out_of_sockets")
     });
-    assert!(told.count() > 0 && served > 0 && (served as usize) < CLIENTS);
+    assert!(rejected.count() > 0 && served > 0 && (served as usize) < CLIENTS);
     drop(clients);
-    gateway.wait_for("the clients' end", |g| g.stat("open") == 0);
-    assert!(ask(&mut connect(gateway.address)).is_some(), "it goes on as before");
+    gateway.wait_for("the clients' close", |g| g.stat("open") == 0);
+    assert!(ask(&mut connect(gateway.address)).is_some(), "it serves as before");
 }
 
 #[test]
-fn an_idle_upstream_connection_gives_its_descriptor_to_one_that_is_wanted() {
+fn an_idle_upstream_connection_is_closed_for_a_new_one() {
     let (first, second) = (origin(), origin());
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
@@ -220,13 +220,13 @@ fn an_idle_upstream_connection_gives_its_descriptor_to_one_that_is_wanted() {
     client.write_all(GET.replace("/ ", "/second ").as_bytes()).expect("it reads");
     let answer = response(&mut client).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert_eq!(gateway.stat("connect_failures"), 0, "it is one connection that came about");
+    assert_eq!(gateway.stat("connect_failures"), 0, "no connection attempt failed");
     drop(others);
 }
 
-/// Whether an endpoint is well is not told by a gateway that could not ask it.
+/// A gateway that could not run a health check must not judge the endpoint.
 #[test]
-fn a_check_without_a_descriptor_puts_no_endpoint_out() {
+fn a_check_without_a_descriptor_makes_no_endpoint_unhealthy() {
     let origin = origin().0;
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
@@ -240,27 +240,30 @@ fn a_check_without_a_descriptor_puts_no_endpoint_out() {
     let passed = |gateway: &Gateway| endpoints(gateway, &["checks_passed"])[0][0].as_u64();
     gateway.wait_for("a good check", |g| passed(g) > Some(0));
     let clients: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
-    let is_told = |line: String| line.contains("health checks paused: no file descriptors");
-    // Between them stands that accepting pauses.
-    assert!((0..20).any(|_| is_told(gateway.message())));
+    let is_logged = |line: String| line.contains("health checks paused: no file descriptors");
+    // The log has other lines between, such as pauses of accepting.
+    assert!((0..20).any(|_| is_logged(gateway.message())));
     assert_eq!(endpoints(&gateway, &fields), json!([["in", 0]]));
     let before = passed(&gateway);
     drop(clients);
-    gateway.wait_for("a good check behind it", |g| passed(g) > before);
+    gateway.wait_for("another good check", |g| passed(g) > before);
     assert_eq!(endpoints(&gateway, &fields), json!([["in", 0]]));
 }
 
 #[test]
-fn an_overload_is_told_to_whoever_balances() {
+fn readyz_reports_an_overload() {
     let mut gateway = Gateway::start(&answering("overload: { memory: 1MiB }\n"));
     gateway.wait_for("the overload", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
     assert!(gateway.admin("/readyz").ends_with("\r\n\r\noverloaded: memory\n"));
     assert!(gateway.admin("/healthz").starts_with("HTTP/1.1 200 "), "a restart would not help");
-    let told = gateway.message();
+    let message = gateway.message();
     let (start, end) =
         ("]: overloaded: memory use is ", "`overload.memory` allows 1048576; new requests get 503\n");
-    assert!(told.contains(" warn weir-gateway[") && told.contains(start) && told.ends_with(end), "{told}");
+    assert!(
+        message.contains(" warn weir-gateway[") && message.contains(start) && message.ends_with(end),
+        "{message}"
+    );
     gateway.configure(&answering(""));
     gateway.reload();
-    gateway.wait_for("its end", |g| g.admin("/readyz").ends_with("\r\n\r\nready\n"));
+    gateway.wait_for("the end of the overload", |g| g.admin("/readyz").ends_with("\r\n\r\nready\n"));
 }

@@ -1,4 +1,4 @@
-//! Outputs that nobody reads hold up no signal.
+//! Outputs that nobody reads do not block signal handling.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use crate::process::{Gateway, config, connect, origin, response};
 
 #[test]
-fn a_full_standard_output_holds_up_no_signal() {
-    // Four lines of the access log and more fill the pipe, which this test does not read any more.
+fn a_full_standard_output_blocks_no_signal() {
+    // More than four lines of the access log fill the pipe, which this test no longer reads.
     const REQUESTS: u64 = 12;
     let gateway = Gateway::start(&(config(origin().0) + "access_log: {}\n"));
     let mut client = connect(gateway.address);
@@ -33,7 +33,7 @@ fn a_full_standard_output_holds_up_no_signal() {
 }
 
 #[test]
-fn a_log_that_lost_its_reader_holds_up_no_signal() {
+fn a_log_without_a_reader_blocks_no_signal() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let pipe = dir.path().join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");

@@ -1,11 +1,11 @@
-//! Commands on pages of the docs, run with the example of the page.
+//! Commands on pages of the docs, run with the example of each page.
 
 use std::process::Command;
 
 const PAGES: [&str; 2] =
     [include_str!("../../../../docs/filters.md"), include_str!("../../../../docs/paths.md")];
 
-/// Name and text of the page's first example, which begins with its name.
+/// Name and text of the page's first example. Its first line is its name.
 fn example(page: &str) -> (&str, &str) {
     let (_, rest) = page.split_once("```yaml\n# ").expect("an example");
     let (text, _) = rest.split_once("```").expect("its end");
@@ -22,7 +22,7 @@ fn commands_print_what_the_pages_show() {
             let (command, rest) = block.split_once('\n').expect("its line");
             let (expected, _) = rest.split_once("```").expect("its end");
             let is_check = command.starts_with("check ");
-            // The page says so in front of the command.
+            // The page says that this command needs this setting.
             let more = if is_check { "paths: { escaped_slashes: keep }\n" } else { "" };
             std::fs::write(dir.path().join(name), format!("# {name}\n{text}{more}")).expect("a file");
             let output = Command::new("sh")

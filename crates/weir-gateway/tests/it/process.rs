@@ -1,4 +1,4 @@
-//! The program as an operator meets it: command line, signals, exit codes.
+//! The program from the command line: arguments, signals, exit codes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// A running gateway with the addresses that it printed. Killed when dropped.
+/// A running gateway, with the addresses that it printed. Dropping it kills the process.
 pub(crate) struct Gateway {
     child: Child,
-    /// The process that serves: another one than the child after an upgrade.
+    /// The serving process. After an upgrade this is not the child.
     pub(crate) process: Pid,
     out: BufReader<ChildStdout>,
     messages: BufReader<ChildStderr>,
@@ -29,7 +29,7 @@ impl Gateway {
         Gateway::start_with(config, &[])
     }
 
-    /// With other files beside the configuration.
+    /// Starts it with other files next to the configuration.
     pub(crate) fn start_with(config: &str, files: &[(&str, &str)]) -> Gateway {
         let dir = tempfile::tempdir().expect("a temporary folder");
         for (name, text) in files {
@@ -42,7 +42,7 @@ impl Gateway {
         Gateway::spawn_in(tempfile::tempdir().expect("a temporary folder"), config, command)
     }
 
-    /// In a folder that has its files already.
+    /// Starts it in a folder that already has its files.
     pub(crate) fn spawn_in(dir: tempfile::TempDir, config: &str, mut command: Command) -> Gateway {
         std::fs::write(dir.path().join("gateway.yaml"), config).expect("a configuration file");
         let mut child = command
@@ -99,7 +99,7 @@ impl Gateway {
         answer
     }
 
-    /// A number of `/stats`, by the text in front of it.
+    /// The number of `/stats` with this name.
     pub(crate) fn stat(&self, name: &str) -> u64 {
         let stats = self.admin("/stats");
         let rest = stats.split(&format!("\"{name}\":")).nth(1).unwrap_or_default();
@@ -117,12 +117,12 @@ impl Gateway {
         panic!("{what} never came: {}", self.admin("/stats"));
     }
 
-    /// The rest of its next line, which begins like this.
+    /// Reads the next line of its output, and returns the rest after `start`.
     pub(crate) fn line(&mut self, start: &str) -> String {
         line(&mut self.out, start)
     }
 
-    /// What it holds in memory.
+    /// Resident memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -130,19 +130,19 @@ impl Gateway {
         kib * 1024
     }
 
-    /// Ends it; what it said on standard error.
+    /// Stops it, and returns its standard error.
     pub(crate) fn stop(self) -> String {
         self.signal(Signal::TERM);
         self.finish().1
     }
 
-    /// Waits for the end; exit code and what it said on standard error.
+    /// Waits until it exits. Returns exit code and standard error.
     pub(crate) fn wait(self) -> (Option<i32>, String) {
         let (status, messages) = self.finish();
         (status.code(), messages)
     }
 
-    /// Waits for the end, of all processes: they share standard error.
+    /// Waits until all its processes exit, because they share standard error.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("it ends");
         let mut messages = String::new();
@@ -153,14 +153,14 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // They may have ended already.
+        // The processes may have exited already.
         let _ = kill_process(self.process, Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The rest of the next line, which begins like this.
+/// Reads the next line, and returns the rest after `start`.
 fn line(out: &mut BufReader<ChildStdout>, start: &str) -> String {
     let mut line = String::new();
     out.read_line(&mut line).expect("its output is text");
@@ -174,7 +174,7 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Reads one response with a body of two bytes or more; its head, or `None` when the connection ended before it.
+/// Reads a response with a body of at least two bytes. Returns its headers, or `None` if the connection closed first.
 pub(crate) fn response(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0; 1];
@@ -194,7 +194,7 @@ pub(crate) fn ask(stream: &mut TcpStream) -> Option<String> {
     response(stream)
 }
 
-/// An origin that answers `ok` for ever; counts what it answered.
+/// An origin that always responds with `ok`, and counts the responses.
 pub(crate) fn origin() -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -224,14 +224,14 @@ pub(crate) fn config(origin: SocketAddr) -> String {
     )
 }
 
-/// Another program, from `make peers`.
+/// A program that `make peers` installs.
 pub(crate) fn peer(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a path");
     let mut places = own.ancestors().map(|folder| folder.join("target/peers/bin").join(name));
     places.find(|path| path.exists()).unwrap_or_else(|| panic!("no {name}; `make peers` fetches it"))
 }
 
-/// Runs it with this file until it ends by itself: exit code and messages, without the folder.
+/// Runs it with this configuration until it exits. Returns exit code and messages, without the folder.
 pub(crate) fn run(file: &str, more: &[&str]) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("gateway.yaml"), file).expect("a configuration file");
@@ -250,7 +250,7 @@ fn run_in(dir: &Path, file: &str, more: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_bad_configuration_is_refused_with_its_place() {
+fn an_invalid_configuration_is_rejected_with_line_and_column() {
     let good = config(SocketAddr::from(([127, 0, 0, 1], 1)));
     let misspelt = good.replace("backend: api ", "backend: apy ");
     let expected =
@@ -264,7 +264,7 @@ fn a_bad_configuration_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_the_environments_fault() {
+fn an_address_in_use_exits_with_code_3() {
     let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = held.local_addr().expect("its address");
     let taken = config(address).replace("127.0.0.1:0", &address.to_string());
@@ -274,10 +274,10 @@ fn a_port_that_is_taken_is_the_environments_fault() {
     let remedy = format!("run `ss -ltnp 'sport = :{}'` to see the process", address.port());
     assert!(messages.contains(&remedy), "{messages}");
     let elsewhere = config(address).replace("127.0.0.1:0", "192.0.2.1:80");
-    let (code_elsewhere, told) = run(&elsewhere, &[]);
+    let (code_elsewhere, reported) = run(&elsewhere, &[]);
     assert!(
-        code_elsewhere == Some(3) && told.contains("no network interface of this host has this address"),
-        "{told}"
+        code_elsewhere == Some(3) && reported.contains("no network interface of this host has this address"),
+        "{reported}"
     );
     let (code, messages) = run(&config(address), &["--admin", &address.to_string()]);
     assert_eq!(code, Some(3));
@@ -286,7 +286,7 @@ fn a_port_that_is_taken_is_the_environments_fault() {
 }
 
 #[test]
-fn the_admin_server_tells_health_and_counts() {
+fn the_admin_server_reports_health_and_counters() {
     let (origin, _) = origin();
     let gateway = Gateway::start(&config(origin));
     assert!(ask(&mut connect(gateway.address)).is_some());
@@ -341,7 +341,7 @@ fn reloads_lose_no_request() {
 }
 
 #[test]
-fn a_stop_answers_everybody_first() {
+fn a_stop_responds_to_every_request_first() {
     let (origin, _) = origin();
     let gateway = Gateway::start(&config(origin));
     let clients: Vec<_> = (0..4)
@@ -368,13 +368,13 @@ fn a_stop_answers_everybody_first() {
 }
 
 #[test]
-fn a_draining_gateway_says_so() {
+fn a_draining_gateway_closes_connections_after_the_response() {
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("the gateway connects");
-        wait.recv().expect("the test goes on");
+        wait.recv().expect("the test continues");
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("the gateway reads");
     });
     let gateway = Gateway::start(&config(address));
@@ -389,7 +389,7 @@ fn a_draining_gateway_says_so() {
     assert!(gateway.finish().0.success());
 }
 
-/// A gateway with one exchange in progress at an upstream that never answers.
+/// A gateway with one exchange in flight to an upstream that never responds.
 fn busy_gateway(drain: &str) -> (Gateway, TcpStream, TcpListener) {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = silent.local_addr().expect("its address");
@@ -401,7 +401,7 @@ fn busy_gateway(drain: &str) -> (Gateway, TcpStream, TcpListener) {
 }
 
 #[test]
-fn a_drain_that_runs_out_of_time_says_what_it_cut() {
+fn an_expired_drain_reports_the_connections_it_closed() {
     let (gateway, mut client, _silent) = busy_gateway("delay: 0s, timeout: 100ms");
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
@@ -412,7 +412,7 @@ fn a_drain_that_runs_out_of_time_says_what_it_cut() {
 }
 
 #[test]
-fn a_second_stop_ends_at_once() {
+fn a_second_stop_exits_at_once() {
     let (gateway, _client, _silent) = busy_gateway("delay: 0s, timeout: 1h");
     gateway.signal(Signal::TERM);
     gateway.wait_for("the drain", |g| g.admin("/readyz").starts_with("HTTP/1.1 503 "));
@@ -421,9 +421,9 @@ fn a_second_stop_ends_at_once() {
 }
 
 #[test]
-fn the_admin_server_bears_clients_of_every_kind() {
+fn the_admin_server_survives_misbehaving_clients() {
     let gateway = Gateway::start(&config(origin().0));
-    // As many as it serves at one time; they say little, and go.
+    // As many silent clients as it serves at a time, less one.
     let slow: Vec<TcpStream> = (0..63).map(|_| connect(gateway.admin)).collect();
     for (nonsense, status) in [
         ("\0\x01\x02\r\n\r\n", "400"),
@@ -439,7 +439,7 @@ fn the_admin_server_bears_clients_of_every_kind() {
         assert_eq!(answer.contains("\r\nAllow: GET, HEAD\r\n"), status == "405", "{answer:?}");
     }
     let mut endless = connect(gateway.admin);
-    // The server may have closed before all of it has left.
+    // The server may close before all of it is sent.
     let _ = endless.write_all("X".repeat(1 << 20).as_bytes());
     drop(endless);
     drop(slow);
@@ -447,16 +447,16 @@ fn the_admin_server_bears_clients_of_every_kind() {
 }
 
 #[test]
-fn without_descriptors_it_waits_and_recovers() {
+fn without_descriptors_it_pauses_and_recovers() {
     let (origin, _) = origin();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
     let gateway = Gateway::spawn(&config(origin), command);
-    // The admin server's own connection needs one too, so it is asked once the others have gone.
+    // The admin server's connection also needs a descriptor, so the test asks once the others have closed.
     let clients: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
     std::thread::sleep(Duration::from_millis(300));
     drop(clients);
     assert!(ask(&mut connect(gateway.address)).is_some());
     assert!(gateway.stat("accept_pauses") > 0);
-    gateway.wait_for("the clients' end", |g| g.stat("open") == 0);
+    gateway.wait_for("the clients' close", |g| g.stat("open") == 0);
 }

@@ -29,7 +29,7 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn the_pages_are_what_is_printed() {
+fn the_pages_are_up_to_date() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     for (name, file) in PAGES {
         let page = std::fs::read_to_string(folder.join(file)).unwrap_or_default();

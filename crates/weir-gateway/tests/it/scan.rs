@@ -1,4 +1,4 @@
-//! What a scanner of TLS (sslyze) finds at a listener.
+//! A TLS scanner (sslyze), run against a listener.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -7,7 +7,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256}
 
 use crate::process::{Gateway, origin, peer};
 
-/// What there is to find in every server: none of them is vulnerable here.
+/// Results of attacks that every server should pass.
 const ATTACKS: [&str; 5] = [
     "Not vulnerable to OpenSSL CCS injection",
     "Not vulnerable to Heartbleed",
@@ -17,7 +17,7 @@ const ATTACKS: [&str; 5] = [
 ];
 
 #[test]
-fn sslyze_finds_nothing_but_an_authority_that_nobody_knows() {
+fn sslyze_finds_only_the_untrusted_authority() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let now = SystemTime::now();
     for (file, algorithm) in [("e", &PKCS_ECDSA_P256_SHA256), ("r", &PKCS_RSA_SHA256)] {
@@ -46,10 +46,10 @@ fn sslyze_finds_nothing_but_an_authority_that_nobody_knows() {
     for attack in ATTACKS {
         assert!(squeezed.contains(attack), "{attack}: {said}");
     }
-    // In the order in which its connections happened to end.
+    // The order depends on which connection closed first.
     let both = ["2 (ECPublicKey, RSAPublicKey)", "2 (RSAPublicKey, ECPublicKey)"];
     assert!(both.iter().any(|both| squeezed.contains(both)) && !said.contains("VULNERABLE -"), "{said}");
-    // The last part is a comparison with what Mozilla advises.
+    // The last part is the comparison with Mozilla's recommendation.
     lines.find(|line| line.contains("COMPLIANCE AGAINST")).unwrap_or_else(|| panic!("no comparison: {said}"));
     let findings: Vec<&str> = lines.filter_map(|line| line.trim_start().strip_prefix("* ")).collect();
     assert_eq!(findings.len(), 1, "{findings:?}");

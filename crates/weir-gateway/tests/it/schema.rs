@@ -1,4 +1,4 @@
-//! The JSON Schema, against what it is made for.
+//! The JSON Schema, checked against configurations.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ fn wrong(validator: &jsonschema::Validator, document: &Value) -> Vec<String> {
     validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// The configurations in the manual's pages, in pieces as they stand there.
+/// The configurations in the manual's pages, as they are printed there.
 fn examples() -> Vec<(PathBuf, String)> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let pages = std::fs::read_dir(docs).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -40,7 +40,7 @@ fn examples() -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn every_configuration_of_the_manual_has_the_form() {
+fn every_configuration_of_the_manual_is_valid() {
     let validator = validator();
     let examples = examples();
     assert!(examples.len() > 10, "{examples:?}");
@@ -53,7 +53,7 @@ fn every_configuration_of_the_manual_has_the_form() {
 }
 
 #[test]
-fn mistakes_of_form_are_none_of_the_schemas() {
+fn the_schema_rejects_exactly_the_mistakes_of_form() {
     let validator = validator();
     assert_eq!(wrong(&validator, &read(GOOD)), [""; 0]);
     let mut of_form = 0;
@@ -68,14 +68,14 @@ fn mistakes_of_form_are_none_of_the_schemas() {
 }
 
 #[test]
-fn the_examples_of_fields_have_their_form() {
+fn the_examples_of_fields_are_valid() {
     let schema = weir_config::schema();
     let types = schema["$defs"].as_object().expect("types").values().chain([&schema]);
     let mut count = 0;
     for (name, field) in types.filter_map(|kind| kind["properties"].as_object()).flatten() {
-        let mut alone = field.clone();
-        alone["$defs"] = schema["$defs"].clone();
-        let validator = jsonschema::draft202012::new(&alone).expect("a schema");
+        let mut single = field.clone();
+        single["$defs"] = schema["$defs"].clone();
+        let validator = jsonschema::draft202012::new(&single).expect("a schema");
         let examples = field["examples"].as_array().into_iter().flatten();
         for example in examples.chain(field.get("default").filter(|default| !default.is_null())) {
             assert_eq!(wrong(&validator, example), [""; 0], "{name}: {example}");
@@ -86,7 +86,7 @@ fn the_examples_of_fields_have_their_form() {
 }
 
 #[test]
-fn it_is_printed() {
+fn the_schema_is_printed() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("schema").output().expect("it starts");
     let schema: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(schema, weir_config::schema());

@@ -1,4 +1,4 @@
-//! TLS as others speak it: openssl and curl as clients, openssl as an upstream; files that change under the gateway.
+//! TLS with other implementations: openssl and curl as clients, openssl as upstream, and files that change at run time.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use crate::process::{Gateway, origin};
 
 mod files;
 
-/// An authority whose certificate stands in `ca.pem` of a folder, and its key in `ca.key`.
+/// A certificate authority with its certificate in `ca.pem` of a folder, and its key in `ca.key`.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -30,7 +30,7 @@ impl Authority {
         authority
     }
 
-    /// Writes `FILE.pem` and `FILE.key` for these names, of which the first is the subject too.
+    /// Writes `FILE.pem` and `FILE.key` for these names. The first one is also the subject.
     pub(crate) fn sign(&self, file: &Path, names: &[&str], algorithm: &'static SignatureAlgorithm) {
         let mut params =
             CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
@@ -43,7 +43,7 @@ impl Authority {
     }
 }
 
-/// What a program prints, both ways, with this on its input.
+/// Standard output and standard error of a program that gets `input`.
 fn run(command: &mut Command, input: &str) -> String {
     use std::io::Write as _;
     let mut child = command
@@ -52,13 +52,13 @@ fn run(command: &mut Command, input: &str) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("openssl and curl are there");
-    // A program that has ended already reads nothing.
+    // A program that has exited reads nothing.
     let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
     let output = child.wait_with_output().expect("it ends");
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-/// One exchange by `openssl s_client`.
+/// One exchange with `openssl s_client`.
 fn s_client(gateway: &Gateway, more: &[&str]) -> String {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-connect", &gateway.address.to_string(), "-ign_eof", "-CAfile"]);
@@ -118,11 +118,11 @@ fn openssl_and_curl_get_the_certificate_of_each_name() {
         let said = s_client(&gateway, &offer);
         assert!(said.contains(&format!("Signature type: {kind}\n")), "{offered}: {said}");
     }
-    assert!(curl(&gateway, "c.test", &[]).contains("SSL"), "the default certificate is not for that name");
+    assert!(curl(&gateway, "c.test", &[]).contains("SSL"), "the default certificate has another name");
 }
 
 #[test]
-fn openssl_resumes_its_sessions() {
+fn openssl_resumes_sessions() {
     let dir = folder();
     Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
     let session = dir.path().join("session");
@@ -161,19 +161,19 @@ fn ticket_keys_change_with_their_file() {
     }
 }
 
-/// The name of the key that sealed the ticket which a client of TLS 1.2 was given.
+/// The name of the key that encrypted the session ticket of a TLS 1.2 client.
 fn key_of_ticket(said: &str) -> &str {
     let dump = said.split("TLS session ticket:\n").nth(1).unwrap_or_else(|| panic!("no ticket: {said}"));
-    // Its first 16 bytes, a line of them.
+    // The first 16 bytes, in one line.
     dump.split_once("0000 - ").and_then(|(_, line)| line.get(..47)).expect("a line of bytes")
 }
 
 #[test]
-fn random_ticket_keys_take_turns_and_the_former_one_still_opens() {
+fn random_ticket_keys_rotate_and_the_previous_one_still_decrypts() {
     let dir = folder();
     Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
     let [last, former] = ["last", "former"].map(|file| dir.path().join(file));
-    // A key seals for the half of it.
+    // A key encrypts tickets for half of the lifetime.
     let gateway = start(dir, &text("certificate: a.pem, key: a.key, tickets: { lifetime: 10s }", origin().0));
     let ask = |file: &Path, way: &str| {
         let file = file.to_str().expect("text");
@@ -184,7 +184,7 @@ fn random_ticket_keys_take_turns_and_the_former_one_still_opens() {
     while key_of_ticket(&ask(&last, "-sess_out")) == key_of_ticket(&first) {
         std::fs::rename(&last, &former).expect("a file");
         turns += 1;
-        assert!(turns < 2_000, "no other key ever came");
+        assert!(turns < 2_000, "the key never rotated");
         std::thread::sleep(Duration::from_millis(10));
     }
     let said = ask(&former, "-sess_in");
@@ -193,7 +193,7 @@ fn random_ticket_keys_take_turns_and_the_former_one_still_opens() {
     assert!(said.contains("Reused, TLSv1.2"), "{said}");
 }
 
-/// As Kubernetes changes what a pod mounts: files are links into `..data`, which is a link that is replaced.
+/// Kubernetes updates mounted files in this way: files are links into `..data`, which is a link that is replaced.
 #[test]
 fn certificates_change_when_a_link_is_swapped() {
     let dir = folder();
@@ -226,7 +226,7 @@ fn certificates_change_when_a_link_is_swapped() {
     assert_eq!(subject(&gateway).as_deref(), Some("second"));
     put("..3", ["third", "another's key"]);
     gateway.wait_for("the refusal", |gateway| gateway.stat("refused") == 1);
-    assert_eq!(subject(&gateway).as_deref(), Some("second"), "what does not fit changes nothing");
+    assert_eq!(subject(&gateway).as_deref(), Some("second"), "a wrong key changes nothing");
     put("..4", ["fourth", "fourth"]);
     gateway.line("files reloaded: ");
     assert_eq!(subject(&gateway).as_deref(), Some("fourth"));
@@ -238,18 +238,18 @@ fn certificates_change_when_a_link_is_swapped() {
     );
 }
 
-/// An openssl that serves until it is dropped.
+/// An openssl server that runs until it is dropped.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// `openssl s_server` that answers requests with a page about the session, in `dir`.
+/// Starts `openssl s_server` in `dir`, which responds with a page about the session.
 fn s_server(dir: &Path, more: &[&str]) -> (Server, SocketAddr) {
     let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = held.local_addr().expect("its address");
@@ -271,7 +271,7 @@ fn s_server(dir: &Path, more: &[&str]) -> (Server, SocketAddr) {
 }
 
 #[test]
-fn upstreams_are_trusted_by_the_systems_authorities_where_none_are_named() {
+fn system_authorities_are_the_default_for_upstreams() {
     let dir = folder();
     let authority = Authority::new(dir.path());
     authority.sign(&dir.path().join("up"), &["up.test"], &PKCS_RSA_SHA256);

@@ -1,4 +1,4 @@
-//! One process follows another, and workers come and go, under clients that connect for each request.
+//! Upgrades and changes of `workers` under load: clients connect for each request.
 
 use std::fs::Permissions;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -16,15 +16,15 @@ use rustix::process::{Pid, Signal};
 use crate::operations::program;
 use crate::process::{Gateway, ask, config, connect, origin};
 
-/// Upgrades, and as many reloads, where `WEIR_UPGRADES` asks for no other number.
+/// Number of upgrades and of reloads, unless `WEIR_UPGRADES` is set.
 const UPGRADES: usize = 3;
 
 const CLIENTS: usize = 4;
 
-/// Exchanges between two changes, so that none meets an idle gateway.
+/// Exchanges between two changes, so that no change meets an idle gateway.
 const EXCHANGES_BETWEEN: u64 = 500;
 
-/// What became of the requests of all clients.
+/// Results of the requests of all clients.
 #[derive(Debug, Default)]
 struct Outcomes {
     answered: AtomicU64,
@@ -33,7 +33,7 @@ struct Outcomes {
     otherwise: AtomicU64,
 }
 
-/// Clients that connect for each request until they are stopped.
+/// Clients that connect for each request, until they are stopped.
 struct Load {
     outcomes: Arc<Outcomes>,
     stop: Arc<AtomicBool>,
@@ -45,12 +45,12 @@ impl Outcomes {
         of.load(Ordering::SeqCst)
     }
 
-    /// Answered, refused, reset, otherwise failed.
+    /// Numbers of answered, refused, reset and otherwise failed requests.
     fn all(&self) -> [u64; 4] {
         [&self.answered, &self.refused, &self.reset, &self.otherwise].map(|of| self.count(of))
     }
 
-    /// One connection with one exchange, to its end.
+    /// One exchange over its own connection, until it closes.
     fn exchange(&self, address: SocketAddr) {
         let outcome = match exchange(address) {
             Ok(answer) if answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok") => {
@@ -60,7 +60,7 @@ impl Outcomes {
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
                 &self.reset
             }
-            // An answer that is cut, or that of an error, and time-outs.
+            // Truncated responses, error responses and timeouts.
             _ => &self.otherwise,
         };
         outcome.fetch_add(1, Ordering::SeqCst);
@@ -91,8 +91,8 @@ impl Load {
         Load { outcomes, stop, clients }
     }
 
-    /// Waits until so many more were answered, or one was not.
-    fn go_on(&self, exchanges: u64) {
+    /// Waits for `exchanges` more responses, or until a request fails.
+    fn wait_for_exchanges(&self, exchanges: u64) {
         let until = self.outcomes.count(&self.outcomes.answered) + exchanges;
         loop {
             let [answered, refused, reset, otherwise] = self.outcomes.all();
@@ -103,16 +103,16 @@ impl Load {
         }
     }
 
-    /// Answered, refused, reset, otherwise failed.
+    /// Stops the clients. Returns the numbers of answered, refused, reset and otherwise failed requests.
     fn end(self) -> [u64; 4] {
         self.stop.store(true, Ordering::SeqCst);
-        self.clients.into_iter().for_each(|client| client.join().expect("a client counts what it meets"));
+        self.clients.into_iter().for_each(|client| client.join().expect("no client panics"));
         self.outcomes.all()
     }
 }
 
 impl Gateway {
-    /// Has it start the next process, which follows. Both write to one pipe, each line whole.
+    /// Upgrades it, and waits until the new process serves. Both processes write whole lines to the same pipe.
     pub(crate) fn upgrade(&mut self) {
         self.signal(Signal::USR2);
         let mut next = None;
@@ -128,7 +128,7 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// Starts another one by the same file and this folder; what it ends with.
+    /// Starts another process with the same file and this runtime directory. Returns its exit status.
     fn run_beside(&self, folder: &Path) -> ExitStatus {
         let mut command = program();
         command.arg("--config").arg(self.dir.path().join("gateway.yaml")).arg("--runtime-dir").arg(folder);
@@ -136,7 +136,7 @@ impl Gateway {
     }
 }
 
-/// A gateway that can be followed.
+/// A gateway that can be upgraded.
 fn start(text: &str) -> (Gateway, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = program();
@@ -157,9 +157,9 @@ fn upgrades_and_reloads_lose_no_client() {
         let workers = [1, 4, 3, 2][turn % 4];
         gateway.configure(&text.replace("workers: 2", &format!("workers: {workers}")));
         gateway.reload();
-        load.go_on(EXCHANGES_BETWEEN);
+        load.wait_for_exchanges(EXCHANGES_BETWEEN);
         gateway.upgrade();
-        load.go_on(EXCHANGES_BETWEEN);
+        load.wait_for_exchanges(EXCHANGES_BETWEEN);
     }
     let [answered, refused, reset, otherwise] = load.end();
     println!(
@@ -168,17 +168,17 @@ fn upgrades_and_reloads_lose_no_client() {
     );
     assert_eq!([refused, reset, otherwise], [0; 3]);
     assert!(answered >= 2 * turns as u64 * EXCHANGES_BETWEEN);
-    assert_eq!(asked.load(Ordering::SeqCst), answered, "each was passed on once");
+    assert_eq!(asked.load(Ordering::SeqCst), answered, "each request was sent upstream once");
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
     let log = std::fs::read_to_string(file).expect("a log");
-    assert!(log.lines().all(|status| status == "200"), "lines of several processes are whole");
-    assert_eq!(log.lines().count() as u64, answered, "each has its line");
+    assert!(log.lines().all(|status| status == "200"), "no line is mixed up between processes");
+    assert_eq!(log.lines().count() as u64, answered, "each request has a line");
     assert_eq!((status.code(), messages.as_str()), (Some(0), ""));
 }
 
 #[test]
-fn a_next_process_that_fails_changes_nothing() {
+fn a_new_process_that_fails_changes_nothing() {
     let text = config(origin().0);
     let (mut gateway, _folder) = start(&text);
     gateway.configure("nonsense");
@@ -192,9 +192,8 @@ fn a_next_process_that_fails_changes_nothing() {
     assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
     gateway.configure(&text);
     gateway.upgrade();
-    // A worker of the former process hears of it a moment later, and may still accept one.
-    gateway
-        .wait_for("the next process", |g| ask(&mut connect(g.address)).is_some() && g.stat("requests") > 0);
+    // A worker of the old process stops a moment later, and may still accept a connection.
+    gateway.wait_for("the new process", |g| ask(&mut connect(g.address)).is_some() && g.stat("requests") > 0);
     assert_eq!(gateway.stop(), "");
 }
 
@@ -207,7 +206,7 @@ fn child_of(process: Pid) -> Pid {
 }
 
 #[test]
-fn the_first_process_of_a_container_is_not_followed() {
+fn pid_1_of_a_container_is_not_upgraded() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
@@ -222,7 +221,7 @@ fn the_first_process_of_a_container_is_not_followed() {
     assert!(message.contains("this process is PID 1 of its container"), "{message}");
     assert!(message.contains("this process keeps serving"), "{message}");
     let after = gateway.run_beside(folder.path());
-    assert!(!after.success(), "nor by one that is started by hand");
+    assert!(!after.success(), "a process that is started by hand fails too");
     assert!(ask(&mut connect(gateway.address)).is_some());
     gateway.signal(Signal::QUIT);
     let (status, messages) = gateway.finish();
@@ -230,11 +229,11 @@ fn the_first_process_of_a_container_is_not_followed() {
 }
 
 #[test]
-fn a_next_process_that_hangs_is_ended() {
+fn a_new_process_that_hangs_is_stopped() {
     let text = config(origin().0);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("gateway");
-    // What stands at the path is what is started next.
+    // The upgrade starts the program at this path.
     let put = |make: &dyn Fn(&std::path::Path)| {
         let beside = folder.path().join("beside");
         make(&beside);
@@ -265,15 +264,15 @@ fn a_next_process_that_hangs_is_ended() {
 }
 
 #[test]
-fn no_time_is_no_time_for_an_upgrade() {
+fn an_upgrade_timeout_of_zero_is_rejected() {
     let (code, messages) = crate::process::run(&config(origin().0), &["--upgrade-timeout", "0s"]);
     assert_eq!(code, Some(2));
     assert!(messages.contains("must be greater than 0"), "{messages}");
 }
 
-/// With other configurations: a listener comes, and goes again.
+/// With other configurations: they add a listener, then remove it.
 #[test]
-fn a_process_that_is_started_beside_it_takes_over() {
+fn a_process_with_the_same_runtime_directory_takes_over() {
     let (origin, _) = origin();
     let (first, folder) = start(&config(origin));
     let mut kept = connect(first.address);
@@ -287,7 +286,7 @@ fn a_process_that_is_started_beside_it_takes_over() {
     let second = beside(&config(origin).replace(one, &format!("{one}, {one}")));
     assert_eq!(second.address, first.address, "the socket is the same");
     let last = ask(&mut kept).is_none_or(|head| head.contains("Connection: close"));
-    assert!(last, "the former process ends its connections");
+    assert!(last, "the old process closes its connections");
     assert_eq!(first.finish().1, "");
     assert!(ask(&mut connect(second.address)).is_some());
     assert_eq!(second.stat("requests"), 1);
@@ -298,7 +297,7 @@ fn a_process_that_is_started_beside_it_takes_over() {
 }
 
 #[test]
-fn without_a_folder_there_is_no_next_process() {
+fn without_a_runtime_directory_there_is_no_upgrade() {
     let mut gateway = Gateway::start(&config(origin().0));
     gateway.signal(Signal::USR2);
     let expected = "]: cannot upgrade: the gateway runs without --runtime-dir; this process keeps serving\n";
@@ -311,7 +310,7 @@ fn without_a_folder_there_is_no_next_process() {
 }
 
 #[test]
-fn a_folder_that_other_users_may_write_to_is_refused() {
+fn a_runtime_directory_that_others_may_write_to_is_rejected() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = dir.path().display().to_string();
     let check = |reason: &str| {
@@ -322,9 +321,9 @@ fn a_folder_that_other_users_may_write_to_is_refused() {
         );
         assert_eq!((code, messages), (Some(3), expected));
     };
-    for (mode, told) in [(0o777, "0777"), (0o1777, "1777"), (0o702, "0702"), (0o770, "0770")] {
+    for (mode, shown) in [(0o777, "0777"), (0o1777, "1777"), (0o702, "0702"), (0o770, "0770")] {
         std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("it is ours");
-        check(&format!("its mode {told} lets other users write to it"));
+        check(&format!("its mode {shown} lets other users write to it"));
     }
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o750)).expect("it is ours");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));

@@ -114,16 +114,16 @@ fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     let trusted = TrustedElements::of(&fields, field, hops);
     let expected = nodes[0].2.map(|address| address.parse::<IpAddr>().expect("an address"));
     assert_eq!(trusted.client(), expected, "{field:?} {hops} {}", shown(&lines));
-    let mut told = String::new();
-    trusted.append_x_forwarded_for(&mut told);
+    let mut reported = String::new();
+    trusted.append_x_forwarded_for(&mut reported);
     let expected: String = nodes.iter().map(|(plain, ..)| format!("{}, ", bare(plain))).collect();
-    assert_eq!(told, expected, "{}", shown(&lines));
+    assert_eq!(reported, expected, "{}", shown(&lines));
     // The form that is sent upstream reads the same.
-    let mut told = String::new();
-    trusted.append_forwarded(&mut told);
-    let onward = [Field { name: "forwarded", value: told.as_bytes() }];
+    let mut reported = String::new();
+    trusted.append_forwarded(&mut reported);
+    let onward = [Field { name: "forwarded", value: reported.as_bytes() }];
     let again = TrustedElements::of(&onward, AddressField::Forwarded, hops);
-    assert_eq!((again.client(), again.oldest_first().count()), (trusted.client(), hops), "{told}");
+    assert_eq!((again.client(), again.oldest_first().count()), (trusted.client(), hops), "{reported}");
 }
 
 /// Removes brackets if no port follows them.
@@ -161,12 +161,15 @@ fn check_naive(field: AddressField, choices: &mut Choices<'_>) {
     expected.reverse();
     let found: Vec<Vec<u8>> = trusted.oldest_first().map(<[u8]>::to_vec).collect();
     assert_eq!(found, expected, "{field:?} {hops} {}", shown(&lines));
-    let mut told = String::new();
-    trusted.append_x_forwarded_for(&mut told);
+    let mut reported = String::new();
+    trusted.append_x_forwarded_for(&mut reported);
     let is_of_node = |byte: u8| byte.is_ascii_alphanumeric() || b"[]:._-".contains(&byte);
-    let elements: Vec<&str> = told.split_terminator(", ").collect();
-    assert_eq!(elements.len(), found.len(), "{told}");
-    assert!(elements.iter().all(|told| !told.is_empty() && told.bytes().all(is_of_node)), "{told}");
+    let elements: Vec<&str> = reported.split_terminator(", ").collect();
+    assert_eq!(elements.len(), found.len(), "{reported}");
+    assert!(
+        elements.iter().all(|reported| !reported.is_empty() && reported.bytes().all(is_of_node)),
+        "{reported}"
+    );
 }
 
 fn from_the_right(field: AddressField, line: &[u8]) -> Vec<Vec<u8>> {

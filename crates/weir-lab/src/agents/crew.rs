@@ -1,4 +1,4 @@
-//! The agents of a run: started where [`Place`] says, and given one load after the other.
+//! The agents of a run: starts them at a [`Place`], and runs one load after the other on them.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -18,40 +18,40 @@ use super::ssh::{Hosts, Join};
 use super::{Place, SshError};
 use crate::pods::{AgentSize, Carrier, PartSpec, PodError, PodHost};
 
-/// How long agents that weir starts on this host may take to join.
+/// Join timeout of agents that weir starts on this host.
 const JOIN_MAX: Duration = Duration::from_secs(30);
 
-/// The same for agents on other machines: the user has to start them, or weir is copied there first.
+/// Join timeout of agents on other machines: the user starts them, or weir is copied there first.
 const OWN_JOIN_MAX: Duration = Duration::from_secs(300);
 
-/// How long it may take until it is known why the pod of a lost agent ended.
+/// Timeout to find out why the pod of a lost agent ended.
 const REASON_MAX: Duration = Duration::from_secs(5);
 
-/// The longest phase of a load that ends after a number of requests.
+/// Maximum length of a phase that ends after a number of requests.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
 
-/// How often it is looked whether an upstream listens.
+/// How often weir checks whether an upstream listens.
 const SERVE_EVERY: Duration = Duration::from_millis(10);
 
-/// Why agents cannot be had, or a load over them gave nothing.
+/// Why agents are missing, or a load over them has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CrewError {
-    /// Between the run and an agent.
+    /// An error of the protocol between the run and an agent.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// An agent could not be started, or its process has ended.
+    /// An agent could not be started, or its process has exited.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// An agent could not go on.
+    /// An agent failed in a load.
     #[error(transparent)]
     Round(#[from] RoundFailure),
-    /// A host of ssh cannot have an agent.
+    /// No agent can run on an SSH host.
     #[error(transparent)]
     Ssh(#[from] SshError),
     /// A pod cannot start, or has ended.
     #[error(transparent)]
     Pod(#[from] Box<PodError>),
-    /// The records of the agents do not belong together.
+    /// The records of the agents cannot be merged.
     #[error(transparent)]
     Merge(#[from] MergeError),
     /// The run was stopped.
@@ -66,7 +66,7 @@ impl From<PodError> for CrewError {
 }
 
 impl CrewError {
-    /// What failed, in one word.
+    /// The failure cause, a word.
     pub fn cause(&self) -> &str {
         match self {
             Self::Agent(_) | Self::Merge(_) | Self::Stopped => "agents",
@@ -77,7 +77,7 @@ impl CrewError {
         }
     }
 
-    /// What to do about it; empty if nothing is known.
+    /// The remedy; empty if unknown.
     pub fn remedy(&self) -> String {
         match self {
             Self::Agent(error) => error.remedy().to_owned(),
@@ -90,7 +90,7 @@ impl CrewError {
         }
     }
 
-    /// The end of the log that says more; empty if there is none.
+    /// The end of the log; empty if there is none.
     pub fn log_tail(&self) -> &str {
         match self {
             Self::Rig(error) => error.log_tail(),
@@ -106,7 +106,7 @@ impl CrewError {
 pub struct Joining<'a> {
     /// Where agents run.
     pub place: &'a Place,
-    /// What they are called, which the names of agents on this host begin with: no two crews of a run may share it.
+    /// The name prefix of agents on this host, unique among the crews of a run.
     pub called: &'a str,
     /// Whether they generate load.
     pub is_load: bool,
@@ -114,35 +114,35 @@ pub struct Joining<'a> {
     pub weir: &'a Binary,
     /// The run.
     pub run: &'a str,
-    /// Where agents on other machines join; unused for others.
+    /// The address where agents on other machines join; unused for others.
     pub listen: SocketAddr,
-    /// Where the ticket of those that the user starts is written; unused for others.
+    /// The ticket file for agents that the user starts; unused for others.
     pub ticket: PathBuf,
-    /// Ends the wait for agents.
+    /// Cancels the wait for agents.
     pub stop: &'a AtomicBool,
-    /// What is started in pods; `None` for other places.
+    /// The pods to start; `None` for other places.
     pub pods: Option<InPods<'a>>,
 }
 
-/// What is started in pods.
+/// Pods to start.
 #[derive(Clone, Debug)]
 pub struct InPods<'a> {
     /// The cluster.
     pub host: &'a dyn PodHost,
-    /// What each agent that generates load gets.
+    /// Resources of each agent that generates load.
     pub size: AgentSize,
-    /// What the pods are.
+    /// The purpose of the pods.
     pub what: PodsWanted<'a>,
 }
 
-/// What pods are started for.
+/// The purpose of pods.
 #[derive(Clone, Debug)]
 pub enum PodsWanted<'a> {
     /// Agents that generate load.
     Load,
-    /// A gateway or upstream with an agent beside it.
+    /// A gateway or upstream, with an agent in the same pod.
     Part(PartSpec<'a>),
-    /// An agent on a node, which samples the part of that name there.
+    /// An agent on a node, which samples a part there.
     Sampler {
         /// The part.
         part: &'a str,
@@ -166,19 +166,19 @@ impl InPods<'_> {
 pub struct Crew {
     coordinator: Coordinator,
     agents: Vec<AgentInfo>,
-    /// The processes of agents that weir has started on this host.
+    /// The agent processes that weir started on this host.
     processes: Vec<Running>,
-    /// What holds the agents that weir has started elsewhere.
+    /// The SSH connections that keep agents on other hosts alive.
     carriers: Vec<Running>,
-    /// What keeps the pods that agents are in; `None` if they are in none.
+    /// The carrier of the agents' pods; `None` outside pods.
     pods: Option<Box<dyn Carrier>>,
-    /// The namespaces that they are in; empty if they are in none.
+    /// Their network namespaces; empty without any.
     namespaces: Vec<Namespace>,
 }
 
 impl Crew {
-    /// Starts the agents, or waits for those of the user, until all have joined and their clocks are known. `say` gets what the
-    /// user has to do.
+    /// Starts the agents, or waits for those of the user, until all have joined and their clocks are measured. `say`
+    /// receives instructions for the user.
     ///
     /// # Errors
     /// [`CrewError`].
@@ -253,7 +253,7 @@ impl Crew {
             pods.as_deref().and_then(Carrier::failure).map_or(Ok(()), |error| Err(error.into()))
         };
         let mut agents = coordinator.await_agents(count, within, joining.stop, died)?;
-        // Agents of weir's are numbered as their processes are, whoever came first.
+        // Agents of weir have the order of their processes, in any order of joining.
         let carries = |process: &Running, agent: &str| {
             let without = process.name().strip_prefix(joining.called);
             process.name() == agent || without.and_then(|rest| rest.strip_prefix('-')) == Some(agent)
@@ -264,7 +264,7 @@ impl Crew {
         Ok(Self { coordinator, agents, processes, carriers, pods, namespaces })
     }
 
-    /// Waits for agents of the user in the place of those that are gone.
+    /// Waits for replacements of lost agents that the user started.
     ///
     /// # Errors
     /// [`CrewError::Agent`] if they do not come.
@@ -275,32 +275,29 @@ impl Crew {
             return Ok(());
         }
         let count = self.agents.len();
-        say(&format!(
-            "waiting for agents in the place of those that are gone ({} of {count} are here)",
-            present.len()
-        ));
+        say(&format!("waiting for replacements of lost agents ({} of {count} have joined)", present.len()));
         self.agents = self.coordinator.await_agents::<CrewError>(count, OWN_JOIN_MAX, stop, || Ok(()))?;
         Ok(())
     }
 
-    /// Looks whether an agent that weir has started, or its connection, has ended.
+    /// Checks whether an agent that weir started, or its connection, has failed.
     fn died(&mut self) -> Result<(), CrewError> {
         died(&mut self.processes)?;
         died(&mut self.carriers)?;
         self.pod_failure().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Why a pod of its agents cannot be there, as far as that is known.
+    /// Why a pod of its agents cannot run, if known.
     pub fn pod_failure(&self) -> Option<PodError> {
         self.pods.as_deref().and_then(Carrier::failure)
     }
 
-    /// What keeps the pods of its agents.
+    /// The carrier of its agents' pods.
     pub(crate) fn carrier(&self) -> Option<&dyn Carrier> {
         self.pods.as_deref()
     }
 
-    /// Whether the user has started the agents.
+    /// Whether the user starts the agents.
     fn is_of_user(&self) -> bool {
         self.processes.is_empty() && self.carriers.is_empty() && self.pods.is_none()
     }
@@ -310,27 +307,27 @@ impl Crew {
         &self.agents
     }
 
-    /// The processes of agents on this host that weir has started.
+    /// The agent processes that weir started on this host.
     pub fn processes(&self) -> &[Running] {
         &self.processes
     }
 
-    /// The namespaces that agents are in, in the same order; empty if they are in none.
+    /// The network namespaces of the agents, in the same order; empty without any.
     pub fn namespaces(&self) -> &[Namespace] {
         &self.namespaces
     }
 
-    /// Lets the first agent sample processes of its host, until [`Crew::sampled`].
+    /// Starts sampling of processes on the first agent's host, until [`Crew::sampled`].
     pub fn sample(&mut self, sampling: &Sampling) {
         if let Some(agent) = self.agents.first() {
             self.coordinator.sample(&agent.name, sampling);
         }
     }
 
-    /// What the first agent has sampled, over a span of this host's clock.
+    /// Returns the samples of the first agent, over a span of this host's clock.
     ///
     /// # Errors
-    /// [`CrewError`] with what the agent says, or that it is gone.
+    /// [`CrewError`] if the agent reports an error, or is lost.
     pub fn sampled(&mut self, span: SampleSpan) -> Result<SampleReport, CrewError> {
         self.died()?;
         let agent = self.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
@@ -338,10 +335,10 @@ impl Crew {
         report.map_err(|failure| RoundFailure { agent, failure }.into())
     }
 
-    /// Lets the first agent start an upstream; returns when it listens.
+    /// Starts an upstream on the first agent; returns when it listens.
     ///
     /// # Errors
-    /// [`CrewError`] if the agent cannot start it, the agent is gone, or the upstream does not listen in time.
+    /// [`CrewError`] if the agent cannot start it, the agent is lost, or the upstream does not listen in time.
     pub fn serve(&mut self, serving: Serving, within: Duration) -> Result<Served, CrewError> {
         self.died()?;
         let agent = self.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
@@ -359,22 +356,22 @@ impl Crew {
         Ok(served)
     }
 
-    /// Ends all upstreams of the first agent.
+    /// Stops all upstreams of the first agent.
     pub fn stop_serving(&self) {
         if let Some(agent) = self.agents.first() {
             self.coordinator.stop_serving(&agent.name);
         }
     }
 
-    /// Whether an agent is gone.
+    /// Whether an agent is lost.
     pub fn is_lost(&mut self) -> bool {
         self.died().is_err() || self.coordinator.agents().len() < self.agents.len()
     }
 
-    /// Runs `spec` over all agents, each with its shard. `look` sees what happens meanwhile, and can end the load.
+    /// Runs `spec` over all agents, each with its shard. `look` is called regularly, and can end the load.
     ///
     /// # Errors
-    /// [`CrewError`], also that of `look`. One agent that cannot go on ends the load of all.
+    /// [`CrewError`], or the error of `look`. If one agent fails, the load of all ends.
     pub fn run<E: From<CrewError>>(
         &mut self,
         spec: &LoadSpec,
@@ -403,13 +400,13 @@ impl Crew {
                 false => look(seen).map_err(Ended::Caller),
             }
         });
-        // A stop after the last report changes no counts: the phase is that of all shards then, not the common one.
+        // A stop after the last report changes no counts: each shard then has its complete phase.
         let was_ended = end_early.load(Ordering::Relaxed);
         let measured = match measured {
             Ok(measured) => measured,
             Err(Ended::Caller(error)) => return Err(error),
             Err(Ended::Round(failure)) => {
-                // A process or pod that died says more than its connection.
+                // The error of a dead process or pod explains more than its lost connection.
                 self.died()?;
                 if let Some(error) = self.pods.as_deref().and_then(|pods| pods.reason(REASON_MAX)) {
                     return Err(CrewError::from(error).into());
@@ -432,17 +429,17 @@ impl Crew {
     }
 }
 
-/// What a stop does to a load over all agents. Both end it before it has started.
+/// The effect of a stop on a load over all agents. Before the load starts, both cancel it.
 #[derive(Debug)]
 pub enum Stop<'a> {
-    /// It gives nothing.
+    /// The load has no result.
     Aborts(&'a AtomicBool),
-    /// It ends early, with what there is.
+    /// The load ends early with a partial result.
     EndsEarly(&'a Arc<AtomicBool>),
 }
 
 impl Stop<'_> {
-    /// Whether the load is to end without a result.
+    /// Whether the load must end without a result.
     fn aborts(&self, has_started: bool) -> bool {
         match self {
             Self::Aborts(stop) => stop.load(Ordering::Relaxed),
@@ -470,7 +467,7 @@ struct Seat {
     namespace: Option<Namespace>,
 }
 
-/// The machines of agents, in their order.
+/// The machines of the agents, in order.
 fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMachine>> {
     let here = boot_id();
     let cores_of = |of: &Measured| of.report.usage.as_ref().map_or(0.0, |usage| usage.cpu_cores);
@@ -484,7 +481,7 @@ fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMach
         let unsampled = AgentMachine { boot_id, is_here, cores, ..AgentMachine::default() };
         let sampled = own.report.host.as_ref().zip(own.report.others).filter(|_| !is_here);
         let Some((host, share)) = sampled else { return Some(unsampled) };
-        // Other agents of the run are no others, and what is named is none of weir's own.
+        // Other agents of the run are not host noise, and processes of weir are not named as busy.
         let is_beside =
             |other: &AgentInfo| other.hello.boot_id == unsampled.boot_id && other.name != agent.name;
         let beside = agents.iter().zip(measured).filter(|(other, _)| is_beside(other));
@@ -497,7 +494,8 @@ fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMach
     agents.iter().zip(measured).map(machine).collect()
 }
 
-/// What the agent used that was nearest to its CPU limit, or else used most: one at its limit limits the load.
+/// The usage of the agent that was closest to its CPU limit, or without limits of the busiest one: an agent at its
+/// limit limits the load.
 pub fn nearest_to_limit<'a>(used: impl Iterator<Item = &'a Usage>) -> Option<&'a Usage> {
     let share = |usage: &Usage| usage.cpu_share_of_limit.unwrap_or(0.0);
     used.max_by(|one, other| {
@@ -505,7 +503,7 @@ pub fn nearest_to_limit<'a>(used: impl Iterator<Item = &'a Usage>) -> Option<&'a
     })
 }
 
-/// How long a load takes at most, from its start.
+/// The maximum length of a load, from its start.
 fn longest(spec: &LoadSpec) -> Duration {
     let steps = spec.steps.len().max(1) as u32;
     let phase = spec.duration_ns.map_or(COUNT_MAX, Duration::from_nanos);
@@ -517,7 +515,7 @@ fn listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
     TcpListener::bind(address).map_err(|source| AgentError::Listen { address, source })
 }
 
-/// Listens for agents of other machines: where no address is given, on all of IPv6 and IPv4.
+/// Listens for agents on other machines: without an address, on all IPv6 and IPv4 addresses.
 fn outer_listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
     if address.ip() == Ipv4Addr::UNSPECIFIED {
         let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
@@ -541,7 +539,7 @@ fn own_words(joining: &Joining<'_>, coordinator: &Coordinator) -> String {
     )
 }
 
-/// The folder of an agent, which goes with that of the run.
+/// The folder of an agent, removed with that of the run.
 fn home(joining: &Joining<'_>, work_dir: &Path, number: u32) -> PathBuf {
     work_dir.join(format!("{}-{number}", joining.called))
 }
@@ -550,7 +548,7 @@ fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: 
     let (name, home) = (format!("{}-{number}", joining.called), home(joining, dir, number));
     let argument = |path: &Path| path.display().to_string();
     let command = ["agent", "--join", &seat.join.to_string(), "--ticket", &argument(ticket), "--name", &name];
-    // Those that generate load are limited and sampled with all that they start. Others limit and sample by themselves.
+    // weir limits and samples agents that generate load, with their children. Other agents limit and sample themselves.
     let sampled = joining.is_load.then_some("--sampled");
     let command = command.into_iter().chain(sampled).map(str::to_owned);
     let command = std::iter::once(argument(&joining.weir.path)).chain(command).collect();
@@ -564,7 +562,7 @@ fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: 
     }
 }
 
-/// Looks whether a process of an agent has ended.
+/// Checks whether a process of an agent has exited.
 fn died(processes: &mut [Running]) -> Result<(), CrewError> {
     processes.iter_mut().find_map(Running::failure).map_or(Ok(()), |error| Err(error.into()))
 }

@@ -1,4 +1,4 @@
-//! Load from many machines: where agents run, how they are started, and a load over all of them
+//! Load from many machines: places of agents, their start, and a load over all of them
 //! (`docs/method.md#many-machines`).
 
 mod crew;

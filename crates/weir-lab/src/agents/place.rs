@@ -1,4 +1,4 @@
-//! Where load comes from: `--on`.
+//! The machines that generate load: `--on`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,34 +8,34 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// The most agents of a run.
+/// Maximum number of agents of a run.
 const AGENTS_MAX: u32 = 256;
 
 const FORMS: &str =
     "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2, or ssh:HOST,HOST with SSH hosts";
 
-/// What [`Place::Pods`] is called: only `weir run --on k8s` writes it into a scenario.
+/// The name of [`Place::Pods`]; only `weir run --on k8s` writes it into a scenario.
 const PODS: &str = "pods";
 
 const LIST: &str = "a list names the SSH hosts of several agents, like [ssh:host1, ssh:host2]";
 
-/// Where load comes from.
+/// The machines that generate load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Processes of this host: `local:18`.
     Local(u32),
-    /// Network namespaces of this host, with a link each: `netns:4`.
+    /// Network namespaces of this host, each with its own link: `netns:4`.
     Namespaces(u32),
     /// Agents that the user starts: `agents:4`.
     Own(u32),
-    /// SSH hosts, with an agent each: `ssh:host1,host2`.
+    /// SSH hosts, each with an agent: `ssh:host1,host2`.
     Ssh(Vec<String>),
-    /// Pods of the cluster that the run is in: `pods:4`. Gateways and upstreams are pods there as well.
+    /// Pods in the cluster of the run: `pods:4`. Gateways and upstreams are pods too.
     Pods(u32),
 }
 
 impl Place {
-    /// How many agents there are.
+    /// Number of agents.
     pub fn agents(&self) -> u32 {
         match self {
             Self::Local(count) | Self::Namespaces(count) | Self::Own(count) | Self::Pods(count) => *count,
@@ -77,7 +77,7 @@ impl FromStr for Place {
             "agents" => Ok(Self::Own(count()?)),
             "ssh" => hosts(rest).map(Self::Ssh).map_err(wrong),
             PODS => Ok(Self::Pods(count()?)),
-            _ => Err(wrong(format!("`{text}` is no place for agents"))),
+            _ => Err(wrong(format!("agents cannot run on `{text}`"))),
         }
     }
 }
@@ -138,7 +138,7 @@ impl<'de> Visitor<'de> for PlaceVisitor {
     }
 }
 
-/// SSH hosts; none may look like an option of it, or like several words.
+/// Validates SSH hosts: a host must not look like an option of `ssh`, or contain spaces.
 fn hosts(text: &str) -> Result<Vec<String>, String> {
     hosts_of(text.split(',').map(|host| host.trim().to_owned()).collect())
 }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_and_mistakes_named() {
+    fn places_are_parsed_and_errors_named() {
         let check = |text: &str, expected: Result<Place, &str>| match (text.parse::<Place>(), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected),
             (Err(why), Err(expected)) => assert_eq!(why, format!("{expected}; {FORMS}")),
@@ -178,7 +178,7 @@ mod tests {
         check("ssh:me@a, b", hosts(&["me@a", "b"]));
         check("ssh:", Err("`` is not an SSH host"));
         check("ssh:a,-oProxyCommand=x", Err("`-oProxyCommand=x` is not an SSH host"));
-        check("k8s", Err("`k8s` is no place for agents"));
+        check("k8s", Err("agents cannot run on `k8s`"));
     }
 
     #[test]

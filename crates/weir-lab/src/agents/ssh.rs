@@ -1,7 +1,7 @@
 //! Agents on hosts that `ssh` reaches with the user's own configuration (`docs/decisions/0026-ssh.md`).
 //!
-//! One `ssh` for each host carries the ticket, and weir itself where the host has none of this version, to a folder that
-//! the remote shell removes when the agent ends. The agent then connects to the run by itself.
+//! One `ssh` process per host copies the ticket to a temporary folder, and weir itself if the host lacks this version.
+//! The remote shell removes the folder when the agent exits. The agent connects to the run by itself.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,11 +18,11 @@ use weir_rig::{Binary, ProcessSpec, Rig, Running, ask};
 
 use super::CrewError;
 
-/// How long a host may take to say what it has.
+/// Timeout to query the version on a host.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
-/// Options of every `ssh`: it never asks for a password, it ends with its connection, it forwards nothing, and it is
-/// nobody's master, since a master would outlive the run.
+/// Options of every `ssh`: no password prompt, exit on connection loss, no forwarding, and no master connection, which
+/// would outlive the run.
 const OPTIONS: [&str; 15] = [
     "-T",
     "-a",
@@ -41,7 +41,7 @@ const OPTIONS: [&str; 15] = [
     "ServerAliveInterval=5",
 ];
 
-/// Why a host cannot have an agent.
+/// Why no agent can run on a host.
 #[derive(Debug, thiserror::Error)]
 pub enum SshError {
     /// `ssh` itself failed.
@@ -49,7 +49,7 @@ pub enum SshError {
     Ssh {
         /// The host, as `ssh` gets it.
         host: String,
-        /// What `ssh` said.
+        /// The error of `ssh`.
         message: String,
     },
     /// weir cannot be copied there.
@@ -65,18 +65,18 @@ pub enum SshError {
         /// The same here.
         here: String,
     },
-    /// What is sent could not be put together.
+    /// The data for the host could not be prepared.
     #[error("{}: {source}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl SshError {
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             Self::Ssh { host, .. } => {
@@ -93,14 +93,14 @@ impl SshError {
     }
 }
 
-/// What agents on hosts of ssh join.
+/// The run that agents on SSH hosts join.
 pub(super) struct Hosts<'a> {
-    /// The hosts, as `ssh` gets them. One that is named twice gets two agents.
+    /// The hosts, as arguments of `ssh`. A host that is listed twice gets two agents.
     pub(super) names: &'a [String],
-    /// What the agents are called, which makes the names of files and processes here unique.
+    /// The name prefix of the agents, which makes local files and processes unique.
     pub(super) called: &'a str,
     pub(super) weir: &'a Binary,
-    /// Where agents join. An unspecified address stands for the one from which a host is reached.
+    /// The address where agents join. If it is unspecified, each host uses the address of its SSH client.
     pub(super) join: Join,
     /// The ticket.
     pub(super) ticket: &'a Path,
@@ -115,7 +115,7 @@ pub(super) struct Join {
 }
 
 impl Hosts<'_> {
-    /// Starts an agent on each host, and returns what carries them: the agents are gone when these are.
+    /// Starts an agent on each host, and returns the `ssh` processes. An agent exits with its `ssh` process.
     pub(super) fn launch(&self, rig: &Rig) -> Result<Vec<Running>, CrewError> {
         let have_weir = self.look()?;
         let names = agent_names(self.names);
@@ -131,7 +131,7 @@ impl Hosts<'_> {
         Ok(carriers)
     }
 
-    /// Whether each host has weir of this version; all hosts are asked at once.
+    /// Whether each host has this version of weir; queries all hosts concurrently.
     fn look(&self) -> Result<Vec<bool>, SshError> {
         thread::scope(|scope| {
             let asked: Vec<_> = self.names.iter().map(|host| scope.spawn(move || has_weir(host))).collect();
@@ -141,7 +141,7 @@ impl Hosts<'_> {
         })
     }
 
-    /// The file that a host gets: the ticket, and weir if it has none.
+    /// The file for a host: the ticket, and weir if the host lacks it.
     fn payload(&self, dir: &Path, has_weir: bool) -> Result<Payload, SshError> {
         let content = if has_weir { "ticket" } else { "ticket-and-weir" };
         let path = dir.join(format!("{}.{content}.ssh", self.called));
@@ -150,9 +150,9 @@ impl Hosts<'_> {
         };
         let ticket = read(self.ticket)?;
         let binary = if has_weir { Vec::new() } else { read(&self.weir.path)? };
-        // That of agents before these.
+        // Removes the file of earlier agents.
         let _ = std::fs::remove_file(&path);
-        // Whoever reads the ticket can join.
+        // Everyone who can read the ticket can join.
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let written = written.and_then(|mut file| {
             file.write_all(&ticket)?;
@@ -175,21 +175,21 @@ impl Hosts<'_> {
     }
 }
 
-/// What a host gets on the standard input of its shell.
+/// The standard input of the remote shell.
 #[derive(Debug)]
 struct Payload {
     path: PathBuf,
     ticket_bytes: usize,
-    /// 0 if the host has weir.
+    /// Length of the program; 0 if the host has weir.
     weir_bytes: usize,
 }
 
 impl Payload {
-    /// The command of the remote shell, which may be any: `sh` alone reads the script, and nothing in it needs quotes that
-    /// another shell would understand differently.
+    /// The command for the remote shell, which can be any shell: `sh` runs the script, which contains no quotes that
+    /// another shell would parse differently.
     fn script(&self, join: Join, name: &str) -> String {
         let Self { ticket_bytes, weir_bytes, .. } = self;
-        // A program that reads ahead would take the first bytes of weir along with the ticket.
+        // A program that reads ahead would consume the first bytes of weir.
         let ticket = format!("dd bs=1 count={ticket_bytes} of=\"$dir/ticket\" 2>/dev/null");
         let (copy, program) = match weir_bytes {
             0 => ("cat >/dev/null".to_owned(), "weir"),
@@ -213,7 +213,7 @@ impl Payload {
         let steps = [
             "umask 077".to_owned(),
             "dir=$(mktemp -d) || exit 3".to_owned(),
-            // weir's guard removes control groups that a killed agent has left, by a ledger in this folder.
+            // weir's guard needs the ledger in this folder to remove the control groups of a killed agent.
             "clean() { n=0; while test $n -lt 5 && ls \"$dir\"/state/*.ledger >/dev/null 2>&1; do sleep 1; \
              n=$((n+1)); done; rm -rf \"$dir\"; }"
                 .to_owned(),
@@ -228,7 +228,7 @@ impl Payload {
     }
 }
 
-/// Names of the agents on `hosts`: those of the hosts without the user, numbered where a host is named twice.
+/// Names of the agents on `hosts`: host names without the user, numbered if a host is listed twice.
 fn agent_names(hosts: &[String]) -> Vec<String> {
     let plain = |host: &String| {
         let host = host.rsplit_once('@').map_or(&host[..], |(_, host)| host);
@@ -244,7 +244,7 @@ fn agent_names(hosts: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether `host` has weir of this version. One that has not must be able to run the weir of this host.
+/// Whether `host` has this version of weir. Otherwise it must be able to run the program of this host.
 fn has_weir(host: &str) -> Result<bool, SshError> {
     let failed = |message: String| SshError::Ssh { host: host.to_owned(), message };
     let mut command = Command::new("ssh");
@@ -255,7 +255,7 @@ fn has_weir(host: &str) -> Result<bool, SshError> {
         let said = said.lines().last().filter(|said| !said.is_empty()).map(str::to_owned);
         return Err(failed(said.unwrap_or_else(|| answer.status.to_string())));
     }
-    // A shell that greets prints before.
+    // A shell can print a greeting before.
     let mut lines = answer.output.lines().map(str::trim).rev();
     let last = lines.next().unwrap_or_default();
     let version = last.strip_prefix("weir ").and_then(|rest| rest.split_whitespace().next());
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(agent_names(&["a-2", "a", "a"].map(str::to_owned)), ["a-2", "a", "a-3"]);
     }
 
-    /// Runs the script as the shell of a host does, with a `weir` that prints what it was given.
+    /// Runs the script like the shell of a host, with a `weir` that prints its arguments.
     fn shell(payload: &Payload, input: &[u8], join: Join) -> (String, Vec<PathBuf>) {
         let folder = tempfile::tempdir().unwrap();
         let (bin, temporary) = (folder.path().join("bin"), folder.path().join("temporary"));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ticket_arrives_and_nothing_stays() {
+    fn the_ticket_is_copied_and_removed_at_the_end() {
         let payload = Payload { path: PathBuf::new(), ticket_bytes: 6, weir_bytes: 0 };
         let (said, left) = shell(&payload, b"ticket", Join { host: None, port: 7400 });
         assert!(said.starts_with("ticket agent --join [fd00::1]:7400 --ticket "), "{said}");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn weir_arrives_with_the_ticket_or_not_at_all() {
+    fn weir_is_copied_completely_or_the_agent_does_not_start() {
         let weir = b"#!/bin/sh\necho \"copied $3\"\n";
         let input = [&b"ticket"[..], weir].concat();
         let payload = Payload { path: PathBuf::new(), ticket_bytes: 6, weir_bytes: weir.len() };

@@ -1,4 +1,4 @@
-//! What an agent does with its shard: the load generator as a process of its own, sampled like one of a cell.
+//! Runs the shard of an agent: the load generator is a separate process, sampled like one of a cell.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -23,14 +23,14 @@ pub struct ShardWork {
     weir: Binary,
     loads: u32,
     running: Option<RunningShard>,
-    /// Processes of this host that it samples.
+    /// The processes of this host that it samples.
     beside: Option<(String, Sampler)>,
-    /// Upstreams that it has started, each a part of its own.
+    /// The upstreams that it started; each is a part.
     served: Vec<Running>,
     serves: u32,
 }
 
-/// The generator of the present load.
+/// The generator of the current load.
 #[derive(Debug)]
 struct RunningShard {
     generator: Running,
@@ -39,12 +39,12 @@ struct RunningShard {
     gate: PathBuf,
     is_prepared: bool,
     seconds: Seconds,
-    /// When the generator was last shown that the agent is there.
+    /// Time of the last heartbeat for the generator.
     shown: Instant,
 }
 
 impl ShardWork {
-    /// Holds `rig` for the agent; `weir` is the program that generates load.
+    /// A worker with the agent's `rig`; `weir` is the program that generates load.
     pub fn new(rig: Rig, weir: Binary) -> Self {
         Self { rig, weir, loads: 0, running: None, beside: None, served: Vec::new(), serves: 0 }
     }
@@ -83,7 +83,7 @@ impl ShardWork {
 }
 
 impl ShardWork {
-    /// The process of an upstream that listens on `address`. It need not be ready: the run sees when it listens.
+    /// The process of an upstream that listens on `address`. This does not wait until it is ready; the run does.
     fn origin(&self, address: SocketAddr, serving: &Serving) -> Result<ProcessSpec, CellError> {
         let name = format!("upstream-{}", self.serves);
         let dir = self.rig.work_dir().join(&name);
@@ -199,7 +199,7 @@ impl Work for ShardWork {
     }
 }
 
-/// The processes that are meant; one of the ways to find them is given.
+/// The selected processes; `None` without a selection.
 fn process_set(sampling: &Sampling) -> Option<ProcessSet> {
     let program = sampling.program.clone().map(ProcessSet::Program);
     let group = || sampling.group.clone().map(ProcessSet::Group);
@@ -209,12 +209,13 @@ fn process_set(sampling: &Sampling) -> Option<ProcessSet> {
 }
 
 impl RunningShard {
-    /// Shows the generator that the agent is there. Without it the generator ends the load, which is what a full disk does too.
+    /// Writes a heartbeat for the generator. Without heartbeats, for example on a full disk, the generator ends the
+    /// load.
     fn show(&self) {
         let _ = fs::write(alive_mark(&self.gate), mono_ns().to_string());
     }
 
-    /// What came of the load.
+    /// The result of the load.
     fn report(self) -> Result<ShardReport, AgentFailure> {
         let samples = self.sampler.finish();
         let record: LoadRecord =
@@ -222,7 +223,7 @@ impl RunningShard {
         let mut part = self.generator.part();
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let mut usage = samples.usage(&part.name, from, to);
-        // A quota of its machine limits an agent as one of the run would.
+        // A quota of the machine limits the agent like a limit of the run.
         if let (None, Some(quota)) = (part.limit_cpus, weir_rig::quota_cpus()) {
             part.limit_cpus = Some(quota);
             usage.iter_mut().for_each(|usage| usage.cpu_share_of_limit = Some(usage.cpu_cores / quota));
@@ -244,25 +245,25 @@ impl RunningShard {
         let cause = if log_tail.contains(LATE) { "late" } else { "generator" };
         AgentFailure {
             cause: cause.into(),
-            message: format!("its load generator ended with {status}: {last}"),
+            message: format!("its load generator exited with {status}: {last}"),
             remedy: "see its log".into(),
             log_tail,
         }
     }
 }
 
-/// How often the generator is shown that the agent is there.
+/// Interval of the heartbeats for the generator.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
-/// How the error of a generator begins that got its start too late.
+/// The prefix of a generator's error if its start command came too late.
 const LATE: &str = "cannot start at the planned time";
 
-/// The file whose existence says that the generator behind the gate `gate` is prepared.
+/// The file that exists once the generator with the gate `gate` is prepared.
 pub fn prepared_mark(gate: &Path) -> PathBuf {
     gate.with_extension("prepared")
 }
 
-/// The file whose changes say that the agent of the generator behind the gate `gate` is there.
+/// The heartbeat file for the generator with the gate `gate`.
 pub fn alive_mark(gate: &Path) -> PathBuf {
     gate.with_extension("alive")
 }

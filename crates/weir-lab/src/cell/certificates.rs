@@ -1,5 +1,5 @@
-//! Certificates for each domain, shared by the cells of a run: a thousand keys take time to create, and all gateways
-//! are compared with the same ones.
+//! Certificates for each domain, shared by the cells of a run: creating a thousand keys takes time, and all gateways
+//! must have the same ones.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use crate::scenario::{CertificateScope, Topology};
 pub(crate) struct SharedCertificates(RefCell<BTreeMap<u32, Certificates>>);
 
 impl SharedCertificates {
-    /// The certificates for `topology`, created in the work folder of `rig` on first use; `None` if each cell creates its
-    /// own.
+    /// The certificates for `topology`, created in the work folder of `rig` on first use; `None` if each cell creates
+    /// its own.
     ///
     /// # Errors
     /// As [`Certificates::make_each`].

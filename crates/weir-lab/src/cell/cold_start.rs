@@ -1,5 +1,5 @@
-//! Cold start of a gateway: time and CPU time from the launch of its first process to its first response with status 200,
-//! and its memory after that, before any load.
+//! Cold start of a gateway: time and CPU time from the launch of its first process to its first response with status
+//! 200, and its memory after that, before any load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,8 +73,8 @@ fn usage(samples: &Samples, parts: &[Part], from_ns: u64, to_ns: u64) -> Option<
     data_usage(parts, &used.collect::<BTreeMap<_, _>>())
 }
 
-/// Requests the last path of the last domain until the status is 200: a gateway that serves it has read all of its
-/// configuration, and all messages about routes.
+/// Requests the last path of the last domain until the status is 200. A gateway that serves it has read its
+/// complete configuration, and all messages with routes.
 pub(super) fn await_last_route(
     scenario: &Scenario,
     rendered: &Rendered,
@@ -96,7 +96,7 @@ pub(super) fn await_last_route(
         if began.elapsed() > ANSWERS_WITHIN {
             let said = answer.map_or_else(|error| error, |status| format!("status {status}"));
             let message = format!(
-                "it listened, and {} s later {address}{path} (Host: {host}) gave {said}, not 200",
+                "it listens, but after {} s {address}{path} (Host: {host}) still fails: {said}, expected status 200",
                 ANSWERS_WITHIN.as_secs()
             );
             let remedy = match scenario.cold_start {

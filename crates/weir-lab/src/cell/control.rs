@@ -1,4 +1,4 @@
-//! The positive control: a gateway once more, with more CPU time and later responses.
+//! The positive control: a second cell of a gateway, with more CPU time and later responses.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::error::{CellError, failed};
 use super::origin::Upstream;
 use crate::scenario::{Load, Scenario};
 
-/// Time in which an upstream must say that it delays its responses.
+/// Timeout of the upstream to confirm that it delays its responses.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// p50 of the open loads of the gateway that the control is, by axes, repeat and load, nanoseconds.
@@ -22,7 +22,7 @@ const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Medians(RefCell<BTreeMap<(String, u32, String), u64>>);
 
 impl Medians {
-    /// Keeps those of a cell, if the control will need them.
+    /// Stores the p50 values of a cell, if the control needs them.
     pub(crate) fn note(&self, scenario: &Scenario, cell: &Cell) {
         let is_its_gateway = scenario.control.is_some()
             && scenario.gateway(CONTROL).is_some_and(|of| of.name == cell.key.gateway);
@@ -34,8 +34,8 @@ impl Medians {
         }
     }
 
-    /// The extra delay of the control at a load: a share of p50 of its gateway in the same block. None in a closed loop,
-    /// where it would change the load itself, and in a search.
+    /// The extra delay of the control at a load: a share of p50 of its gateway in the same block. Zero in a closed
+    /// loop, where a delay would change the load itself, and in a search.
     pub(crate) fn delay(&self, scenario: &Scenario, key: &CellKey, name: &str, load: &Load) -> Duration {
         let is_open = load.model == ArrivalModel::Open && load.search.is_none();
         let share = scenario.control.as_ref().map_or(0.0, |control| control.share.0);
@@ -49,7 +49,7 @@ fn place(key: &CellKey, load: &str) -> (String, u32, String) {
     (axes, key.repeat, load.to_owned())
 }
 
-/// A process of the gateway; of the control's data plane, one that uses more CPU time.
+/// A process of the gateway; for the control's data plane, with a burner.
 pub(super) fn burdened(
     process: &ProcessSpec,
     scenario: &Scenario,
@@ -69,27 +69,27 @@ pub(super) fn burdened(
     process
 }
 
-/// The file in which the burner beside a process keeps what it has used.
+/// The record file of the burner of a process.
 fn record_of(dir: &Path, process: &str) -> PathBuf {
     dir.join(format!("{process}.burned"))
 }
 
-/// What the burners beside the processes of a control have used, all together.
+/// The record files of all burners of a control.
 pub(super) struct Burners(Vec<PathBuf>);
 
 impl Burners {
-    /// Those beside the data plane in the folder `dir`; none if the cell is no control.
+    /// The burners of the data plane in the folder `dir`; empty if the cell is no control.
     pub(super) fn of(scenario: &Scenario, gateway: &str, dir: &Path, parts: &[Part]) -> Self {
         let data = parts.iter().filter(|part| scenario.is_control(gateway) && part.role == Role::Data);
         Self(data.map(|part| record_of(dir, &part.name)).collect())
     }
 
-    /// What they have used so far.
+    /// Their total CPU time so far.
     fn read(&self) -> Result<Burned, CellError> {
         let mut all = Burned::default();
         for path in &self.0 {
             let record = read_burner_record(path).map_err(|error| {
-                let message = format!("positive control: the process that uses CPU time: {error}");
+                let message = format!("positive control: cannot read the record of `weir burn`: {error}");
                 failed("died", &message, "see the log of the gateway", "")
             })?;
             all.used_ns += record.used_ns;
@@ -98,7 +98,7 @@ impl Burners {
         Ok(all)
     }
 
-    /// Runs `measure`, and adds to its measurements what was used meanwhile.
+    /// Runs `measure`, and adds the CPU time of the burners to its measurements.
     pub(super) fn around<T>(
         &self,
         measure: impl FnOnce() -> Result<(Vec<Measurement>, T), CellError>,
@@ -114,7 +114,7 @@ impl Burners {
             burned_ns: after.burned_ns.saturating_sub(before.burned_ns),
         };
         if burned.used_ns > 0 && burned.burned_ns == 0 {
-            let message = "positive control: the process that uses CPU time has ended before the load";
+            let message = "positive control: `weir burn` exited before the load";
             return Err(failed("died", message, "see the log of the gateway", ""));
         }
         let details = serde_json::to_value(burned).expect("counts are plain values");

@@ -10,13 +10,13 @@ use weir_rig::RigError;
 pub(crate) enum CellError {
     /// The run was stopped.
     Stopped,
-    /// The cell could not be measured; the others can.
+    /// The cell failed; other cells can succeed.
     Failed(CellOutcome),
-    /// The same because a service or gateway that runs refuses what weir asks of it; the end of its log is to be added.
+    /// A running service or gateway rejected a request of weir. The caller must add the end of its log.
     Refused {
         /// Its name.
         part: String,
-        /// What it refuses, and why.
+        /// The rejected operation, and the reason.
         why: String,
     },
 }
@@ -27,7 +27,7 @@ impl From<RigError> for CellError {
     }
 }
 
-/// The outcome of a cell that failed by that error.
+/// The outcome of a cell that failed with this error.
 pub(crate) fn outcome_of(error: &RigError) -> CellOutcome {
     outcome(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
 }
@@ -51,7 +51,7 @@ pub(crate) fn outcome(cause: &str, message: &str, remedy: &str, log_tail: &str) 
     }
 }
 
-/// A cell that failed because `path` cannot be read or written; `verb` says what was tried.
+/// A cell that failed because `path` cannot be read or written; `verb` names the operation.
 pub(crate) fn file_failed(verb: &str, path: &Path, error: &std::io::Error) -> CellError {
     let full = error.kind() == std::io::ErrorKind::StorageFull;
     let message = format!("{}: cannot {verb} it: {error}", path.display());

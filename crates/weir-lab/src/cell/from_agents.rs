@@ -1,4 +1,5 @@
-//! The agents of a run: started with the first cell that wants them, kept for the next, and replaced when one was lost.
+//! The agents of a run: started with the first cell that needs them, kept for the next cells, and replaced if one is
+//! lost.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,14 +21,14 @@ use crate::disturb::Active;
 use crate::pods::PodHost;
 use crate::scenario::Scenario;
 
-/// How agents that the user starts join a run.
+/// How user-started agents join a run.
 #[derive(Clone, Debug)]
 pub struct AgentsOptions {
-    /// Where they join.
+    /// The join address.
     pub listen: SocketAddr,
-    /// The file that lets them join.
+    /// The ticket file.
     pub ticket: PathBuf,
-    /// The cluster that this process runs in, if the parts of the run are pods of it.
+    /// The cluster of this process, if the parts of the run are pods.
     pub pods: Option<Arc<dyn PodHost>>,
 }
 
@@ -55,10 +56,10 @@ impl<'a> Agents<'a> {
         Self { options, crew: RefCell::new(None), is_lost: Cell::new(false) }
     }
 
-    /// Lets the agents go if one was lost; returns whether one was.
+    /// Releases the agents if one was lost; returns whether one was.
     pub(crate) fn give_up_lost(&self) -> bool {
         let is_lost = self.is_lost.replace(false);
-        // Those of the user are asked to join again, with the ticket that they have.
+        // User-started agents must join again, with the same ticket.
         let mut crew = self.crew.borrow_mut();
         if is_lost && crew.as_ref().is_some_and(|(place, _)| !matches!(place, Place::Own(_))) {
             *crew = None;
@@ -68,12 +69,12 @@ impl<'a> Agents<'a> {
 }
 
 impl Lab<'_> {
-    /// Where the load of the cells of `scenario` comes from. Starts the agents that it wants, if they are not there yet.
+    /// The load source for the cells of `scenario`. Starts its agents if they do not run yet.
     pub(crate) fn load_from(&self, scenario: &Scenario) -> Result<LoadFrom, CellError> {
         let Some(place) = &scenario.generator.on else { return Ok(LoadFrom::default()) };
         let mut crew = self.agents.crew.borrow_mut();
         if crew.as_ref().is_none_or(|(present, _)| present != place) {
-            // Those that are there end before others begin.
+            // The current agents end before others start.
             *crew = None;
             let joining = Joining {
                 place,
@@ -97,7 +98,7 @@ impl Lab<'_> {
 }
 
 impl LoadRunner<'_> {
-    /// Runs a load on all agents, samples everything else meanwhile, and merges what they measured.
+    /// Runs a load on all agents, samples everything else meanwhile, and merges the records.
     pub(super) fn generate_by_agents(
         &mut self,
         agents: &Agents<'_>,
@@ -111,7 +112,7 @@ impl LoadRunner<'_> {
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         crew.processes().iter().for_each(|process| sampler.join_with_all_below(process));
         disturbances.start(&mut self.context(task.name, &sampler))?;
-        // Agents report their seconds themselves, so that the generator's file is never there.
+        // Agents report their seconds themselves, so the generator's file never exists.
         let mut watching = self.watch.map(|watch| watch.begin(task.name, spec, self.dir.join("none.jsonl")));
         let (stop, warmup) = (self.stop, Duration::from_nanos(spec.warmup_ns));
         let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
@@ -153,7 +154,7 @@ impl LoadRunner<'_> {
     }
 }
 
-/// Agents as parts, and what those of other machines used; the others are sampled like the rest of the cell.
+/// Agents as parts, and the usage of those on other machines. Local agents are sampled like the rest of the cell.
 fn parts(crew: &Crew, measured: &[Measured]) -> (Vec<Part>, Vec<(String, Usage)>) {
     let processes = crew.processes();
     if !processes.is_empty() {
@@ -165,11 +166,11 @@ fn parts(crew: &Crew, measured: &[Measured]) -> (Vec<Part>, Vec<(String, Usage)>
     (measured.iter().map(part).collect(), measured.iter().filter_map(used).collect())
 }
 
-/// Why a load over all agents gave nothing.
+/// Why a load over all agents has no result.
 enum Failed {
-    /// What is of the cell.
+    /// An error of the cell.
     Cell(CellError),
-    /// What is of the agents.
+    /// An error of the agents.
     Crew(CrewError),
 }
 

@@ -1,4 +1,4 @@
-//! Files of a cell that are stored: the rendered configuration of its processes, and the ends of their logs.
+//! Stored files of a cell: the rendered configuration of its processes, and the ends of their logs.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use weir_results::{FileKind, KeptFile};
 
-/// Maximum of a configuration that is stored, from its beginning. `weir render` writes the whole file again.
+/// Maximum stored bytes of a configuration, from its start. `weir render` writes the complete file again.
 const CONFIGURATION_BYTES: u64 = 32 << 10;
-/// Maximum of a log that is stored, from its end.
+/// Maximum stored bytes of a log, from its end.
 const LOG_BYTES: u64 = 4 << 10;
-/// Maximum number of files of one kind; the first by name are stored.
+/// Maximum number of stored files of one kind; the first by name.
 const FILES_MAX: usize = 16;
 /// Depth of folders below the folder of the cell.
 const DEPTH: usize = 2;
@@ -75,7 +75,7 @@ fn read(dir: &Path, path: &Path, kind: FileKind) -> io::Result<Option<KeptFile>>
     Ok(Some(KeptFile { name, kind, bytes, text: text.to_owned() }))
 }
 
-/// The text without the line that was cut; a single long line stays.
+/// The text without a truncated line; a single long line stays.
 fn whole_lines(text: &str, kind: FileKind) -> &str {
     match kind {
         FileKind::Configuration => text.rfind('\n').map_or(text, |end| &text[..=end]),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configurations_keep_their_beginning_and_logs_their_end() {
+    fn configurations_keep_their_start_and_logs_their_end() {
         let folder = tempfile::tempdir().unwrap();
         let lines: String = (0..20_000).map(|line| format!("line {line}\n")).collect();
         let (gateway, log) = (folder.path().join("gateway"), folder.path().join("gateway/nginx.log"));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn short_files_are_kept_whole() {
+    fn short_files_are_kept_completely() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("b.log"), "no line end").unwrap();
         std::fs::write(folder.path().join("a.log"), [0xff, b'x', b'\n']).unwrap();

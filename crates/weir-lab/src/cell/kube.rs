@@ -1,4 +1,4 @@
-//! Talks to Kubernetes APIs of services and gateways. Needs the feature `kubernetes`.
+//! Uses the Kubernetes APIs of services and gateways. Needs the feature `kubernetes`.
 
 use serde_json::Value;
 use weir_rig::{AwaitedObject, KubeEndpoint, Namespace, Tokens};
@@ -8,7 +8,7 @@ use super::error::CellError;
 use super::error::failed;
 use super::network::parsed_address;
 
-/// Whether this build can talk to a Kubernetes API.
+/// Whether this build supports Kubernetes APIs.
 pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "kubernetes");
 
 /// A connection to a Kubernetes API.
@@ -16,7 +16,7 @@ pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "kubernetes");
 pub(crate) struct KubeClient {
     #[cfg(feature = "kubernetes")]
     cluster: weir_kube::Cluster,
-    /// Whose API it is.
+    /// The part with this API.
     part: String,
 }
 
@@ -38,7 +38,7 @@ impl KubeClient {
 
     #[cfg(not(feature = "kubernetes"))]
     pub(crate) fn connect(part: &str, _: &KubeEndpoint, _: Option<&Namespace>) -> Result<Self, CellError> {
-        let message = format!("{part}: this weir is built without the feature `kubernetes`");
+        let message = format!("{part}: this build of weir lacks the feature `kubernetes`");
         Err(failed("render", &message, "build it with `--features kubernetes`", ""))
     }
 
@@ -62,7 +62,7 @@ impl KubeClient {
         self.cluster.wait(&awaited, patience).map_err(|error| refused(&self.part, &error))
     }
 
-    /// Makes tokens that outlive the cell.
+    /// Creates tokens that outlive the cell.
     #[cfg(feature = "kubernetes")]
     pub(crate) fn tokens(&self, tokens: &Tokens) -> Result<Vec<String>, CellError> {
         const LIFETIME: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
@@ -100,7 +100,7 @@ fn refused(part: &str, error: &weir_kube::KubeError) -> CellError {
     CellError::Refused { part: part.to_owned(), why: error.to_string() }
 }
 
-/// The API of a service, as its outputs say.
+/// The API of a service, from its outputs.
 pub(crate) fn endpoint_of(
     service: &str,
     output: impl Fn(&str) -> Result<String, CellError>,

@@ -66,50 +66,50 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) thresholds: &'a Thresholds,
     /// Measurement bounds of this host, if known.
     pub(crate) bounds: Option<&'a HostBounds>,
-    /// The gateway's processes, those of its services, and then the upstream's.
+    /// The processes of the gateway, of its services, and of the upstream, in this order.
     pub(crate) running: &'a mut Vec<Running>,
-    /// Which of them belong to services.
+    /// The service of each of these processes.
     pub(crate) service_parts: &'a ServiceParts,
     /// The gateway, if it is remote.
     pub(crate) remote: Option<&'a RemoteGateway<'a>>,
-    /// What samples the parts on other hosts: a remote gateway, an upstream.
+    /// The samplers of parts on other hosts: a remote gateway, an upstream.
     pub(crate) besides: Vec<Beside<'a>>,
     /// The parts that agents run, or that run in pods.
     pub(crate) placed: &'a [Part],
-    /// What reads the use of pods that have no agent.
+    /// Reads the usage of pods without an agent.
     pub(crate) usage: Option<&'a dyn PodUsage>,
-    /// The parts whose use it reads.
+    /// The parts in these pods.
     pub(crate) watched: &'a [Part],
     /// The generator's network namespace; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,
     /// The agents, if they generate the load.
     pub(crate) agents: Option<&'a Agents<'a>>,
-    /// One per process or pod of the gateway that counts.
+    /// One per process or pod of the gateway that counts requests.
     pub(crate) gateway_counters: &'a [CounterSource],
     /// One per server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
     /// The delays that the origin adds; `None` if it adds none.
     pub(crate) origin_delay: Option<&'a Delays>,
     pub(crate) disturbances: Disturbances,
-    /// Who follows the loads.
+    /// Receives values of loads while they run.
     pub(crate) watch: Option<CellWatch<'a>>,
 }
 
-/// What was generated and sampled, and what ran besides the processes of the cell.
+/// The record and samples of a load, and the processes besides those of the cell.
 pub(super) struct Generated {
     pub(super) record: LoadRecord,
     pub(super) samples: Samples,
     /// The generator's process, or the agents.
     pub(super) generators: Vec<Part>,
-    /// What agents used that the run has not started on this host; they sample themselves.
+    /// The usage of agents on other machines, which sample themselves.
     pub(super) usage: Vec<(String, Usage)>,
-    /// For each of these agents, the boot of its machine and the name of its part.
+    /// For each of these agents, the boot ID of its machine and the name of its part.
     pub(super) agents: Vec<(String, String)>,
     /// Processes of disturbances.
     pub(super) others: Vec<Part>,
 }
 
-/// What gateway and origin have counted since their start; `None` where there is no usable counter.
+/// The counters of gateway and origin since their start; `None` without a usable counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Readings {
     gateway: Option<u64>,
@@ -121,7 +121,7 @@ impl Readings {
         self.origin.as_ref().map(|counted| counted.requests)
     }
 
-    /// The origin's requests of each kind since `before`, without kinds that had none.
+    /// The origin's requests of each kind since `before`, without empty kinds.
     fn origin_by_kind_since(&self, before: &Self) -> BTreeMap<String, u64> {
         let (Some(now), Some(before)) = (&self.origin, &before.origin) else { return BTreeMap::new() };
         let since = |(kind, count): (&String, &u64)| {
@@ -132,12 +132,12 @@ impl Readings {
     }
 }
 
-/// What is known of a load besides the generator's process.
+/// The observations of a load.
 struct Observations<'a> {
     generated: Generated,
     disturbances: &'a Active<'a>,
     counters: Counters,
-    /// What a Prometheus or agents say of parts on other hosts.
+    /// The usage of parts on other hosts, from Prometheus or agents.
     observed: Vec<(String, Observed)>,
 }
 
@@ -145,7 +145,7 @@ struct Observations<'a> {
 pub(crate) struct Task<'a> {
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
-    /// What the load does not set itself.
+    /// The context of the load.
     pub(crate) setting: Setting,
     /// Maximum share of errors of its objective.
     pub(crate) errors_max: Option<f64>,
@@ -236,7 +236,7 @@ impl LoadRunner<'_> {
         Ok((self.judged(task, &spec, seen)?, generators))
     }
 
-    /// Starts the generator as a process of its own, samples everything while it runs, and reads its record.
+    /// Starts the generator as a separate process, samples everything while it runs, and reads its record.
     fn generate(
         &mut self,
         task: &Task<'_>,
@@ -271,7 +271,7 @@ impl LoadRunner<'_> {
         Ok(Generated { record, samples, generators, usage: Vec::new(), agents: Vec::new(), others })
     }
 
-    /// What the disturbances of `load` can act on.
+    /// The objects that the disturbances of `load` can act on.
     pub(super) fn context<'b>(&'b mut self, load: &'b str, sampler: &'b Sampler) -> LoadContext<'b> {
         LoadContext { load, rig: self.rig, dir: self.dir, running: self.running.as_mut_slice(), sampler }
     }
@@ -288,7 +288,7 @@ impl LoadRunner<'_> {
         }
     }
 
-    /// Waits for the generator's end; meanwhile polls the disturbances, looks at all processes, and calls `look`.
+    /// Waits until the generator exits. Meanwhile polls the disturbances, checks all processes, and calls `look`.
     fn await_generator(
         &mut self,
         generator: &mut Running,
@@ -318,7 +318,7 @@ impl LoadRunner<'_> {
             self.look_at_processes()?;
             match ended {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(generator_failed(generator, &format!("ended with {status}"))),
+                Some(status) => return Err(generator_failed(generator, &format!("exited with {status}"))),
                 None if Instant::now() > deadline => {
                     return Err(generator_failed(generator, "did not exit after its load"));
                 }
@@ -334,7 +334,7 @@ impl LoadRunner<'_> {
         self.service_parts.failure(self.running).map_or(Ok(()), Err)
     }
 
-    /// What gateway and origin have counted so far, as far as their counters are usable.
+    /// The current counters of gateway and origin, if usable.
     fn count(&self, unusable: UnusableCounters) -> Result<Readings, CellError> {
         let gateway = if unusable.gateway { None } else { total(self.gateway_counters)? };
         let gateway = gateway.map(|counted| counted.requests);
@@ -378,7 +378,7 @@ impl LoadRunner<'_> {
         }
     }
 
-    /// Judges the load by all that was observed.
+    /// Computes the verdicts of the load from all observations.
     fn judged(
         &self,
         task: &Task<'_>,
@@ -401,7 +401,7 @@ impl LoadRunner<'_> {
         }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
         let mut host = samples.host(from, to).ok_or_else(host_unknown)?;
-        // What agents on this host have sampled themselves is none of other programs.
+        // Usage of agents on this host, which sample themselves, is not host noise.
         let sampled = || {
             let besides = self.besides.iter().map(|beside| (&beside.boot_id, beside.part()));
             besides.chain(agents.iter().map(|(boot_id, part)| (boot_id, part.as_str())))
@@ -464,7 +464,7 @@ impl LoadRunner<'_> {
         Ok(measurement)
     }
 
-    /// The parts of the cell; `others` are those of the load besides the generators.
+    /// The parts of the cell; `others` are additional parts of the load.
     fn parts(&self, generators: &[Part], others: Vec<Part>) -> Vec<Part> {
         let remote = self.remote.map(|remote| remote.part.clone());
         let running = self.running.iter().map(Running::part);
@@ -478,8 +478,8 @@ impl LoadRunner<'_> {
     }
 }
 
-/// Adds where the CPU time of parts on other hosts is from, and what a request file contains that was not sent. The sentence
-/// for `bound_by` stays the last.
+/// Adds the source of the CPU time of parts on other hosts, and the skipped content of a request file. The sentence
+/// for `bound_by` stays last.
 fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Vec<(String, Observed)>) {
     let left_out = record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
     for sentence in observed.into_iter().map(|(_, observed)| observed.said).chain(left_out) {

@@ -56,8 +56,8 @@ use crate::scenario::{Load, Scenario};
 use crate::watch::Watcher;
 use crate::{LabError, clock, plan};
 
-/// What is said of a cell that lost an agent.
-const AGAIN: &str = "an agent was lost, and weir measures the cell again with fresh agents";
+/// The note about a cell that lost an agent.
+const AGAIN: &str = "agent lost; weir re-measures the cell with new agents";
 
 /// Time in which a process must exit after SIGTERM.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -80,7 +80,7 @@ pub(crate) struct Lab<'a> {
     pub(crate) run: &'a Run,
     pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) observer: &'a dyn Observer,
-    /// Who follows the values of loads while they run.
+    /// Receives values of loads while they run.
     pub(crate) watcher: Option<&'a dyn Watcher>,
     pub(crate) ports: &'a Ports,
     /// Measurement bounds of this host, if known.
@@ -88,11 +88,11 @@ pub(crate) struct Lab<'a> {
     /// Certificates that cells share.
     pub(crate) certificates: &'a SharedCertificates,
     pub(crate) retries: Retries,
-    /// Latencies that the positive control goes by.
+    /// Latencies from which the positive control computes its delay.
     pub(crate) medians: Medians,
-    /// The agents that generate load, where some do.
+    /// The agents that generate load, if any.
     pub(crate) agents: Agents<'a>,
-    /// The agents beside remote gateways.
+    /// The agents that sample parts.
     pub(crate) samplers: Samplers<'a>,
 }
 
@@ -113,11 +113,11 @@ struct NamedLoad<'a> {
     load: &'a Load,
 }
 
-/// What a load is drawn from.
+/// The inputs of a load.
 #[derive(Clone, Copy)]
 struct Draws {
     seed: u64,
-    /// How often it was measured before in the same cell. A server keeps what was created then, so names are new.
+    /// How often it was measured before in the same cell. A server keeps earlier data, so names must be new.
     attempt: u32,
 }
 
@@ -147,7 +147,7 @@ impl Lab<'_> {
             && self.give_up_lost()
             && !self.stop.load(Ordering::Relaxed)
         {
-            // Once more with fresh agents.
+            // One retry with new agents.
             let why = match why {
                 CellError::Failed(CellOutcome::Failed { message, .. }) => format!(" ({message})"),
                 _ => String::new(),
@@ -166,7 +166,7 @@ impl Lab<'_> {
         cell.ended_unix_ms = clock::unix_ms();
         cell.outcome = match result {
             Ok(measurements) => CellOutcome::Measured { measurements },
-            // Errors during a stop say nothing about the cell.
+            // Errors during a stop are not errors of the cell.
             Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(None),
             Err(CellError::Failed(outcome)) => {
                 if matches!(&outcome, CellOutcome::Failed { cause, .. } if cause == "disk-full") {
@@ -190,7 +190,7 @@ impl Lab<'_> {
         Ok(Some(cell))
     }
 
-    /// Lets agents go if one was lost; returns whether one was.
+    /// Releases agents if one was lost; returns whether one was.
     fn give_up_lost(&self) -> bool {
         let (load, others) = (self.agents.give_up_lost(), self.samplers.give_up_lost());
         load || others

@@ -10,7 +10,7 @@ use super::error::{CellError, failed};
 use super::ports::Ports;
 use crate::scenario::{Network, Scenario};
 
-/// Ports of servers in namespaces of their own; the same in every cell.
+/// Ports of servers in their own namespaces; the same in every cell.
 pub(super) const LISTEN_PORT: u16 = 8080;
 pub(super) const ADMIN_PORT: u16 = 8081;
 
@@ -27,7 +27,7 @@ pub(crate) struct Listener {
     pub(crate) namespace: Option<Namespace>,
 }
 
-/// Where the processes of a cell start: its folder, its scenario, and its network.
+/// The context of a cell's processes: its folder, its scenario, and its network.
 #[derive(Clone, Copy)]
 pub(crate) struct CellSite<'a> {
     pub(crate) dir: &'a Path,
@@ -37,19 +37,19 @@ pub(crate) struct CellSite<'a> {
 
 /// The network of one cell.
 pub(crate) enum CellNetwork<'a> {
-    /// Over loopback, or with agents on other machines over the address of this host at which they reach it.
+    /// Loopback, or with agents on other machines the address of this host that they can reach.
     Host { ports: &'a Ports, reached_at: Option<IpAddr> },
-    /// A link from each generator to the gateway, and one from the gateway to each server of the upstream. Without a
-    /// gateway these start at the generators.
+    /// A link from each generator to the gateway, and from the gateway to each server of the upstream. Without a
+    /// gateway, the links lead from the generators to the servers.
     Namespaces { rig: &'a Rig, generators: Vec<Namespace>, gateway: Option<Namespace> },
 }
 
-/// Where the load of a cell comes from, if not from a process of the cell.
+/// The load source of a cell, if it is not a process of the cell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadFrom {
     /// The namespaces of agents.
     pub(crate) namespaces: Vec<Namespace>,
-    /// The address of this host at which agents of other machines reach it.
+    /// The address of this host that agents on other machines can reach.
     pub(crate) reached_at: Option<IpAddr>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> CellNetwork<'a> {
         }
     }
 
-    /// Further addresses of a gateway, one for each name.
+    /// Additional addresses of a gateway, one per name.
     pub(crate) fn further(
         &self,
         gateway: &Listener,

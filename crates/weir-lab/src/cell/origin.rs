@@ -19,7 +19,7 @@ use super::service::Services;
 use crate::plan;
 use crate::scenario::{ClientCertificate, Origin, Scenario};
 
-/// How long weir's own origin may take to listen.
+/// Timeout until weir's own origin listens.
 const ORIGIN_READY: Duration = Duration::from_secs(10);
 
 /// The upstream while a cell runs.
@@ -34,9 +34,9 @@ pub(crate) struct Upstream {
     pub(crate) delay: Option<Delays>,
     /// Credentials that its clients need; none behind a gateway.
     pub(crate) credentials: Option<Credentials>,
-    /// The server that an agent has started on another host.
+    /// The server that an agent started on another host.
     pub(crate) served: Option<Served>,
-    /// The tokens that it knows; `None` if it knows none, and gateways check those of the run.
+    /// The tokens that it accepts; `None` if gateways check the tokens of the run instead.
     pub(crate) tokens: Option<Vec<String>>,
 }
 
@@ -56,7 +56,7 @@ impl Replica {
         Self { name: name.to_owned(), connect: listener.connect, namespace: listener.namespace.clone() }
     }
 
-    /// Asks weir's own origin to change how it responds, by a path of its own; `what` is that in words.
+    /// Switches a behaviour of weir's own origin by a request for `path`. `what` describes it in errors.
     pub(crate) fn switch(&self, path: &str, what: &str, timeout: Duration) -> Result<(), CellError> {
         let asked = Asked { host: &self.name, path };
         let credentials = Credentials::default();
@@ -83,13 +83,13 @@ impl Replica {
         (stats("/requests"), delay)
     }
 
-    /// Whether a process of that name belongs to it.
+    /// Whether the process `name` belongs to it.
     pub(crate) fn has_part(&self, part: &str) -> bool {
         part.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
 }
 
-/// A server of the upstream that is to be started.
+/// A server of the upstream to start.
 #[derive(Clone, Copy)]
 pub(super) struct ReplicaSpec<'a> {
     pub(super) name: &'a str,
@@ -119,7 +119,7 @@ impl Delays {
         Some((count, u64::try_from(mean_ns).ok()?))
     }
 
-    /// Mean of the delays since `before`, so that each load has its own.
+    /// Mean of the delays since `before`, to get the delays of one load.
     pub(crate) fn mean_ns_since(&self, before: Option<(u64, u64)>) -> Option<u64> {
         let (count, mean_ns) = self.read()?;
         let (earlier, earlier_mean_ns) = before.unwrap_or((0, 0));
@@ -168,7 +168,7 @@ impl Lab<'_> {
         }
     }
 
-    /// Starts a service as the upstream, with its data prepared and its tokens made.
+    /// Starts a service as the upstream, with its data and tokens.
     fn start_service_origin(
         &self,
         site: CellSite<'_>,
@@ -292,8 +292,9 @@ impl Lab<'_> {
 
     /// The origin of a cell, at `place` among its replicas.
     ///
-    /// With the same service times, searches of several repeats would have the same error, and their interval would be too
-    /// narrow; so each repeat has its own seed. Replicas have their own seeds, so that they are not slow at the same time.
+    /// With equal service times, searches of several repeats would have the same error, and their interval would be
+    /// too narrow; so each repeat has its own seed. Replicas have their own seeds, so that they are not slow at the
+    /// same time.
     pub(super) fn origin_of(&self, scenario: &Scenario, repeat: u32, place: usize) -> Origin {
         let mut origin = scenario.origin.clone();
         let searches = scenario.loads.iter().any(|(_, load)| load.search.is_some());
@@ -361,7 +362,7 @@ impl Lab<'_> {
     }
 }
 
-/// What an agent gets to start weir's own origin.
+/// The request to an agent to start weir's own origin.
 fn serving(
     scenario: &Scenario,
     origin: &Origin,
@@ -383,7 +384,7 @@ fn serving(
     })
 }
 
-/// How a gateway reaches the upstream of `scenario`, if it is a service with these certificates.
+/// How to reach the upstream of `scenario`, if it is a service with these certificates.
 pub fn secure_origin(scenario: &Scenario, certificates: Option<&Certificates>) -> Option<SecureOrigin> {
     scenario.origin.service.name()?;
     let made = certificates?;
@@ -405,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_replicas_are_told_apart() {
+    fn replicas_have_different_names() {
         assert_eq!(replica_names(1), ["origin"]);
         assert_eq!(replica_names(3), ["origin-1", "origin-2", "origin-3"]);
         let replica = |name: &str| Replica {

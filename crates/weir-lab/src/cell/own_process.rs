@@ -1,4 +1,4 @@
-//! A process of weir's own for a load: a specification in, a record out.
+//! A process of weir for a load. Its input is a specification, its output a record.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use weir_rig::{Binary, Limits, Namespace, ProcessSpec};
 
 use super::error::{CellError, failed, file_failed};
 
-/// How it is run.
+/// How to run it.
 pub(crate) struct OwnProcess {
     /// Its name among the parts of the cell.
     pub(crate) name: &'static str,
@@ -27,13 +27,13 @@ pub(crate) struct OwnProcess {
 pub(crate) struct OwnFiles {
     pub(crate) spec: PathBuf,
     pub(crate) record: PathBuf,
-    /// Where it reports each second of a load, if somebody follows it.
+    /// The file for its report of each second of a load, if the load is watched.
     pub(crate) progress: Option<PathBuf>,
     pub(crate) log: PathBuf,
 }
 
 impl OwnProcess {
-    /// Writes its specification; returns how to launch it in the folder `dir`.
+    /// Writes its specification; returns the process to launch in the folder `dir`.
     pub(crate) fn prepare(
         &self,
         dir: &Path,

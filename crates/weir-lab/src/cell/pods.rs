@@ -25,33 +25,33 @@ use crate::disturb::{self, Disturbances, InCluster};
 use crate::pods::{PartSpec, PodHost, PodUsage, WatchedContainer, part_of_workload};
 use crate::scenario::{Gateway, Scenario};
 
-/// How often a part in a pod is asked whether it is ready.
+/// Interval of readiness checks of a part in a pod.
 const READY_EVERY: Duration = Duration::from_millis(50);
 
-/// How long a control plane may take until its proxies serve all routes.
+/// Timeout until the proxies of a control plane serve all routes.
 const ROUTES_MAX: Duration = Duration::from_secs(180);
-/// The most hosts that are asked for.
+/// Maximum number of hosts that are checked.
 const ROUTES_LOOKED_AT: usize = 64;
-/// The time-out of one request for a route.
+/// Timeout of one request for a route.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where parts in pods listen. The address of a pod is known only once it runs.
+/// The listen addresses of parts in pods: all addresses, because the pod's address is unknown before it runs.
 fn anywhere([port, admin]: [u16; 2]) -> Listener {
     let at = |port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     Listener { listen: at(port), admin: at(admin), connect: at(port), namespace: None }
 }
 
-/// A gateway that is ready.
+/// A ready gateway.
 struct StartedGateway<'a> {
     rendered: Rendered,
     connect: Vec<SocketAddr>,
     counters: Vec<CounterSource>,
-    /// Its part, if weir has made its pod.
+    /// Its part, if weir created its pod.
     in_pod: Option<Part>,
-    /// Its parts otherwise.
+    /// Its parts, if it already runs in the cluster.
     watched: Vec<Part>,
     usage: Option<Box<dyn PodUsage>>,
-    /// The parts that agents on their nodes sample.
+    /// The parts that agents on nodes sample.
     sampled: Vec<Part>,
     /// These agents.
     besides: Vec<Beside<'a>>,
@@ -75,7 +75,7 @@ impl Lab<'_> {
         gateway: &str,
         cell: &mut Cell,
     ) -> Result<Processes<'_>, CellError> {
-        // What a cell that failed has left.
+        // Removes pods of a failed cell.
         self.samplers.end_pods();
         let mut placed = Vec::new();
         let upstream = self.upstream_in_pods(dir, scenario, is_baseline(gateway), cell, &mut placed)?;
@@ -115,7 +115,7 @@ impl Lab<'_> {
         })
     }
 
-    /// Starts a gateway that weir brings along, in a pod.
+    /// Starts a gateway in a pod.
     fn gateway_in_pod(
         &self,
         dir: &Path,
@@ -159,7 +159,7 @@ impl Lab<'_> {
         })
     }
 
-    /// Gives a gateway that runs in the cluster its routes, its limits and fresh pods.
+    /// Applies routes and limits to a gateway that runs in the cluster, and replaces its pods.
     fn gateway_in_cluster(
         &self,
         dir: &Path,
@@ -195,7 +195,7 @@ impl Lab<'_> {
         let (mut containers, mut connect, mut workloads) = (Vec::new(), Vec::new(), BTreeMap::new());
         let has_faults = scenario.faults.iter().any(|fault| fault.gateway.is_some());
         let control = routes.control.iter().map(|workload| (workload, Role::Control));
-        // The control plane first: it has to be there when the data plane asks.
+        // The control plane first: the data plane connects to it at its start.
         for (workload, role) in control.chain([(&routes.data, Role::Data)]) {
             let is_alone = routes.control.as_ref().is_none_or(|control| control.name != routes.data.name);
             let name = match (role, is_alone) {
@@ -214,7 +214,7 @@ impl Lab<'_> {
             let node = &placed.pods[0].node;
             let is_on_one = placed.pods.iter().all(|pod| pod.node == *node);
             if has_faults {
-                // What reads the pods of now does not follow those that replace them.
+                // The samplers would not follow replacement pods.
                 watched.push(part);
                 continue;
             }
@@ -291,8 +291,7 @@ impl Lab<'_> {
     ) -> Result<SocketAddr, CellError> {
         let Some(service) = service else {
             let message = format!(
-                "{}: its driver names no Service of the data plane, without which load does not reach pods that \
-                 replace others",
+                "{}: its driver has no Service of the data plane, which load needs to reach replacement pods",
                 entry.name
             );
             let remedy = "add `service: { name: .., port: .. }` to `kubernetes` in its driver.yaml";
@@ -302,7 +301,8 @@ impl Lab<'_> {
         Ok(SocketAddr::new(address, service.port))
     }
 
-    /// Waits until a pod serves the first and the last path of evenly spaced hosts: a control plane sends routes in pieces.
+    /// Waits until a pod serves the first and last path of evenly spaced hosts, because a control plane sends routes in
+    /// pieces.
     fn await_routes(
         &self,
         scenario: &Scenario,
@@ -327,7 +327,7 @@ impl Lab<'_> {
                     if Instant::now() >= deadline {
                         let said = seen.map_or_else(|error| error, |status| format!("status {status}"));
                         let message = format!(
-                            "{address}{path} (Host: {host}) gave {said} for {} s, not 200",
+                            "{address}{path} (Host: {host}): {said} for {} s, expected status 200",
                             ROUTES_MAX.as_secs()
                         );
                         let remedy =
@@ -409,7 +409,7 @@ impl Lab<'_> {
     ) -> Result<Started, CellError> {
         let Binary { path, pod_image, .. } = &process.binary;
         let mut command = process.command.clone();
-        // The program of weir is called otherwise in its image.
+        // The program of weir has another name in its image.
         if let (None, Some(program)) = (pod_image, command.first_mut()) {
             debug_assert_eq!(Path::new(program), path);
             *program = "weir".into();

@@ -23,7 +23,7 @@ impl Ports {
         Self { next: AtomicU16::new(FIRST + offset as u16) }
     }
 
-    /// A port on which nobody listens right now.
+    /// A port that is free now.
     pub(crate) fn free(&self) -> Result<SocketAddr, CellError> {
         for _ in FIRST..=LAST {
             let port = self.advance();
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_passed_over() {
+    fn a_port_in_use_is_skipped() {
         let ports = Ports::new();
         let taken = ports.free().unwrap();
         let _listener = TcpListener::bind(taken).unwrap();

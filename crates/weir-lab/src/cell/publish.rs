@@ -1,4 +1,4 @@
-//! Publishes what gateways learn over NATS. Needs the feature `nats`.
+//! Publishes routes to gateways over NATS. Needs the feature `nats`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Connects to the service of that name; `namespace` has its address, and `None` is the host.
+    /// Connects to the service `service`; `namespace` has its address, and `None` is the host.
     pub(crate) fn connect(
         service: &str,
         address: &str,
@@ -41,11 +41,11 @@ impl Publisher {
 
     #[cfg(not(feature = "nats"))]
     fn open(service: &str, _: SocketAddr, _: Option<&Namespace>) -> Result<Self, CellError> {
-        let message = format!("service `{service}`: this weir is built without the feature `nats`");
+        let message = format!("service `{service}`: this build of weir lacks the feature `nats`");
         Err(failed("render", &message, "build it with `--features nats`", ""))
     }
 
-    /// Publishes messages with `gap` between two of them; returns when the server has taken all.
+    /// Publishes messages with `gap` between two of them; returns when the server has received all.
     #[cfg(feature = "nats")]
     pub(crate) fn publish(&self, messages: &[Message], gap: Duration) -> Result<(), CellError> {
         let all = messages.iter().map(|message| (message.subject.as_str(), message.payload.as_str()));

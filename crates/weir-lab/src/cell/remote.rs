@@ -52,13 +52,13 @@ pub(crate) struct RemoteGateway<'a> {
     prometheus: Option<&'a Prometheus>,
 }
 
-/// Usage during a load from Prometheus, or from an agent beside the gateway.
+/// Usage during a load from Prometheus, or from an agent on the gateway's host.
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) readings: Option<Box<Readings>>,
-    /// What an agent beside the gateway has sampled.
+    /// The samples of an agent on the gateway's host.
     pub(crate) report: Option<Box<SampleReport>>,
-    /// The source of the values, or why there are none.
+    /// A sentence with the source of the values, or the reason if there are none.
     pub(crate) said: String,
 }
 
@@ -239,11 +239,11 @@ fn part(gateway: &Gateway, remote_target: &RemoteTarget, known: Option<Known>) -
     }
 }
 
-/// Differences of a gateway that weir neither starts nor configures, for the report.
+/// Differences of a remote gateway, for the report.
 fn unequal(scenario: &Scenario, remote_target: &RemoteTarget, is_known: bool) -> Vec<String> {
     let mut said = vec![format!(
-        "it runs elsewhere, at {}: its version, configuration, workers, keep-alive and time-outs are what they are there, \
-         and its processes are the same ones in every repeat",
+        "it is remote, at {}: weir does not control its version, configuration, workers, keep-alive and time-outs, and all \
+         repeats use the same processes",
         remote_target.url
     )];
     if !scenario.has_direct() {
@@ -257,7 +257,7 @@ fn unequal(scenario: &Scenario, remote_target: &RemoteTarget, is_known: bool) ->
     said
 }
 
-/// One line per URL that gets load, with how much; printed before any request.
+/// One line per URL that gets load, with its loads; printed before any request.
 pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
     let scenario = &scenario.clone().expanded();
     let loads: Vec<String> = scenario.loads.iter().map(|(name, load)| load_words(name, load)).collect();
@@ -358,8 +358,8 @@ pub(crate) fn sentence(source: &str, account: &Account) -> String {
     let share =
         |seconds: f64| quantity::percent(if account.cpu_s > 0.0 { seconds / account.cpu_s } else { 0.0 });
     format!(
-        "{source} in the phase, one each {:.1} s: {:.3} s, uncertain by {} at the phase's borders (certainly {:.3} to \
-         {:.3} s); the clocks agree to {}",
+        "{source} in the phase, one every {:.1} s: {:.3} s, uncertain by {} at the phase's borders (bounds {:.3} to \
+         {:.3} s); clock uncertainty {}",
         account.interval_s,
         account.cpu_s,
         share(account.cpu_s_uncertain),

@@ -1,5 +1,5 @@
-//! Retries of loads that the host or the load generator disturbed. The decision uses no value of the gateway, so that no
-//! gateway is favoured.
+//! Retries of loads after host noise or late sends of the generator. The decision uses no value of the gateway, so that
+//! no gateway is favoured.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use weir_results::{ArrivalModel, Bounds, Measurement, Reason, Stopped, Trial};
 
 use crate::plan::estimate::RETRIES_SHARE_MAX;
 
-/// Retries in a row that were as disturbed as the attempts before, after which noise counts as constant.
+/// Consecutive retries without improvement, after which noise counts as constant.
 const IN_VAIN_MAX: u32 = 3;
 
-/// Values whose noise is a reason to measure again. Noise moves the tails of nearly every load, also of the next one.
+/// Values whose noise is a reason for a retry. Other values, such as tails, are noisy in nearly every load.
 const MAIN_VALUES: [&str; 3] = ["throughput", "cpu", "p50"];
 
-/// What disturbed a load; the later one is worse.
+/// The interference of a load, in ascending order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Interference {
     /// The generator of an open loop sent late; this affects latencies.
@@ -24,8 +24,8 @@ pub(crate) enum Interference {
 }
 
 impl Interference {
-    /// The interference of a load: one measurement, or the trials of a search. A search retries its trials itself, so it
-    /// counts as disturbed only if it gave up on them.
+    /// The interference of a load: one measurement, or the trials of a search. A search retries its trials itself, so
+    /// it counts as disturbed only if it gave up on them.
     pub(crate) fn of(measurements: &[Measurement]) -> Option<Self> {
         let gave_up =
             |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::VoidTrials);
@@ -80,8 +80,8 @@ impl Retries {
         self.in_vain.set(if has_helped { 0 } else { self.in_vain.get() + 1 });
     }
 
-    /// Measures once and then up to `most` times more, until nothing disturbed it, as long as the run has time for it
-    /// and retries help. Returns the least disturbed attempt and the number of attempts.
+    /// Measures once, then retries up to `most` times until a measurement has no interference, as long as the run has
+    /// time and retries help. Returns the least disturbed attempt and the number of attempts.
     ///
     /// `takes` is the length of an attempt; `before_retry` gets the cause of each retry.
     ///
@@ -126,10 +126,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_disturbed_attempt_counts_and_an_undisturbed_one_is_the_last() {
+    fn the_least_disturbed_attempt_counts_and_a_quiet_one_ends_retries() {
         let check = |retries, attempts: &[Option<Interference>], kept: usize| {
             let (mut next, causes) = (attempts.iter().enumerate(), RefCell::new(Vec::new()));
-            let measure = || Ok::<_, ()>(next.next().expect("no attempt more than these"));
+            let measure = || Ok::<_, ()>(next.next().expect("no further attempt"));
             let takes = Duration::from_secs(1);
             let run = Retries::of_run(takes * 100);
             let got =
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(got, Err("full"));
     }
 
-    /// How often a run of `planned_s` measures loads of a second each that are disturbed as told, again and again.
+    /// The number of attempts per load in a run of `planned_s`, with loads of a second and this interference.
     fn attempts(planned_s: u64, loads: &[&[Option<Interference>]]) -> Vec<u32> {
         let run = Retries::of_run(Duration::from_secs(planned_s));
         let of_load = |attempts: &&[Option<Interference>]| {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_end_where_noise_is_constant_and_begin_again_after_it() {
+    fn retries_stop_during_constant_noise_and_restart_after_it() {
         let (constant, quiet, helped): (&[_], &[_], &[_]) =
             (&[Some(HostNoise)], &[None], &[Some(HostNoise), None]);
         assert_eq!(attempts(100, &[constant; 4]), [3, 2, 1, 1]);

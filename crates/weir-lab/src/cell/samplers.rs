@@ -1,4 +1,4 @@
-//! Agents on other hosts that generate no load: beside a remote gateway, which they sample, or with the upstream.
+//! Agents that generate no load: they sample a remote gateway on its host, or run and sample the upstream.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::agents::{Crew, CrewError, InPods, Joining, Place, PodsWanted};
 use crate::pods::{AgentSize, PartSpec, PodError, part_of};
 use crate::scenario::Scenario;
 
-/// How long a pod whose agent has joined may take until all its containers run.
+/// Timeout from the agent's join until all containers of its pod run.
 const POD_MAX: Duration = Duration::from_secs(120);
 const POD_EVERY: Duration = Duration::from_millis(20);
 
@@ -35,7 +35,7 @@ impl<'a> Samplers<'a> {
         Self { options, crews: RefCell::default() }
     }
 
-    /// Lets the agent of the upstream go if it was lost; returns whether it was.
+    /// Releases the agent of the upstream if it was lost; returns whether it was.
     pub(crate) fn give_up_lost(&self) -> bool {
         let mut crews = self.crews.borrow_mut();
         let before = crews.len();
@@ -54,7 +54,7 @@ impl<'a> Samplers<'a> {
         crews.get(part).and_then(|(_, crew)| crew.pod_failure()).map(CrewError::from)
     }
 
-    /// Where the sampler with this number joins: the ports after that of load.
+    /// The join address of the sampler with this number: the ports after that for load.
     fn listen(&self, number: u16) -> SocketAddr {
         let mut listen = self.options.listen;
         if listen.port() > 0 {
@@ -71,18 +71,18 @@ impl<'a> Samplers<'a> {
     }
 }
 
-/// What samples one part.
+/// The sampler of one part.
 pub(crate) struct Beside<'a> {
-    /// The boot of its machine: what it samples is none of other programs there.
+    /// The boot ID of its machine; the sampled part does not count as noise on this machine.
     pub(crate) boot_id: String,
     crews: &'a RefCell<BTreeMap<String, (Place, Crew)>>,
     sampling: Sampling,
-    /// What is sampled, in words.
+    /// A description of the sampled processes.
     words: String,
 }
 
 impl Lab<'_> {
-    /// The agent of `part` at `place`, which is started if it is not there; `number` tells its port from others'.
+    /// The agent of `part` at `place`, started on first use; `number` selects its port.
     fn await_agent(
         &self,
         part: &str,
@@ -113,7 +113,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// The sampler beside `gateway`, if it has one.
+    /// The sampler on the host of `gateway`, if it has one.
     pub(crate) fn beside(&self, scenario: &Scenario, gateway: &str) -> Result<Option<Beside<'_>>, CellError> {
         let mut entries = scenario.gateways.iter().zip(0..);
         let Some((entry, number)) = entries.find(|(entry, _)| entry.name == gateway) else { return Ok(None) };
@@ -131,7 +131,7 @@ impl Lab<'_> {
         Ok(Some(Beside { boot_id: boot_of(crews, gateway), crews, sampling, words }))
     }
 
-    /// Starts an upstream on the agent at `place`, and returns it with what samples it.
+    /// Starts an upstream on the agent at `place`, and returns it with its sampler.
     pub(crate) fn serve(
         &self,
         scenario: &Scenario,
@@ -144,7 +144,7 @@ impl Lab<'_> {
         self.await_agent(&part, place, number, None)?;
         let mut crews = self.samplers.crews.borrow_mut();
         let (_, crew) = crews.get_mut(&part).ok_or(CellError::Stopped)?;
-        // What a cell that failed has left.
+        // Stops upstreams of a failed cell.
         crew.stop_serving();
         Ok(crew.serve(serving, within)?)
     }
@@ -178,7 +178,7 @@ impl Lab<'_> {
         }
     }
 
-    /// Starts an agent on a node, which samples a part there; returns what asks it.
+    /// Starts an agent on a node, which samples a part there; returns its handle.
     pub(super) fn beside_containers(
         &self,
         scenario: &Scenario,
@@ -195,7 +195,7 @@ impl Lab<'_> {
         Ok(Beside { boot_id: boot_of(crews, &part.name), crews, sampling, words })
     }
 
-    /// What samples a part in a pod.
+    /// The sampler of a part in a pod.
     pub(super) fn beside_pod(&self, part: &Part) -> Beside<'_> {
         let program = part.binary.rsplit('/').next().unwrap_or_default().to_owned();
         let words = format!("the program {program} in its pod");
@@ -209,7 +209,7 @@ impl Lab<'_> {
         Beside { boot_id: boot_of(crews, &part.name), crews, sampling, words }
     }
 
-    /// The cluster for a part, or for agents that generate load; `None` outside of one.
+    /// The cluster for a part, or for agents that generate load; `None` outside a cluster.
     pub(super) fn in_pods<'b>(&'b self, scenario: &Scenario, what: PodsWanted<'b>) -> Option<InPods<'b>> {
         let host = self.agents.options().pods.as_deref()?;
         let Limits { cpus, memory_bytes } = scenario.limits_of(Role::Generator);
@@ -221,7 +221,7 @@ impl Lab<'_> {
         Some(InPods { host, size, what })
     }
 
-    /// What samples an upstream that an agent has started.
+    /// The sampler of an upstream that an agent started.
     pub(crate) fn beside_upstream(&self, served: &Served) -> Beside<'_> {
         let sampling = Sampling {
             part: served.part.name.clone(),
@@ -234,7 +234,7 @@ impl Lab<'_> {
     }
 }
 
-/// The boot of the machine of the agent of `part`; empty if unknown.
+/// The boot ID of the machine of the agent of `part`; empty if unknown.
 fn boot_of(crews: &RefCell<BTreeMap<String, (Place, Crew)>>, part: &str) -> String {
     let crews = crews.borrow();
     let agent = crews.get(part).and_then(|(_, crew)| crew.agents().first());
@@ -252,14 +252,14 @@ impl Beside<'_> {
         self.crews.borrow().get(&self.sampling.part).and_then(|(_, crew)| crew.pod_failure())
     }
 
-    /// Begins to sample.
+    /// Starts sampling.
     pub(crate) fn begin(&self) {
         if let Some((_, crew)) = self.crews.borrow_mut().get_mut(&self.sampling.part) {
             crew.sample(&self.sampling);
         }
     }
 
-    /// What was sampled in a load that started at `start_ns`, with the sustained phase `span`.
+    /// The samples of a load that started at `start_ns`, with the sustained phase `span`.
     pub(crate) fn observe(&self, start_ns: u64, span: &Span) -> Observed {
         let span = SampleSpan { start_ns, from_ns: span.from_ns, to_ns: span.to_ns };
         let mut crews = self.crews.borrow_mut();
@@ -278,11 +278,11 @@ impl Beside<'_> {
     }
 }
 
-/// What else ran on the host of the agent.
+/// The busiest other program on the host of the agent.
 fn others(report: &SampleReport) -> String {
     let busiest = report.host.iter().flat_map(|host| &host.busiest).next();
     busiest.map_or_else(String::new, |process| {
-        format!("; the busiest other program there was {} ({:.2} of a core)", process.name, process.cores)
+        format!("; busiest other program on that host: {} ({:.2} cores)", process.name, process.cores)
     })
 }
 
@@ -294,7 +294,7 @@ impl Observed {
     fn sampled(report: SampleReport, part: &str, words: &str, host: &str) -> Self {
         let said = match words {
             "" => format!("the upstream runs on the agent {host}, which samples it"),
-            words => format!("the CPU of {part} is that of {words}, sampled by the agent {host} beside it"),
+            words => format!("the CPU of {part} is that of {words}, sampled by the agent {host}"),
         };
         let said = said + &others(&report);
         Self { readings: None, report: Some(Box::new(report)), said }

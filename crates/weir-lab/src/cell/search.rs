@@ -1,4 +1,4 @@
-//! Capacity searches: trials one after the other against the same processes, each a measurement of its own.
+//! Capacity searches: consecutive trials against the same processes; each trial is a measurement.
 
 use std::sync::atomic::Ordering;
 
@@ -76,8 +76,8 @@ impl Lab<'_> {
             setting.spec.warmup_ns = Time(of.load.trial_warmup()).as_ns();
             setting.spec.warmup_most_ns = setting.spec.warmup_ns;
         }
-        let told = format!("{}, trial {number} at {}", of.name, rate(rate_per_s));
-        self.observer.load_started(of.key, &told, plan::trial_time(of.load));
+        let reported = format!("{}, trial {number} at {}", of.name, rate(rate_per_s));
+        self.observer.load_started(of.key, &reported, plan::trial_time(of.load));
         let timeout_ns = setting.spec.timeout_ns;
         let (mut measurement, parts) =
             runner.measure(&Task { name: of.name, load: &load, setting, errors_max: of.errors_max })?;

@@ -1,4 +1,4 @@
-//! The services that a gateway needs: started before it, and ended after it.
+//! The services that a gateway needs: started before it, and stopped after it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub(crate) type ServiceBinaries = BTreeMap<String, Result<BTreeMap<String, Binar
 pub(crate) struct Services {
     pub(crate) running: Vec<Running>,
     pub(crate) parts: ServiceParts,
-    /// By service: what templates of the gateway find.
+    /// By service: the outputs for templates of the gateway.
     pub(crate) outputs: BTreeMap<String, BTreeMap<String, String>>,
     /// By service: its network namespace; absent for the host's.
     pub(crate) namespaces: BTreeMap<String, Namespace>,
@@ -36,12 +36,12 @@ pub(crate) struct Services {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceParts(BTreeMap<String, Vec<String>>);
 
-/// How often a service is checked for a death that explains another failure, and the time between two checks.
+/// Number of checks whether a dead service explains another failure, and the time between two checks.
 const DEATH_LOOKS: u32 = 10;
 const DEATH_EVERY: Duration = Duration::from_millis(20);
 
 impl ServiceParts {
-    /// Whether a service of that name runs.
+    /// Whether the service `name` runs.
     pub(crate) fn has_service(&self, service: &str) -> bool {
         self.0.contains_key(service)
     }
@@ -56,7 +56,7 @@ impl ServiceParts {
         self.0.keys().map(String::as_str).find(|service| self.belongs(part, service))
     }
 
-    /// The failure of one of these processes. Those of services come first: a gateway can fail because its service did.
+    /// The failure of one of these processes. Services come first, because their failure can cause that of a gateway.
     pub(crate) fn failure(&self, running: &mut [Running]) -> Option<CellError> {
         let of_service = running.iter_mut().find_map(|process| {
             let service = self.service_of(process.name())?;
@@ -65,7 +65,7 @@ impl ServiceParts {
         of_service.or_else(|| Some(running.iter_mut().find_map(Running::failure)?.into()))
     }
 
-    /// The reason behind an error of a gateway or service that starts: the death of one of these processes, if any.
+    /// Explains a start error of a gateway or service by the death of one of these processes, if any.
     fn explain(&self, error: CellError, running: &mut [Running]) -> CellError {
         if matches!(error, CellError::Stopped) || running.is_empty() {
             return error;
@@ -95,12 +95,12 @@ impl Services {
         })
     }
 
-    /// A connection to a service that is a NATS server.
+    /// A connection to a NATS service.
     pub(crate) fn publisher(&self, service: &str) -> Result<Publisher, CellError> {
         Publisher::connect(service, self.output(service, "address")?, self.namespaces.get(service))
     }
 
-    /// A connection to a Kubernetes API: that of a service, or an own one of `part`, which lives in `namespace`.
+    /// A connection to a Kubernetes API: of a service, or of `part` itself, which runs in `namespace`.
     pub(crate) fn kube_client(
         &self,
         access: &KubeAccess,
@@ -116,7 +116,7 @@ impl Services {
         }
     }
 
-    /// Does what is due after so many processes of `part`, which lives in `namespace`.
+    /// Runs the actions that are due after this number of processes of `part`, which runs in `namespace`.
     pub(crate) fn act(
         &self,
         actions: &[Action],
@@ -141,10 +141,10 @@ impl Services {
     }
 }
 
-/// A service that was started.
+/// A started service.
 pub(crate) struct StartedService {
     pub(crate) running: Vec<Running>,
-    /// What it is as the upstream; `None` if it cannot play it.
+    /// The service as upstream; `None` if it cannot be one.
     pub(crate) origin: Option<ServiceOrigin>,
 }
 
@@ -166,7 +166,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// Starts a service; `role` is what its processes are in the rig.
+    /// Starts a service; `role` is the role of its processes in the rig.
     pub(crate) fn start_service(
         &self,
         site: CellSite<'_>,
@@ -213,7 +213,7 @@ impl Lab<'_> {
     }
 }
 
-/// The values that a service is rendered with; `role` is what its processes are in the rig.
+/// The values for rendering a service; `role` is the role of its processes in the rig.
 pub fn service_binding(
     scenario: &Scenario,
     addresses: BTreeMap<String, SocketAddr>,

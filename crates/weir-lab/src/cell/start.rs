@@ -30,11 +30,11 @@ const PORT_TRIES: u32 = 5;
 
 /// The processes of a cell while it runs.
 pub(super) struct Processes<'a> {
-    /// The gateway's, which are stopped before the upstream's.
+    /// The processes of the gateway, which stop before those of the upstream.
     pub(super) gateway: Vec<Running>,
-    /// Those of the services that it needs.
+    /// The processes of the required services.
     pub(super) services: Vec<Running>,
-    /// Which of these belong to which service.
+    /// The service of each of these processes.
     pub(super) service_parts: ServiceParts,
     pub(super) upstream: Upstream,
     /// The generator's network namespace; `None` is the host's.
@@ -49,18 +49,18 @@ pub(super) struct Processes<'a> {
     pub(super) placed: Vec<Part>,
     /// The request counters of the gateway.
     pub(super) counters: Vec<CounterSource>,
-    /// The parts that run in pods that weir has not made.
+    /// The parts in pods that weir did not create.
     pub(super) watched: Vec<Part>,
-    /// What reads their use; `None` without the right to it.
+    /// Reads their usage; `None` without the permission.
     pub(super) usage: Option<Box<dyn PodUsage>>,
-    /// The parts that agents on their nodes sample.
+    /// The parts that agents on nodes sample.
     pub(super) sampled: Vec<Part>,
     /// These agents.
     pub(super) besides: Vec<Beside<'a>>,
 }
 
 impl Processes<'_> {
-    /// Those of a cell that is an upstream so far, without processes of this host.
+    /// The processes of a cell that has only an upstream so far, without processes on this host.
     pub(super) fn of_upstream(upstream: Upstream) -> Self {
         Self {
             gateway: vec![],
@@ -90,29 +90,29 @@ struct StartedGateway {
     disturbances: Disturbances,
 }
 
-/// What runs before a gateway.
+/// The parts that start before a gateway.
 struct Behind<'a> {
     upstream: &'a Upstream,
     services: &'a mut Services,
 }
 
-/// What a gateway is rendered with beside its scenario.
+/// The values for rendering a gateway, in addition to its scenario.
 pub(super) struct Surroundings<'a> {
     pub(super) listener: &'a Listener,
     /// The upstream.
     pub(super) origins: Vec<SocketAddr>,
-    /// Its further addresses, by name.
+    /// Its additional addresses, by name.
     pub(super) addresses: BTreeMap<String, SocketAddr>,
     /// Outputs of services, by service and name.
     pub(super) services: BTreeMap<String, BTreeMap<String, String>>,
-    /// How the upstream is reached, if it speaks TLS.
+    /// How to reach the upstream, if it uses TLS.
     pub(super) secure_origin: Option<SecureOrigin>,
-    /// The cluster that the gateway runs in, if it runs in one.
+    /// The cluster of the gateway, if it runs in one.
     pub(super) pods: Option<PodBinding>,
 }
 
 impl Lab<'_> {
-    /// Starts origin and gateway; tries other ports if one was taken meanwhile.
+    /// Starts origin and gateway; retries with other ports if another process took one.
     pub(super) fn start(
         &self,
         dir: &Path,
@@ -211,8 +211,8 @@ impl Lab<'_> {
         cell.unequal.clone_from(&rendered.unequal);
         if let Some(image) = &binding.binary.image {
             cell.unequal.push(format!(
-                "{} runs in a container of {}: its system calls pass the filter of the engine, and its start includes \
-                 that of the container",
+                "{} runs in a container of {}: its system calls pass the engine's seccomp filter, and its start time \
+                 includes the container's",
                 entry.name,
                 image.engine()
             ));
@@ -241,7 +241,7 @@ impl Lab<'_> {
         cell.cold_start = sampler
             .map(|sampler| sampler.end(scenario, &rendered, &listener, &running, self.stop))
             .transpose()?;
-        // The service has the messages, but the gateway may still be working through them.
+        // The service has the messages, but the gateway may still process them.
         if cell.cold_start.is_none() && rendered.publications().next().is_some() {
             await_last_route(scenario, &rendered, &listener, self.stop)?;
         }
@@ -322,18 +322,18 @@ pub(super) fn gateway_of<'s>(scenario: &'s Scenario, gateway: &str) -> Result<&'
     })
 }
 
-/// The addresses that a gateway is rendered with.
+/// The addresses for rendering a gateway.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses<'a> {
-    /// Where it listens for clients.
+    /// The address for clients.
     pub listen: SocketAddr,
-    /// Where its admin server listens.
+    /// The admin address.
     pub admin: SocketAddr,
     /// The upstream.
     pub origins: &'a [SocketAddr],
 }
 
-/// The values that a gateway is rendered with; bearer tokens derive from `seed`.
+/// The values for rendering a gateway; bearer tokens derive from `seed`.
 pub fn binding(
     scenario: &Scenario,
     gateway: &Gateway,

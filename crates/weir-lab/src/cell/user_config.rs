@@ -11,7 +11,7 @@ use super::error::{CellError, failed};
 use super::network::Listener;
 use crate::scenario::Scenario;
 
-/// How often counters are read before weir concludes that a request was not counted: some count it later.
+/// How often weir reads a counter before it concludes that a request was not counted. Some counters lag.
 const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
@@ -26,8 +26,8 @@ pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketA
     failed(error.cause(), &error.to_string(), &remedy, error.log_tail())
 }
 
-/// Sends one request for the first host and path of the topology, and checks that the gateway forwards it to the upstream.
-/// It precedes everything that is counted for a load.
+/// Sends one request for the first host and path of the topology, and checks that the gateway forwards it to the
+/// upstream. It precedes all counted requests of a load.
 pub(crate) fn probe(
     own: &Configuration,
     scenario: &Scenario,
@@ -60,15 +60,16 @@ pub(crate) fn probe(
         return Ok(());
     }
     let said = match &answer {
-        Ok(status) => format!("answered {status}"),
-        Err(error) => format!("no response ({error})"),
+        Ok(status) => format!("returned status {status}"),
+        Err(error) => format!("sent no response ({error})"),
     };
-    let message = format!("http://{listen}{path} (Host: {host}) {said}, and the upstream was not asked");
+    let message =
+        format!("http://{listen}{path} (Host: {host}) {said}, but the upstream received no request");
     let remedy = format!("make {} forward that host and path to {{{{ origins[0] }}}}", own.path);
     Err(failed("never-ready", &message, &remedy, ""))
 }
 
-/// Whether the count grows beyond `before` soon.
+/// Whether the count soon exceeds `before`.
 fn has_moved(
     before: Option<u64>,
     count: impl Fn() -> Result<Option<u64>, CellError>,

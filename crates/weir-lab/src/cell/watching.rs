@@ -1,4 +1,4 @@
-//! Follows a load for a watcher: the seconds that the generator reports, and what the parts use.
+//! Follows a load for a watcher: the seconds that the generator reports, and the usage of parts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::watch::{PartNow, WatchedLoad, Watcher};
 /// How often CPU and memory are reported.
 const PARTS_EVERY: Duration = Duration::from_secs(1);
 
-/// Who watches the loads of a cell.
+/// The watcher of the loads of a cell.
 #[derive(Clone, Copy)]
 pub(crate) struct CellWatch<'a> {
     pub(crate) watcher: &'a dyn Watcher,
@@ -38,16 +38,16 @@ pub(crate) struct Watching<'a> {
 pub(crate) struct Seconds {
     path: PathBuf,
     file: Option<File>,
-    /// The beginning of a line whose end is not written yet.
+    /// The start of an incomplete line.
     partial: Vec<u8>,
 }
 
 impl<'a> CellWatch<'a> {
-    /// Begins to follow the load `name`, whose generator writes to `progress`.
+    /// Starts to follow the load `name`, whose generator writes to `progress`.
     pub(crate) fn begin(self, name: &'a str, spec: &LoadSpec, progress: PathBuf) -> Watching<'a> {
         let load = self.load(name);
         self.watcher.load_started(&load, spec);
-        // A load that is measured again has the file of the attempt before.
+        // A retry would find the file of the previous attempt.
         let _ = std::fs::remove_file(&progress);
         let seconds = Seconds::of(progress);
         Watching { watcher: self.watcher, load, seconds, before: BTreeMap::new(), due: Instant::now() }
@@ -67,12 +67,12 @@ impl<'a> CellWatch<'a> {
 }
 
 impl Watching<'_> {
-    /// Reports the share that `agent` has of a second.
+    /// Reports a second of the shard of `agent`.
     pub(crate) fn second_of(&self, agent: &str, second: &LiveSecond) {
         self.watcher.second(&self.load, Some(agent), second);
     }
 
-    /// Reports what has come since the last call.
+    /// Reports new seconds since the last call.
     pub(crate) fn look(&mut self, sampler: &Sampler) {
         for second in self.seconds.read() {
             self.watcher.second(&self.load, None, &second);
@@ -98,13 +98,13 @@ impl Watching<'_> {
 }
 
 impl Seconds {
-    /// Of the file `path`, which may not be there yet.
+    /// For the file `path`, which need not exist yet.
     pub(crate) fn of(path: PathBuf) -> Self {
         Self { path, file: None, partial: Vec::new() }
     }
 
-    /// The seconds that were written since the last call. A file that cannot be read has none: the totals of a load
-    /// come from its record.
+    /// The seconds that were written since the last call. A read error is ignored, because the totals of a load come
+    /// from its record.
     pub(crate) fn read(&mut self) -> Vec<LiveSecond> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_read_once_and_only_when_they_are_whole() {
+    fn seconds_are_read_once_and_only_if_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("progress.jsonl");
         let mut seconds = Seconds::of(path.clone());

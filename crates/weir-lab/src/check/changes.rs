@@ -9,10 +9,10 @@ use super::REQUESTS_MAX;
 use super::problem::{Problems, suggestion};
 use crate::scenario::{CHANGED, CertificateScope, Changes, Load, Scenario};
 
-/// Minimum time between two changes: weir sends requests after each until one finds it in effect.
+/// Minimum time between two changes: after each, weir sends requests until it takes effect.
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// Rejects several rates beside a rate or steps, and rates that give two loads the same name.
+/// Rejects `rates` together with a rate or steps, and rates that give two loads the same name.
 pub(super) fn check_rates(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     if load.rates.is_none() {
         return;
@@ -32,7 +32,7 @@ pub(super) fn check_rates(scenario: &Scenario, name: &str, load: &Load, found: &
     let taken = |own: &String| all.iter().filter(|other| *other == own).count() > 1;
     if let Some((own, _)) = load.at_each_rate(name).into_iter().find(|(own, _)| taken(own)) {
         let message =
-            format!("the rates of `{name}` make a load named `{own}`, which another load is named too");
+            format!("the rates of `{name}` create a load named `{own}`, but another load has this name");
         found.add(&at, message, "rename one of the two loads");
     }
 }

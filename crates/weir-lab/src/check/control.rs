@@ -5,7 +5,7 @@ use weir_results::CONTROL;
 use super::problem::{Problems, suggestion};
 use crate::scenario::Scenario;
 
-/// Least and greatest extra CPU time, as share. Less than this costs the looks at the gateway's own.
+/// Minimum and maximum extra CPU time, as share. Less would be below the cost of sampling the gateway.
 const SHARES: std::ops::RangeInclusive<f64> = 0.01..=1.0;
 
 pub(super) fn check_control(scenario: &Scenario, found: &mut Problems) {

@@ -10,7 +10,7 @@ use super::Known;
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario, ScheduledFault};
 
-/// What is wrong with a fault.
+/// An error of a fault.
 struct Wrong {
     field: &'static str,
     message: String,
@@ -54,8 +54,8 @@ pub(super) fn check_faults(scenario: &Scenario, known: &Known, found: &mut Probl
     }
 }
 
-/// Rejects faults beside endpoints that leave and return: the return of a stopped replica cannot be observed. Changes
-/// beside faults of a service are rejected too, since they may go through that service.
+/// Rejects faults together with changes of endpoints, because the return of a stopped replica cannot be observed.
+/// Rejects changes together with faults of a service, because changes can use that service.
 fn check_changes(scenario: &Scenario, found: &mut Problems) {
     let Some(changes) = &scenario.changes else { return };
     if scenario.faulted_services().next().is_some() {
@@ -90,18 +90,18 @@ fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> O
             Some(upstream) => {
                 let message = format!("the upstream is the service `{upstream}`, which has no replicas");
                 let field = if replica.is_some() { "replica" } else { "do" };
-                Some(Wrong::new(field, message, format!("add `service: {upstream}` in place of a replica")))
+                Some(Wrong::new(field, message, format!("add `service: {upstream}` instead of a replica")))
             }
             None => wrong_replica(scenario, replica.unwrap_or(1)),
         },
     }
 }
 
-/// Rejects a fault of a gateway's pods outside of a cluster, or without such a gateway.
+/// Rejects a fault of a gateway's pods outside a cluster, or without such a gateway.
 fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
     let wrong = |message: &str, remedy: &str| Some(Wrong::new("gateway", message, remedy));
     if fault.replica.is_some() || fault.service.is_some() {
-        return wrong("`gateway` excludes `replica` and `service`", "remove the others");
+        return wrong("`gateway` cannot be combined with `replica` or `service`", "remove the others");
     }
     if !scenario.is_in_pods() {
         let remedy = "run the scenario with --on k8s, or use `replica` or `service`";
@@ -156,12 +156,12 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
     let is_of_pods = matches!(fault.action, FaultAction::Evict | FaultAction::Rollout);
     if fault.gateway.is_some() {
         let is_possible = is_of_pods || fault.action == FaultAction::Kill;
-        let message = format!("`{}` cannot be done to the pods of a gateway", fault.action);
+        let message = format!("`{}` is not supported for pods of a gateway", fault.action);
         let remedy = "use `kill`, `evict` or `rollout`; Kubernetes starts the pods again";
         return (!is_possible).then(|| Wrong::new("do", message, remedy));
     }
     if is_of_pods {
-        let message = format!("`{}` is done to the pods of a gateway only", fault.action);
+        let message = format!("`{}` is supported only for pods of a gateway", fault.action);
         return Some(Wrong::new("do", message, "add `gateway: data`, or use `kill`, `stall` or `reset`"));
     }
     match (fault.action, &fault.service, &scenario.origin.driver) {
@@ -177,10 +177,10 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
     }
 }
 
-/// Rejects returns of what runs, and faults of what is stopped; `away` holds what earlier faults stopped.
+/// Rejects returns of running targets, and faults of stopped ones; `away` has the targets that earlier faults stopped.
 fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAction>) -> Option<Wrong> {
     if fault.gateway.is_some() {
-        // Its pods come back by themselves.
+        // Kubernetes restarts its pods.
         return None;
     }
     let target = fault.target();

@@ -60,10 +60,10 @@ const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
 
-/// Stands for the capacity of gateways, which is measured later: no check depends on its value.
+/// Placeholder for the capacity of gateways, which is measured later: no check depends on its value.
 const PLACEHOLDER_PER_S: f64 = 10_000.0;
 
-/// What the scenario is checked against.
+/// The facts against which a scenario is checked.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// Names of the drivers.
@@ -74,7 +74,7 @@ pub struct Known {
     pub services: Vec<String>,
     /// By driver: the services that it needs. Drivers that need none may be absent.
     pub needs: BTreeMap<String, Vec<String>>,
-    /// Drivers of gateways that run in a cluster before weir comes, with the planes that they have there.
+    /// Drivers of gateways that already run in a cluster, with their planes.
     pub in_cluster: BTreeMap<String, Vec<Plane>>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
@@ -88,14 +88,14 @@ impl Known {
         self.needed(gateways).any(|needed| needed == service)
     }
 
-    /// The services that gateways need; one of several gateways comes once for each of them.
+    /// The services that gateways need; a service of several gateways is repeated.
     fn needed<'a>(&'a self, gateways: &'a [Gateway]) -> impl Iterator<Item = &'a str> {
         let needs = gateways.iter().filter_map(|gateway| self.needs.get(&gateway.driver));
         needs.flatten().map(String::as_str)
     }
 }
 
-/// Checks one scenario: the one that is written, or one with the values of a point laid over it. Returns every error.
+/// Checks one scenario: the original one, or one with the values of a point. Returns every error.
 pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<ScenarioProblem> {
     let mut found = Problems::default();
     let f = &mut found;
@@ -274,7 +274,7 @@ fn check_loads(scenario: &Scenario, found: &mut Problems) {
         let before = found.0.len();
         check_rates(scenario, name, load, found);
         for (_, load) in load.at_each_rate(name) {
-            // The loads of a list of rates differ in their rate only, so that each has the same errors.
+            // The loads of a list of rates differ in their rate only, so each has the same errors.
             if found.0.len() == before {
                 check_load(scenario, name, &load, found);
             }
@@ -292,7 +292,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems
     let trial = match &load.search {
         Some(search) => {
             check_search(scenario, name, load, search, found);
-            // A trial can only be made of a search without errors.
+            // A trial needs a search without errors.
             if found.0.len() > before {
                 return;
             }
@@ -349,8 +349,8 @@ fn check_model(name: &str, load: &Load, found: &mut Problems) {
     }
 }
 
-/// Asks the engine for the first of the remaining errors. The endpoints make no difference to it, and one request of the
-/// topology stands for all.
+/// Lets the engine report the first of the remaining errors. The endpoints are irrelevant, and one request of the
+/// topology represents all.
 fn check_spec(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let setting = setting(scenario, &[], vec![RequestSpec::default()], false, 0);
     let (load, setting) = supposed(scenario, load, setting);

@@ -30,11 +30,7 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
     if scenario.topology.token_cache.is_some() {
         let remedy =
             "remove it, or use an upstream that checks tokens: `origin: { service: kubernetes-api }`";
-        found.add(
-            &["topology", "token_cache"],
-            "only an upstream that is a service is asked about tokens",
-            remedy,
-        );
+        found.add(&["topology", "token_cache"], "only a service as upstream validates tokens", remedy);
     }
     if origin.driver.is_some() {
         return check_origin_driver(origin, known, found);
@@ -112,7 +108,7 @@ fn check_replicas(origin: &Origin, found: &mut Problems) {
     }
 }
 
-/// Checks an origin that is a service: it speaks TLS, and answers only clients that say who they are.
+/// Checks an origin that is a service: it requires TLS and client authentication.
 fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found: &mut Problems) {
     let Scenario { origin, topology, .. } = scenario;
     if !known.services.iter().any(|name| name == service) {
@@ -132,13 +128,12 @@ fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found
         found.add(&["origin", field], message, format!("remove `{field}`, or remove `service`"));
     }
     if !topology.tls {
-        let message =
-            format!("clients speak TLS to `{service}`, so they have to speak it to its gateways too");
+        let message = format!("`{service}` requires TLS, so clients must use TLS to its gateways");
         found.add(&["topology", "tls"], message, "add `tls: true` to the topology");
     }
     let shows = topology.client_certificate == ClientCertificate::Required;
     if shows == (topology.bearer > 0) {
-        let message = format!("`{service}` answers clients that show either a certificate or a token");
+        let message = format!("`{service}` requires either a client certificate or a token");
         let remedy = "add `client_certificate: required` or `bearer: 1` to the topology, and not both";
         found.add(&["topology"], message, remedy);
     }

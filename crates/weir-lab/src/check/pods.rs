@@ -1,4 +1,4 @@
-//! Checks of a run in a cluster: what pods cannot do yet is rejected before anything is started.
+//! Checks of a run in a cluster: rejects features that pods do not support yet, before the run starts.
 
 use weir_results::Changed;
 
@@ -6,7 +6,7 @@ use super::Known;
 use super::problem::Problems;
 use crate::scenario::{Gateway, Network, Scenario};
 
-/// Rejects what a scenario asks of pods that they cannot do.
+/// Rejects fields of a scenario that are not supported in pods.
 pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problems) {
     if !scenario.is_in_pods() {
         return;
@@ -26,7 +26,7 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
     check_changes(scenario, found);
     for (place, fault) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.gateway.is_none()) {
         let field = if fault.service.is_some() { "service" } else { "replica" };
-        let message = "in a cluster, weir does faults to gateways only";
+        let message = "in a cluster, weir injects faults into gateways only";
         found.add(
             &["faults", &place.to_string(), field],
             message,
@@ -36,9 +36,9 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
     for (place, gateway) in scenario.gateways.iter().enumerate() {
         let (place, name) = (place.to_string(), &gateway.name);
         let of_host = [
-            ("config", gateway.config.is_some(), "a configuration file of your own"),
-            ("listen", gateway.listen.is_some(), "an address of your own"),
-            ("url", gateway.is_remote(), "a gateway that is reached by its URL"),
+            ("config", gateway.config.is_some(), "a user configuration"),
+            ("listen", gateway.listen.is_some(), "a fixed listen address"),
+            ("url", gateway.is_remote(), "a remote gateway"),
         ];
         for (field, _, what) in of_host.into_iter().filter(|(_, is_given, _)| *is_given) {
             let message = format!("{name}: {what} is not supported in a cluster yet");
@@ -52,12 +52,12 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
     }
 }
 
-/// Rejects endpoints that leave and return: gateways get the Service of the upstream, which stays.
+/// Rejects changes of endpoints: gateways get the Service of the upstream, whose address does not change.
 fn check_changes(scenario: &Scenario, found: &mut Problems) {
     let kinds = scenario.changes.iter().flat_map(|changes| changes.of.iter().enumerate());
     for (place, _) in kinds.filter(|(_, what)| **what == Changed::Endpoints) {
         let message =
-            "in a cluster, gateways get the Service of the upstream, which has no endpoint that leaves";
+            "in a cluster, weir cannot remove an endpoint: gateways use the Service of the upstream";
         found.add(&["changes", "of", &place.to_string()], message, "use routes or certificates");
     }
 }

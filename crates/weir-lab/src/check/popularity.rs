@@ -3,7 +3,7 @@
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario};
 
-/// Rejects a popularity beside a mix or a request file, which have their own order.
+/// Rejects a popularity together with a mix or a request file, which have their own order.
 pub(super) fn check_popularity(name: &str, load: &Load, found: &mut Problems) {
     let own = if load.mix.is_empty() { load.file.is_some().then_some("file") } else { Some("mix") };
     if let Some(own) = own.filter(|_| load.popularity.is_some()) {

@@ -8,7 +8,7 @@ use weir_document::{Problem, nearest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScenarioProblem {
     pub(crate) problem: Problem<Vec<String>>,
-    /// Whether this host lacks something; the scenario itself is right.
+    /// Whether this host is the cause, and the scenario is valid.
     pub(crate) of_host: bool,
 }
 
@@ -59,7 +59,7 @@ fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>)
     Problem::new(message, remedy).at(path.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// The nearest of the `known` names as a question, else all of them and `otherwise`, another way out.
+/// Suggests the closest of the `known` names; without one, lists all of them and the alternative `otherwise`.
 pub(crate) fn suggestion_or<'a>(
     word: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -72,7 +72,7 @@ pub(crate) fn suggestion_or<'a>(
     }
 }
 
-/// The nearest of the `known` names as a question, else all of them.
+/// Suggests the closest of the `known` names; without one, lists all of them.
 pub(crate) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone, kind: &str) -> String {
     match nearest(word, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),

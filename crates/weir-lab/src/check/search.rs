@@ -7,7 +7,7 @@ use weir_results::ArrivalModel;
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario, Search};
 
-/// Fewer trials find no limit, and more take hours.
+/// Fewer trials cannot find a limit, and more take hours.
 const TRIALS: std::ops::RangeInclusive<u32> = 10..=1_000;
 
 /// Minimum width: no number of trials makes the interval narrower.

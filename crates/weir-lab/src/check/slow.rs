@@ -13,7 +13,7 @@ const PIECE_MAX_BYTES: u64 = 1 << 20;
 /// Minimum time between two pieces.
 const EVERY_MIN: Duration = Duration::from_millis(1);
 
-/// Rejects slow clients that would send nothing, and those of gateways that they cannot reach.
+/// Rejects slow clients that would send nothing, or cannot reach the gateways.
 pub(super) fn check_slow(scenario: &Scenario, found: &mut Problems) {
     let Some(slow) = &scenario.slow else { return };
     if scenario.is_elsewhere() {

@@ -1,4 +1,4 @@
-//! A process of weir's own beside a load.
+//! A process of weir that runs during a load.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::LoadContext;
 use crate::cell::error::CellError;
 use crate::cell::own_process::{OwnFiles, OwnProcess, read_record};
 
-/// How long it may take to write its record.
+/// Timeout to write its record.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// How it is run, and the process while a load runs.
+/// How to run it, and the process while a load runs.
 pub(super) struct ProcessBeside {
     process: OwnProcess,
-    /// With the file of its record.
+    /// The running process, and the file of its record.
     running: Option<(Running, PathBuf)>,
 }
 
@@ -42,7 +42,7 @@ impl ProcessBeside {
         Ok(())
     }
 
-    /// Ends it, and reads its record; `None` if it does not run.
+    /// Stops it and reads its record; `None` if it does not run.
     pub(super) fn end<T: DeserializeOwned>(&mut self) -> Result<Option<(Part, T)>, CellError> {
         let Some((mut running, record)) = self.running.take() else { return Ok(None) };
         if let Some(failure) = running.failure() {
@@ -53,7 +53,7 @@ impl ProcessBeside {
         Ok(Some((part, read_record(&record, self.process.name)?)))
     }
 
-    /// Ends it, and reads nothing.
+    /// Stops it without reading its record.
     pub(super) fn abandon(&mut self) {
         self.running = None;
     }

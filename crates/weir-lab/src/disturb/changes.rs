@@ -1,9 +1,9 @@
-//! Changes of a running gateway: routes come and go, an endpoint leaves and returns, the certificate is replaced, in turn;
-//! weir observes when each takes effect.
+//! Changes of a running gateway: add and remove routes, remove and restore an endpoint, replace the certificate, in
+//! turn. weir observes when each change takes effect.
 //!
-//! Every state of the configuration is rendered before any load begins, so that a change costs the lab next to nothing.
-//! The lab's own requests then find out since when the change is in effect; what they add to the counters is subtracted.
-//! Since they wait, changes are made on a thread of their own.
+//! Every state of the configuration is rendered before the first load, so that a change needs little CPU time. weir
+//! sends its own requests to find out when the change takes effect, and subtracts them from the counters. These
+//! requests block, so changes have their own thread.
 
 mod target;
 
@@ -25,10 +25,10 @@ use crate::clock::LoadClock;
 use crate::scenario;
 use target::{Look, Target};
 
-/// How long a change may take to take effect: a gateway reads a hundred thousand routes on a share of a core.
+/// Timeout of a change: a gateway can need long to read a hundred thousand routes on a share of a core.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often weir looks for its effect, at first and at last. In between, a pause is 1 / [`LOOKS`] of the time since the
-/// change, so that the result is accurate to 5 %.
+/// Minimum and maximum pause between two checks for the effect. In between, a pause is 1 / [`LOOKS`] of the time since
+/// the change, so that the result is accurate to 5 %.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_LAST: Duration = Duration::from_millis(40);
 const LOOKS: u32 = 20;
@@ -54,25 +54,25 @@ struct Worker {
     thread: JoinHandle<Result<ChangesMade, CellError>>,
 }
 
-/// Whether the load failed or the run was stopped: further changes are useless.
+/// Whether the load failed or the run was stopped: no more changes are needed.
 type IsAbandoned<'a> = &'a dyn Fn() -> bool;
 
 /// The changes of one running gateway.
 #[derive(Debug)]
 struct Changer {
-    /// The states that the configuration goes through, again and again; the last is the one that it began with.
+    /// The states of the configuration, in a cycle; the last one is the initial state.
     states: Vec<State>,
     every: Duration,
-    /// How many routes come and go.
+    /// Number of routes that are added and removed.
     routes: u64,
-    /// Routes without them.
+    /// Number of the other routes.
     base_routes: u64,
     target: Target,
     /// How changes reach the gateway; `None` if they go by files.
     channel: Option<Channel>,
 }
 
-/// What carries changes to a gateway besides files.
+/// How changes reach a gateway other than by files.
 #[derive(Debug)]
 enum Channel {
     Nats(Box<Publisher>),
@@ -97,7 +97,7 @@ impl Channel {
         })
     }
 
-    /// Whether a change has all routes, and not only the difference to the state before.
+    /// Whether a change contains all routes, and not only the difference to the previous state.
     fn is_whole(&self) -> bool {
         matches!(self, Self::Cluster(_))
     }
@@ -122,9 +122,9 @@ impl Channel {
 #[derive(Debug)]
 struct State {
     change: Change,
-    /// The difference to the one before.
+    /// The difference to the previous one.
     what: Changed,
-    /// All differences to the one that the gateway began with.
+    /// All differences to the initial state.
     on: Vec<Changed>,
 }
 
@@ -232,7 +232,7 @@ impl Worker {
         Self { load, is_abandoned, thread }
     }
 
-    /// Ends it: it restores the gateway first, unless it is abandoned.
+    /// Ends the thread, which restores the gateway first unless it is abandoned.
     fn end(self) -> Result<ChangesMade, CellError> {
         drop(self.load);
         self.thread.join().expect("a changer does not panic")
@@ -293,7 +293,7 @@ impl Changer {
             let applied = self.apply(state, &mut made.own_requests, is_abandoned)?;
             made.changes.push(applied);
             (on, next) = (&state.on, place + 1);
-            // A change that takes longer than the time to the next skips that one.
+            // A change that takes longer than the interval skips the next one.
             while due <= Instant::now() {
                 due += self.every;
             }
@@ -302,7 +302,7 @@ impl Changer {
             let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
             match &self.channel {
                 Some(channel) if channel.is_whole() => self.carry_out(&first.change)?,
-                // Each has the difference to the one before.
+                // Each has the difference to the previous one.
                 Some(_) => self.states[next..].iter().try_for_each(|state| self.carry_out(&state.change))?,
                 None => first.change.apply()?,
             }
@@ -323,7 +323,7 @@ impl Changer {
         let mut look = self.target.look_for(state.what, is_on);
         let asked_ns = mono_ns();
         self.carry_out(&state.change)?;
-        // An API server has to store the objects first, which is no work of the gateway.
+        // The time starts after the API server has stored the objects, because that is not work of the gateway.
         let is_stored = self.channel.as_ref().is_some_and(Channel::is_whole);
         let at_ns = if is_stored { mono_ns() } else { asked_ns };
         let seen_ns = self.await_effect(&state.change, &mut look, own, is_abandoned)?;
@@ -347,7 +347,7 @@ impl Changer {
         self.channel.as_ref().map_or(Ok(()), |channel| channel.carry(change))
     }
 
-    /// Looks until `change` is in effect; returns since when, by the monotonic clock.
+    /// Waits until `change` takes effect; returns the time by the monotonic clock.
     fn await_effect(
         &self,
         change: &Change,

@@ -1,5 +1,5 @@
-//! Faults of the upstream, of services and of gateways in a cluster: each is done at its time, and all are undone when the
-//! load is over.
+//! Faults of the upstream, of services and of gateways in a cluster: each is injected at its time, and all are reverted
+//! after the load.
 
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};
@@ -16,23 +16,23 @@ use crate::cell::service::ServiceParts;
 use crate::clock::LoadClock;
 use crate::scenario::ScheduledFault;
 
-/// How long weir's own origin may take to confirm that it resets connections.
+/// Timeout of weir's own origin to confirm the switch of connection resets.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The faults of a scenario.
 struct Faults {
-    /// In the order of time.
+    /// In order of time.
     schedule: Vec<ScheduledFault>,
     replicas: Vec<Replica>,
     services: ServiceParts,
     /// The next one in the schedule.
     next: usize,
-    /// What was done to servers and services that have not returned.
+    /// The active faults of servers and services.
     away: BTreeMap<FaultTarget, FaultAction>,
     done: Vec<Done>,
-    /// The gateway's pods, if it runs in a cluster already.
+    /// The gateway's workloads, if it already runs in a cluster.
     pods: Option<InCluster>,
-    /// What is being done to them: an API server may take its time.
+    /// Running operations on its pods, on threads because an API server can be slow.
     acting: Vec<JoinHandle<Result<Done, CellError>>>,
 }
 
@@ -47,7 +47,7 @@ struct Done {
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
     let services = gateway.services.parts.clone();
-    // Other services and pods do not belong to this gateway.
+    // Skips faults of services and pods of other gateways.
     let concerns = |fault: &&ScheduledFault| match fault.gateway {
         Some(plane) => gateway.pods.is_some_and(|pods| pods.workloads.contains_key(&plane)),
         None => fault.service.as_deref().is_none_or(|service| services.has_service(service)),
@@ -75,8 +75,8 @@ impl Disturbance for Faults {
     }
 
     fn unusable_counters(&self) -> UnusableCounters {
-        // A server that is started again counts from zero, and gateways may send one request to several servers. A gateway
-        // without its service may answer by itself.
+        // A restarted server counts from zero, and gateways can send one request to several servers. A gateway without
+        // its service can respond by itself.
         UnusableCounters { origin: true, gateway: self.concerns_gateway() }
     }
 
@@ -139,7 +139,7 @@ impl Disturbance for Faults {
     }
 }
 
-/// Ends pods of a gateway, on a thread of its own.
+/// Ends pods of a gateway, on a separate thread.
 fn act(pods: &InCluster, plane: Plane, action: FaultAction) -> JoinHandle<Result<Done, CellError>> {
     let pods = pods.clone();
     thread::spawn(move || {
@@ -157,7 +157,7 @@ impl Faults {
         self.schedule.iter().any(|fault| fault.gateway.is_some())
     }
 
-    /// Waits until the pods that replace others run, so that the next load finds them.
+    /// Waits until replacement pods run, so that the next load finds them.
     fn await_pods(&self) -> Result<(), CellError> {
         let Some(pods) = self.pods.as_ref().filter(|_| self.concerns_gateway()) else { return Ok(()) };
         for (part, workload) in pods.workloads.values() {
@@ -198,7 +198,7 @@ impl Faults {
     }
 }
 
-/// Does it to every process of the target, in the order in which they were started.
+/// Acts on every process of the target, in start order.
 fn apply_to(
     is_meant: impl Fn(&str) -> bool,
     action: FaultAction,

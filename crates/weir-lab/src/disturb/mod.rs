@@ -1,6 +1,6 @@
-//! Disturbances: what weir does on purpose to a gateway, or around it, while a load runs.
+//! Disturbances: deliberate changes, faults and extra clients while a load runs.
 //!
-//! Each kind is one file here, registered in [`KINDS`]. A load calls every disturbance that applies to it in this order:
+//! Each kind is one file here, registered in [`KINDS`]. A load calls its disturbances in this order:
 //!
 //! ```text
 //! start -> (generator is launched) -> poll, poll, ... -> undo -> (samples end) -> end -> record
@@ -32,7 +32,7 @@ use crate::clock::LoadClock;
 use crate::pods::PodHost;
 use crate::scenario::Scenario;
 
-/// Prepares a kind of disturbance for a gateway that is ready; returns `None` if the scenario has none of it.
+/// Prepares a kind of disturbance for a ready gateway; returns `None` if the scenario has none.
 type Prepare = fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>;
 
 /// Every kind of disturbance.
@@ -44,23 +44,23 @@ pub(crate) trait Disturbance {
     /// Whether it acts during the load of that name.
     fn applies_to(&self, load: &str) -> bool;
 
-    /// Counters that say nothing about a load with it.
+    /// Counters that are unusable in a load with this disturbance.
     fn unusable_counters(&self) -> UnusableCounters {
         UnusableCounters::default()
     }
 
-    /// Whether it makes the load unsteady, so that `not-stationary` says nothing against the gateway.
+    /// Whether it makes the load unsteady, so that `not-stationary` is expected.
     fn is_unsteady(&self) -> bool {
         false
     }
 
-    /// Begins with a load whose generator is about to be launched, and forgets the load before.
+    /// Starts with a load, before its generator is launched, and resets the state of the previous load.
     fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError>;
 
-    /// Does what is due, and returns the time until it wants to be polled again; `None` if it does not.
+    /// Does everything that is due, and returns the time until the next poll; `None` if none is needed.
     ///
-    /// The first call follows the launch of the generator; further ones come at the returned time or earlier.
-    /// `sustained_at` is about the start of the sustained phase. This must not wait: what waits needs its own thread.
+    /// The first call follows the launch of the generator; later calls come at the returned time or earlier.
+    /// `sustained_at` is the approximate start of the sustained phase. It must not block: blocking work needs a thread.
     fn poll(
         &mut self,
         load: &mut LoadContext<'_>,
@@ -70,30 +70,30 @@ pub(crate) trait Disturbance {
         Ok(None)
     }
 
-    /// Restores what it changed. The load has ended, and its processes are still sampled.
+    /// Reverts its changes. The load has ended, and its processes are still sampled.
     fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         let _ = load;
         Ok(())
     }
 
-    /// Stops at once and restores nothing: the load failed, and the processes of the cell end with it.
+    /// Stops immediately and restores nothing: the load failed, and the processes of the cell end with it.
     fn abandon(&mut self) {}
 
-    /// Ends what is left of it when the samples are taken; returns its own processes.
+    /// Ends it after the last samples; returns its own processes.
     fn end(&mut self) -> Result<Vec<Part>, CellError> {
         Ok(Vec::new())
     }
 
-    /// Requests of its own during the load, which the counters include.
+    /// Its own requests during the load, which the counters include.
     fn own_requests(&self) -> OwnRequests {
         OwnRequests::default()
     }
 
-    /// Writes what it did into the measurement of the load.
+    /// Records its events in the measurement of the load.
     fn record(&self, clock: &LoadClock, measurement: &mut Measurement);
 }
 
-/// A gateway that is ready for load, for which disturbances are prepared.
+/// A ready gateway, for which disturbances are prepared.
 pub(crate) struct Gateway<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) driver: &'a Driver,
@@ -112,11 +112,11 @@ pub(crate) struct Gateway<'a> {
     pub(crate) weir: &'a Binary,
     /// Set when the run is stopped.
     pub(crate) stop: &'a Arc<AtomicBool>,
-    /// Where it runs in a cluster already; `None` elsewhere.
+    /// The gateway in its cluster; `None` for gateways that weir starts.
     pub(crate) pods: Option<&'a InCluster>,
 }
 
-/// A gateway that runs in a cluster already.
+/// A gateway that already runs in a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct InCluster {
     pub(crate) host: Arc<dyn PodHost>,
@@ -126,7 +126,7 @@ pub(crate) struct InCluster {
     pub(crate) workloads: BTreeMap<Plane, (String, Workload)>,
 }
 
-/// What a disturbance can act on while a load runs.
+/// The objects that a disturbance can act on while a load runs.
 pub(crate) struct LoadContext<'a> {
     /// The load's name.
     pub(crate) load: &'a str,
@@ -138,21 +138,21 @@ pub(crate) struct LoadContext<'a> {
     pub(crate) sampler: &'a Sampler,
 }
 
-/// Counters that say nothing about a load.
+/// Counters that are unusable in a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnusableCounters {
     pub(crate) gateway: bool,
     pub(crate) origin: bool,
 }
 
-/// Requests that weir sends beside a load, as the gateway and the upstream count them.
+/// Requests that weir sends during a load, as counted by gateway and upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnRequests {
     /// Answered by the gateway, with any status.
     pub(crate) answered: u64,
     /// Of these, forwarded to the upstream.
     pub(crate) forwarded: u64,
-    /// Those that each side may or may not have counted.
+    /// Requests that each side may have counted.
     pub(crate) uncertain: u64,
 }
 
@@ -181,18 +181,18 @@ impl OwnRequests {
     }
 }
 
-/// The disturbances of one cell; none in direct cells, since all of them act on a gateway or through one.
+/// The disturbances of one cell; none in direct cells, because all of them need a gateway.
 #[derive(Default)]
 pub(crate) struct Disturbances(Vec<Box<dyn Disturbance>>);
 
 impl Disturbances {
-    /// Prepares those of the scenario.
+    /// Prepares the disturbances of the scenario.
     pub(crate) fn prepare(gateway: &Gateway<'_>) -> Result<Self, CellError> {
         let prepared = KINDS.iter().map(|prepare| prepare(gateway)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self(prepared.into_iter().flatten().collect()))
     }
 
-    /// Those that act during `load`.
+    /// The disturbances that act during `load`.
     pub(crate) fn of_load(&mut self, load: &str) -> Active<'_> {
         Active(self.0.iter_mut().filter(|of| of.applies_to(load)).collect())
     }
@@ -243,7 +243,7 @@ impl Active<'_> {
         })
     }
 
-    /// The own requests of all.
+    /// The own requests of all disturbances.
     pub(crate) fn own_requests(&self) -> OwnRequests {
         let mut all = OwnRequests::default();
         self.0.iter().for_each(|of| all += of.own_requests());
@@ -269,7 +269,7 @@ mod tests {
     fn own_requests_are_subtracted_from_the_counters() {
         let mut own = OwnRequests { answered: 3, forwarded: 1, uncertain: 1 };
         own += OwnRequests { answered: 1, forwarded: 0, uncertain: 1 };
-        // Uncertain ones explain what is too much, and nothing that is missing.
+        // Uncertain requests can explain a surplus, but not missing requests.
         let gateway = |counted| own.subtracted_from_gateway(counted, 100);
         assert_eq!([104, 105, 106, 107].map(gateway), [100, 100, 100, 101]);
         assert_eq!(gateway(103), 99);

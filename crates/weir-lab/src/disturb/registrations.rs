@@ -1,9 +1,9 @@
-//! Registrations that are repeated: a process publishes all routes again and again, beside the loads. Those that fail while
-//! a planned fault has stopped the service are events of the load.
+//! Repeated registrations: a process publishes all routes periodically during loads. Registrations that fail while a
+//! planned fault stops the service are events of the load.
 //!
-//! The interval counts from the start of each load, so that registrations fall at the same times of a load in every repeat,
-//! and a load that is shorter has none. Gateways drop routes that are not registered again in time: weir registers them
-//! before a load if one and a half intervals would pass otherwise.
+//! The interval starts with each load, so that registrations come at the same times of a load in every repeat, and a
+//! shorter load has none. Gateways drop routes without a recent registration: weir registers routes before a load if
+//! one and a half intervals would pass otherwise.
 
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ use crate::plan;
 use crate::publish::{PublishRecord, PublishSpec, Published};
 use crate::scenario::Scenario;
 
-/// The publication of a gateway that is repeated.
+/// The repeated registrations of a gateway.
 struct Registrations {
     scenario: Scenario,
     publication: Publication,
     every: Duration,
-    /// That of the service; `None` is the host's.
+    /// The network namespace of the service; `None` is the host's.
     namespace: Option<Namespace>,
     /// Whether the scenario has faults of the service.
     has_faults: bool,
     spec: PublishSpec,
     process: ProcessBeside,
     record: PublishRecord,
-    /// Start of the last complete registration, by the monotonic clock, nanoseconds.
+    /// Start time of the last complete registration by the monotonic clock, nanoseconds.
     last_ns: u64,
 }
 
@@ -90,7 +90,7 @@ impl Registrations {
         let publisher = Publisher::connect(service, &self.spec.address, self.namespace.as_ref());
         match publisher.and_then(|publisher| publisher.publish(messages, *gap)) {
             Ok(()) => self.last_ns = now_ns,
-            // The load shows what that does to the gateway.
+            // The load shows the effect on the gateway.
             Err(_) if self.has_faults => {}
             Err(error) => return Err(error),
         }
@@ -98,8 +98,8 @@ impl Registrations {
     }
 }
 
-/// Whether routes that were registered `age` ago are registered before a load. The next chance comes behind the load, or
-/// within it after an interval.
+/// Whether to register routes before a load; the last registration was `age` ago. The next opportunity is after the
+/// load, or after one interval in it.
 fn is_due(age: Duration, longest: Option<Duration>, every: Duration) -> bool {
     age + longest.map_or(every, |longest| longest.min(every)) > every * 3 / 2
 }
@@ -167,12 +167,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_are_registered_before_a_load_that_would_let_them_grow_old() {
+    fn routes_are_registered_before_a_load_if_they_would_expire() {
         let is_due = |age_s, longest_s: Option<u64>| {
             let of = Duration::from_secs;
             is_due(of(age_s), longest_s.map(of), of(60))
         };
-        // A load that is longer registers them after 60 s, as does one of unknown length.
+        // A longer load, or one of unknown length, registers them after 60 s.
         assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, Some(100))), [false, false, true]);
         assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, None)), [false, false, true]);
         assert_eq!([0, 80, 81].map(|age_s| is_due(age_s, Some(10))), [false, false, true]);

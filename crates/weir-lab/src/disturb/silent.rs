@@ -1,5 +1,5 @@
-//! Silent connections: a burst of TCP connections that never send a request. It is opened, watched and closed on a
-//! thread of its own, since a gateway may take its time to accept it.
+//! Silent connections: a burst of TCP connections that never send a request. A separate thread opens, watches and
+//! closes them, because a gateway can be slow to accept them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::cell::error::{CellError, failed};
 use crate::clock::LoadClock;
 use crate::scenario::SilentConnections;
 
-/// How often the thread looks at the connections.
+/// How often the thread checks the connections.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Where the kernel shows the range of local ports of the network namespace.
+/// The file with the range of local ports of the network namespace.
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// Files that the lab needs beside the connections.
+/// Open files that the lab needs in addition to the connections.
 const FILES_BESIDE: u64 = 256;
 
 /// The silent connections of a scenario.
@@ -34,7 +34,7 @@ struct Silent {
 }
 
 enum State {
-    /// The time of the burst is to come.
+    /// The burst is not due yet.
     Waiting,
     Open(Worker),
     Closed(Box<Burst>),
@@ -46,7 +46,7 @@ struct Worker {
     thread: JoinHandle<Result<Burst, CellError>>,
 }
 
-/// What happened, by the monotonic clock.
+/// The events, in times of the monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Burst {
     at_ns: u64,
@@ -211,7 +211,7 @@ enum Connection {
 /// Opens `count` connections at once, and closes them after `hold` or when `is_ended` is set.
 ///
 /// # Errors
-/// When this host has no port, memory or descriptor left for another connection.
+/// If this host has no port, memory or descriptor for another connection.
 fn hold_burst(
     address: SocketAddr,
     count: u32,
@@ -257,7 +257,7 @@ fn hold_burst(
     Ok(Burst { at_ns, outcome })
 }
 
-/// The next state of a connection that is ready for something; `None` if it is refused or closed.
+/// The next state of a ready connection; `None` if it is refused or closed.
 fn advance(
     connection: Connection,
     outcome: &mut SilentBurst,
@@ -268,7 +268,7 @@ fn advance(
         Connection::Connecting(socket) => {
             match socket.take_error() {
                 Ok(None) if socket.peer_addr().is_ok() => {}
-                // Another edge of a socket that is still connecting.
+                // A spurious event of a socket that is still connecting.
                 Ok(None) => return Some(Connection::Connecting(socket)),
                 _ => {
                     outcome.refused += 1;
@@ -280,7 +280,7 @@ fn advance(
             socket
         }
     };
-    // A gateway may say why it closes the connection.
+    // A gateway can send a response before it closes the connection.
     let mut said = [0; 1024];
     loop {
         match std::io::Read::read(&mut &socket, &mut said) {
@@ -312,7 +312,7 @@ mod tests {
     fn a_burst_is_opened_held_and_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        // It closes every second connection, with a word on the first of these.
+        // Closes every second connection, the first one after a response.
         let server = thread::spawn(move || {
             let mut kept = Vec::new();
             for place in 0..20 {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_needs_more_ports_than_the_host_has_is_refused() {
+    fn a_burst_with_more_connections_than_ports_is_rejected() {
         let range = port_range(&std::fs::read_to_string(PORT_RANGE).unwrap()).unwrap();
         let ports = u32::from(range[1] - range[0]) + 1;
         assert!(require_ports(ports - 10, 10, None).is_ok());

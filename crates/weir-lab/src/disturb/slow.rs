@@ -1,4 +1,4 @@
-//! Slow clients: a process of their own, started before the generator and ended after it.
+//! Slow clients: a separate process, started before the generator and stopped after it.
 
 use weir_engine::SlowSpec;
 use weir_results::{Measurement, Part, Role, SlowClients};
@@ -58,7 +58,7 @@ impl Disturbance for Slow {
     }
 
     fn unusable_counters(&self) -> UnusableCounters {
-        // Some gateways count a slow request when it begins, others when it is complete.
+        // Some gateways count a slow request at its start, others at its end.
         UnusableCounters { gateway: true, origin: true }
     }
 

@@ -22,7 +22,7 @@ impl TimeEstimate {
         Self { min: time, max: time }
     }
 
-    /// The time of a load that may be repeated up to `retries` times, as its part of the retries of a whole run.
+    /// The time of a load with up to `retries` retries, as its share of the retries of a whole run.
     pub(crate) fn with_retries(self, retries: u32) -> Self {
         let share = f64::from(retries).min(RETRIES_SHARE_MAX);
         Self { min: self.min, max: self.max + self.min.mul_f64(share) }

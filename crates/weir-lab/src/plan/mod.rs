@@ -1,4 +1,4 @@
-//! The cells of a run, their order, and how long they take.
+//! The cells of a run, their order, and their duration.
 
 pub(crate) mod estimate;
 pub(crate) mod extend;
@@ -18,7 +18,7 @@ const CELL_OVERHEAD: Duration = Duration::from_millis(250);
 /// Time of a load beyond its phases: start of the generator, drain, settling of counters.
 const LOAD_OVERHEAD: Duration = Duration::from_millis(100);
 
-/// Time in which a gateway can free what its start needed, and time over which its memory is sampled then.
+/// Time in which a gateway can free memory of its start, plus the time over which its memory is then sampled.
 pub(crate) const COLD_START_SETTLE: Duration = Duration::from_millis(300);
 pub(crate) const COLD_START_SAMPLE: Duration = Duration::from_millis(300);
 
@@ -36,9 +36,9 @@ pub struct Plan {
 
 /// Orders the cells of `checked` by `seed`.
 ///
-/// Repeats follow each other, so that a slow drift affects all cells alike. Points are shuffled within a repeat, and the
-/// gateways and direct cells are shuffled within the block of a point and repeat. A positive control comes after the
-/// gateway that it is, because its delay is a share of that one's latency.
+/// Repeats follow each other, so that a slow drift affects all cells alike. Points are shuffled within a repeat.
+/// Gateways and direct cells are shuffled within the block of a point and repeat. A positive control follows its
+/// gateway, because its delay is a share of the gateway's latency.
 pub fn plan(checked: &Checked, seed: u64) -> Plan {
     let mut random = SplitMix64(seed);
     let mut cells = Vec::new();
@@ -106,7 +106,7 @@ fn warmup_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     TimeEstimate { min, max: min.mul_f64(scenario.thresholds.warmup_growth) }
 }
 
-/// The longest that the load of that name, or a trial of its search, sends requests; `None` if it is not known.
+/// Maximum time in which the load `name`, or a trial of its search, sends requests; `None` if unknown.
 pub(crate) fn longest(scenario: &Scenario, load: &str) -> Option<Duration> {
     let load = scenario.loads.named(load)?;
     let sustained = match load.search {

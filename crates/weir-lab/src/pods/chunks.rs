@@ -1,4 +1,4 @@
-//! Data in Secrets: a Secret holds at most 1 MiB, so larger data is cut.
+//! Data in Secrets: a Secret holds at most 1 MiB, so larger data is split.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write as _};
@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 
 use super::Site;
 
-/// The most data of one Secret, bytes. Kubernetes takes 1 MiB, and etcd 1.5 MiB for the whole object.
+/// Maximum data of one Secret, bytes. Kubernetes allows 1 MiB, and etcd 1.5 MiB for the whole object.
 pub const CHUNK_BYTES: usize = 900 << 10;
 
 /// The key of the data in a Secret.
 const KEY: &str = "data";
-/// The label with the number of the Secret among those of the same data, from 0.
+/// The label with the index of the Secret within its data, from 0.
 const CHUNK_LABEL: &str = "weir/chunk";
 /// The label with the number of Secrets of the same data.
 const CHUNKS_LABEL: &str = "weir/chunks";
 /// The label that names the data.
 pub(super) const DATA_LABEL: &str = "weir/data";
 
-/// Secrets that hold `data` together, called `name`.
+/// Splits `data` into Secrets named `name`.
 pub fn chunked(site: &Site, name: &str, data: &[u8]) -> Vec<Value> {
     let chunks: Vec<&[u8]> = match data.is_empty() {
         true => vec![data],
@@ -49,10 +49,10 @@ pub fn chunked(site: &Site, name: &str, data: &[u8]) -> Vec<Value> {
     chunks.into_iter().enumerate().map(secret).collect()
 }
 
-/// The data of Secrets that [`chunked`] has made; `None` as long as some are missing.
+/// Joins the data of Secrets from [`chunked`]; `None` while some are missing.
 ///
 /// # Errors
-/// If one holds something else.
+/// If one is malformed.
 pub fn joined(secrets: &[Value]) -> Result<Option<Vec<u8>>, String> {
     let number = |secret: &Value, label: &str| -> Result<usize, String> {
         let text = secret["metadata"]["labels"][label].as_str().unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn joined(secrets: &[Value]) -> Result<Option<Vec<u8>>, String> {
     Ok(is_whole.then(|| chunks.into_values().flatten().collect()))
 }
 
-/// The volume with the data of `of` Secrets called `name`, each in a file with its number.
+/// The volume with the data of `of` Secrets named `name`, each in a file with its index.
 pub(super) fn volume(site: &Site, volume: &str, name: &str, of: usize) -> Value {
     let source = |number: usize| {
         json!({ "secret": {
@@ -114,7 +114,7 @@ impl FileSet {
         Ok(())
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -122,7 +122,7 @@ impl FileSet {
     /// As the data of Secrets.
     pub fn packed(&self) -> Vec<u8> {
         let mut output = GzEncoder::new(Vec::new(), Compression::default());
-        // Writing into memory does not fail.
+        // Writing to memory cannot fail.
         let _ = serde_json::to_writer(&mut output, &self.0);
         output.finish().unwrap_or_default()
     }
@@ -130,7 +130,7 @@ impl FileSet {
     /// Reads the files of the volume at `volume`, one after the other.
     ///
     /// # Errors
-    /// If they cannot be read, or are not what [`FileSet::packed`] has made.
+    /// If they cannot be read, or do not come from [`FileSet::packed`].
     pub fn unpacked(volume: &Path) -> io::Result<Self> {
         let data = joined_files(volume)?;
         let mut text = String::new();
@@ -141,7 +141,7 @@ impl FileSet {
     /// Writes the files, for their owner only. All are below `root`.
     ///
     /// # Errors
-    /// If one cannot be written, or is elsewhere.
+    /// If one cannot be written, or is not below `root`.
     pub fn write(&self, root: &Path) -> io::Result<()> {
         for (path, content) in &self.0 {
             let climbs = path.components().any(|part| part == Component::ParentDir);
@@ -158,7 +158,7 @@ impl FileSet {
     }
 }
 
-/// The data of the volume at `folder` that [`chunked`] Secrets are mounted in.
+/// The data of the volume at `folder` with mounted [`chunked`] Secrets.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn large_data_is_cut_and_joined_again() {
+    fn large_data_is_split_and_joined() {
         let data: Vec<u8> = (0..2 * CHUNK_BYTES + 1).map(|at| at as u8).collect();
         let mut secrets = chunked(&site(), "files", &data);
         assert_eq!(secrets.len(), 3);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn files_arrive_where_they_were() {
+    fn files_are_unpacked_at_their_paths() {
         let folder = tempfile::tempdir().unwrap();
         let (from, volume) = (folder.path().join("work"), folder.path().join("volume"));
         std::fs::create_dir_all(from.join("gateway/certificates")).unwrap();

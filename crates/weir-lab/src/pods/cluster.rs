@@ -1,4 +1,4 @@
-//! The pods of a run, made and watched through the Kubernetes API.
+//! The pods of a run, created and watched through the Kubernetes API.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -20,36 +20,36 @@ use super::{
     PodSpec, PodUsage, Site, WatchedContainer, chunked,
 };
 
-/// How often the pods of a part are looked at.
+/// Interval at which the pods of a part are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long the first request of the run may find no API.
+/// How long the first request of the run is retried if the API does not respond.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a pod may be without a node before weir gives up: one may be about to be added.
+/// How long a pod may be unschedulable before weir gives up, because an autoscaler can add a node.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// The same for a container that does not start, whose image cannot be pulled for example: Kubernetes tries again.
+/// The same for a container that cannot start, for example after a failed image pull, which Kubernetes retries.
 const CONTAINER_MAX: Duration = Duration::from_secs(30);
 
-/// How long pods may take to end.
+/// Timeout for the end of pods.
 const END_MAX: Duration = Duration::from_secs(60);
 
-/// The longest run of agents.
+/// Maximum lifetime of agents.
 const AGENTS_MAX_S: u64 = 24 * 3600;
 
-/// Lines of a container's log that an error shows.
+/// Lines of a container's log in an error.
 const LOG_LINES: u32 = 20;
 
-/// The cluster that this process runs in, as the place of its run.
+/// The cluster of this process, where its run takes place.
 #[derive(Debug)]
 pub struct Pods {
     cluster: Arc<Cluster>,
     site: Site,
     address: IpAddr,
-    /// What engine the report names.
+    /// The engine in the report.
     engine: String,
-    /// Tells the objects of one kind from each other.
+    /// Makes names of objects unique.
     made: AtomicU32,
     gateways: ClusterGateways,
 }
@@ -72,7 +72,7 @@ impl Pods {
         &self.cluster
     }
 
-    /// Where its objects are.
+    /// The site of its objects.
     pub fn site(&self) -> &Site {
         &self.site
     }
@@ -81,7 +81,7 @@ impl Pods {
         format!("{name}-{}", self.made.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Applies what a carrier keeps, the last of which makes the pods called `name`.
+    /// Applies the objects of a carrier. The last one creates the pods named `name`.
     fn carry(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl Pods {
             thread: None,
             engine: self.engine.clone(),
         };
-        // From here on everything goes with the carrier.
+        // From here on, dropping the carrier deletes everything.
         self.cluster.apply(&manifests, PATIENCE).map_err(|error| refused(&error))?;
         Ok(Box::new(carrier.watched(part, name)))
     }
@@ -228,7 +228,7 @@ impl PodHost for Pods {
     }
 }
 
-/// What is known of the pods of a carrier.
+/// The state of the pods of a carrier.
 #[derive(Debug, Default)]
 struct Known {
     failure: Option<PodError>,
@@ -237,10 +237,10 @@ struct Known {
     images: BTreeMap<String, [String; 2]>,
 }
 
-/// Pods that are kept.
+/// Pods that exist until this is dropped.
 struct Kept {
     cluster: Arc<Cluster>,
-    /// What makes them and what they use, in the order of deletion.
+    /// Their controller and the objects that they use, in order of deletion.
     objects: Vec<Object>,
     selected: Selected,
     state: Arc<Mutex<Known>>,
@@ -256,7 +256,7 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Kept {
-    /// Begins to look at its pods.
+    /// Starts watching its pods.
     fn watched(mut self, part: Option<&str>, name: &str) -> Self {
         let watch = Watch {
             cluster: Arc::clone(&self.cluster),
@@ -314,10 +314,10 @@ impl Drop for Kept {
             let _ = thread.join();
         }
         for object in &self.objects {
-            // What stays goes with the namespace.
+            // Remaining objects are deleted with the namespace.
             let _ = self.cluster.remove(object, Duration::ZERO);
         }
-        // A pod that is ending would take CPU time from the next cell.
+        // A terminating pod would use CPU time in the next cell.
         let deadline = Instant::now() + END_MAX;
         while Instant::now() < deadline
             && self.cluster.list(&self.selected).is_ok_and(|pods| !pods.is_empty())
@@ -327,7 +327,7 @@ impl Drop for Kept {
     }
 }
 
-/// Looks at pods on a thread of its own, so that a slow API delays no load.
+/// Watches pods on a separate thread, so that a slow API delays no load.
 struct Watch {
     cluster: Arc<Cluster>,
     selected: Selected,
@@ -337,16 +337,16 @@ struct Watch {
     part: Option<String>,
     name: String,
     since: Instant,
-    /// Whether all pods have run.
+    /// Whether all pods have started.
     has_started: bool,
-    /// The pods that were there, and since when each of them cannot start.
+    /// The pods that existed, and since when each cannot start.
     seen: BTreeMap<String, Option<Instant>>,
 }
 
 impl Watch {
     fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            // An API that is not there says nothing about the pods.
+            // An unreachable API is no failure of the pods.
             if let Ok(pods) = self.cluster.list_once(&self.selected)
                 && let Some(failure) = self.look(&pods)
             {
@@ -357,7 +357,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the pods; returns why one of them is not there, or never will be.
+    /// Checks the pods; returns why one of them is gone or cannot start.
     fn look(&mut self, pods: &[Value]) -> Option<PodError> {
         let name_of = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let names: Vec<String> = pods.iter().map(name_of).collect();
@@ -366,12 +366,12 @@ impl Watch {
             return Some(PodError::new("pod", format!("pod {gone} was deleted"), remedy));
         }
         if pods.is_empty() && self.since.elapsed() > Duration::from_secs(5) {
-            // Its maker says why: a quota, or an admission controller.
+            // Its controller reports the reason: a quota, or an admission controller.
             if let Some(why) = self.not_made() {
-                let remedy = "raise the quota or change the policy that refuses the pod, or use another namespace (--namespace)";
+                let remedy = "raise the quota, change the policy that rejects the pod, or use another namespace (--namespace)";
                 return Some(PodError::new(
                     "pod",
-                    format!("no pod of {} can be made: {why}", self.name),
+                    format!("cannot create pods of {}: {why}", self.name),
                     remedy,
                 ));
             }
@@ -437,7 +437,7 @@ impl Watch {
         }
     }
 
-    /// Why the Job or Deployment makes no pod; `None` if it does not say.
+    /// Why the Job or Deployment creates no pod; `None` if it reports no reason.
     fn not_made(&self) -> Option<String> {
         let namespace = self.selected.namespace.clone()?;
         let maker = self.maker.as_ref()?;
@@ -459,15 +459,15 @@ impl Watch {
     }
 }
 
-/// What to do where a policy is in the way.
-const POLICY: &str = "change the quota or policy that it names, or use another namespace (--namespace)";
+/// The remedy if a policy rejects an object.
+const POLICY: &str = "change the quota or policy in the message, or use another namespace (--namespace)";
 
-/// The API refused what the run needs.
+/// The error for a rejected request to the API.
 pub(super) fn refused(error: &KubeError) -> PodError {
     let remedy = match error.is_forbidden() {
         _ if error.is_against_policy() => POLICY,
-        true => "grant the right that it names; `weir k8s render` prints the Role that a run needs",
-        false => "see what the cluster says, and try again",
+        true => "grant the permission in the message; `weir k8s render` prints the Role that a run needs",
+        false => "see the message of the cluster, and retry",
     };
     PodError::new("kubernetes", error.to_string(), remedy)
 }

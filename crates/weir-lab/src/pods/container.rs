@@ -1,11 +1,11 @@
-//! Containers and pods as every part of a run gets them.
+//! The basic manifests of containers and pods.
 
 use serde_json::{Value, json};
 
 use super::site::{USER, cpu_quantity};
 use super::{AgentSize, Site};
 
-/// How long a container may take to exit.
+/// Grace period of a container, seconds.
 const GRACE_SECONDS: u32 = 5;
 
 impl Site {
@@ -55,7 +55,7 @@ pub(super) fn mount(container: &mut Value, volume: &str, path: &str, read_only: 
     }
 }
 
-/// Requests and limits; a zero is none.
+/// Requests and limits; zero means none.
 pub(super) fn resources(requests: AgentSize, limits: AgentSize) -> Value {
     let quantities = |size: AgentSize| {
         let mut quantities = json!({});

@@ -1,5 +1,5 @@
-//! Gateways that run in the cluster already: their routes, their limits and their pods. Every field that weir changes is
-//! recorded in the namespace of the run before, and put back at the end, or by `weir k8s clean`.
+//! Gateways that already run in the cluster: their routes, limits and pods. weir records every field in the namespace
+//! of the run before a change, and restores it at the end, or by `weir k8s clean`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,34 +18,34 @@ use super::host::digest_of;
 use super::site::cpu_quantity;
 use super::{PlacedPod, PlacedPods, PodError, Site};
 
-/// How long a workload may take to have fresh pods.
+/// Timeout of a rollout.
 const ROLLOUT_MAX: Duration = Duration::from_secs(180);
-/// How long objects may take to be accepted.
+/// Timeout for the acceptance of objects.
 const ACCEPTED_MAX: Duration = Duration::from_secs(120);
-/// How often the cluster is asked meanwhile.
+/// Interval of requests to the cluster meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What a container with limits requests at most: cores and bytes.
+/// Maximum resource requests of a container with limits: cores and bytes.
 const REQUESTED_CPUS: f64 = 0.01;
 const REQUESTED_BYTES: u64 = 32 << 20;
 
-/// What a rollout writes into a pod template, so that its pods are fresh.
+/// The annotation of a pod template that triggers a rollout.
 const RESTARTED: &str = "weir/restarted-at";
 
-/// The ConfigMap with what is to be put back.
+/// The ConfigMap with the state to restore.
 const RECORD: &str = "changes";
 const RECORD_KEY: &str = "changes.json";
 
-/// What a run has changed outside of its own objects.
+/// The changes of a run outside its own objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Changes {
-    /// The resources that containers had before.
+    /// The original resources of containers.
     workloads: Vec<Before>,
     /// The objects of routes: group and version, kind, namespace, name.
     objects: BTreeSet<(String, String, String, String)>,
 }
 
-/// A container of a workload, as it was.
+/// The original state of a workload's container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Before {
     kind: String,
@@ -67,14 +67,14 @@ pub struct ClusterGateways {
     cluster: Arc<Cluster>,
     site: Site,
     changes: Mutex<Changes>,
-    /// The objects that may be in the cluster, by gateway, so that equal ones are applied once.
+    /// The applied objects by gateway, so that unchanged ones are not applied again.
     applied: Mutex<BTreeMap<String, Vec<Value>>>,
     rollout_max: Duration,
     accepted_max: Duration,
 }
 
 impl ClusterGateways {
-    /// Those of the run of `site`.
+    /// The gateways of the run of `site`.
     pub fn new(cluster: Arc<Cluster>, site: Site) -> Self {
         Self {
             cluster,
@@ -86,16 +86,16 @@ impl ClusterGateways {
         }
     }
 
-    /// Waits at most `max` for fresh pods and for accepted routes, in place of minutes.
+    /// Replaces both timeouts by `max`.
     #[must_use]
     pub fn waiting(self, max: Duration) -> Self {
         Self { rollout_max: max, accepted_max: max, ..self }
     }
 
-    /// Applies the routes of `gateway`, removes those that it no longer has, and waits until they are accepted.
+    /// Applies the routes of `gateway`, deletes its former ones, and waits until they are accepted.
     ///
     /// # Errors
-    /// [`PodError`] if the API refuses them, or they are not accepted.
+    /// [`PodError`] if the API rejects them, or they are not accepted in time.
     pub fn put_routes(
         &self,
         gateway: &str,
@@ -108,10 +108,10 @@ impl ClusterGateways {
         let before = applied.get(gateway).cloned().unwrap_or_default();
         if before != labelled {
             self.record(|changes| changes.objects.extend(labelled.iter().filter_map(key_of)))?;
-            // If a request fails, the next routes replace both.
+            // If a request fails, the next call replaces all objects.
             applied.insert(gateway.to_owned(), [&before[..], &labelled].concat());
             let kept: BTreeSet<_> = labelled.iter().filter_map(key_of).collect();
-            // Gateways of one driver use the same object names, so one replaces the objects of the other.
+            // Gateways with the same driver use the same object names, so one replaces the objects of the other.
             for (_, objects) in applied.iter_mut().filter(|(other, _)| *other != gateway) {
                 objects.retain(|object| key_of(object).is_none_or(|key| !kept.contains(&key)));
             }
@@ -121,7 +121,7 @@ impl ClusterGateways {
                 .cloned()
                 .collect();
             self.cluster.delete(&gone).map_err(|error| refused(&error))?;
-            // A change of one route of a thousand costs one request.
+            // One changed route of a thousand needs only one request.
             let known: BTreeMap<_, &Value> =
                 before.iter().filter_map(|object| Some((key_of(object)?, object))).collect();
             let is_new = |object: &&Value| key_of(object).and_then(|key| known.get(&key)) != Some(object);
@@ -139,12 +139,12 @@ impl ClusterGateways {
         accepted.map_or(Ok(()), |accepted| self.await_accepted(gateway, accepted))
     }
 
-    /// Whether an object lies outside of the run's namespace.
+    /// Whether an object is outside the run's namespace.
     fn is_elsewhere(&self, object: &Value) -> bool {
         object["metadata"]["namespace"] != self.site.namespace.as_str()
     }
 
-    /// What owns objects outside of the run's namespace, so that Kubernetes deletes them with it.
+    /// The owner of objects outside the run's namespace, so that Kubernetes deletes them with the namespace.
     fn owner(&self, objects: &[Value]) -> Result<Value, PodError> {
         if !self.site.is_own || !objects.iter().any(|object| self.is_elsewhere(object)) {
             return Ok(Value::Null);
@@ -155,7 +155,7 @@ impl ClusterGateways {
         Ok(json!([{ "apiVersion": "v1", "kind": "Namespace", "name": self.site.namespace, "uid": uid }]))
     }
 
-    /// The object with the labels of the run, and its owner if it lies outside of the run's namespace.
+    /// The object with the labels of the run, and its owner if it is outside the run's namespace.
     fn labelled(&self, object: &Value, owner: &Value) -> Value {
         let mut object = object.clone();
         for (label, value) in self.site.labels().as_object().into_iter().flatten() {
@@ -184,15 +184,15 @@ impl ClusterGateways {
                 let message = format!("{gateway}: {kind} {name} is not {condition}: {why}");
                 return Err(PodError::new("never-ready", message, "see its status: kubectl describe"));
             }
-            // A thousand of them take the API server a while.
+            // A thousand objects take the API server a while.
             thread::sleep(LOOK_EVERY.max(asked.elapsed() * 2));
         }
     }
 
-    /// Gives the workload `limits` and fresh pods, and waits until all of them run.
+    /// Sets the workload's `limits`, replaces its pods, and waits until all of them run.
     ///
     /// # Errors
-    /// [`PodError`] if it does not exist, or its pods do not get ready.
+    /// [`PodError`] if it does not exist, or its pods are not ready in time.
     pub fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError> {
         let object = object_of(workload);
         let found = self.cluster.get(&object).map_err(|error| lacking(&error, &workload.namespace))?;
@@ -229,7 +229,7 @@ impl ClusterGateways {
             Ok(()) => true,
             Err(error) if error.is_forbidden() => {
                 notes.push(format!(
-                    "weir may not change {} {}/{}: its limits are not those of the scenario, and repeats have the same \
+                    "no permission to change {} {}/{}: the scenario's limits do not apply, and all repeats use the same \
                      processes ({error})",
                     workload.kind.name(),
                     workload.namespace,
@@ -247,7 +247,7 @@ impl ClusterGateways {
         Ok(placed)
     }
 
-    /// Patches limits and the mark of a restart, after a record of what was there.
+    /// Records the original state, then patches the limits and the restart annotation.
     fn change(
         &self,
         object: &Object,
@@ -278,8 +278,8 @@ impl ClusterGateways {
             if let Some(bytes) = limits.memory_bytes {
                 wanted["memory"] = json!(bytes.to_string());
             }
-            // Requests beyond the limits would be refused, and absent ones become the limits, which leave no room for the pod
-            // that comes before the old one goes.
+            // Requests above the limits are rejected. Absent requests default to the limits, which can leave no space
+            // for a new pod beside the old one.
             let cpus = limits.cpus.unwrap_or(f64::INFINITY).min(REQUESTED_CPUS);
             let memory_bytes = limits.memory_bytes.unwrap_or(u64::MAX).min(REQUESTED_BYTES);
             let requests = json!({ "cpu": cpu_quantity(cpus), "memory": memory_bytes.to_string() });
@@ -289,16 +289,16 @@ impl ClusterGateways {
         change["spec"]["template"]["spec"] = json!({ "containers": [container] });
         let changed = self.cluster.patch(object, &change).map(drop);
         if is_first && changed.as_ref().is_err_and(|error| !error.is_transient()) {
-            // A refused change needs no restoration, for which the right would be missing too.
+            // A rejected change needs no restoration, for which the permission would be missing too.
             self.try_record(|changes| changes.workloads.retain(|known| known.object() != *object))?;
         }
         changed
     }
 
-    /// Waits until all pods of the workload run, and none of an earlier template.
+    /// Waits until all pods of the workload run, and all pods of an earlier template are gone.
     ///
     /// # Errors
-    /// [`PodError`] if they do not get ready.
+    /// [`PodError`] if they are not ready in time.
     pub fn await_pods(&self, part: &str, workload: &Workload) -> Result<PlacedPods, PodError> {
         let object = &object_of(workload);
         let deadline = Instant::now() + self.rollout_max;
@@ -327,11 +327,11 @@ impl ClusterGateways {
                     _ => None,
                 });
                 let message = format!(
-                    "{part}: {named} has no fresh pods after {} s: {}",
+                    "{part}: rollout of {named} not complete after {} s: {}",
                     self.rollout_max.as_secs(),
                     failure.unwrap_or(why)
                 );
-                let remedy = "see its pods: kubectl describe; the limits of before are put back";
+                let remedy = "see its pods: kubectl describe; weir restores the original limits";
                 return Err(PodError::new("never-ready", message, remedy));
             }
             thread::sleep(LOOK_EVERY);
@@ -347,16 +347,16 @@ impl ClusterGateways {
             .collect();
         let selected = Selected::new("v1", "Pod", namespace, &labels.join(","));
         let mut pods = self.cluster.list(&selected).map_err(|error| lacking(&error, namespace))?;
-        // Pods of before may take minutes to drain, and evicted ones are kept; neither gets load.
+        // Old pods can take minutes to drain, and evicted ones stay listed; neither gets load.
         let has_ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
         pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null() && !has_ended(pod));
         Ok(pods)
     }
 
-    /// Does a fault to the pods of a workload. A pod that is killed or evicted is the first that runs.
+    /// Injects a fault into the pods of a workload. `kill` and `evict` select its first running pod.
     ///
     /// # Errors
-    /// [`PodError`] if the API refuses it, or no pod runs.
+    /// [`PodError`] if the API rejects it, or no pod runs.
     pub fn disturb(&self, part: &str, workload: &Workload, action: FaultAction) -> Result<(), PodError> {
         let object = object_of(workload);
         let namespace = &workload.namespace;
@@ -375,7 +375,7 @@ impl ClusterGateways {
         let pods = self.live_pods(&found, namespace)?;
         let running = pods.iter().find(|pod| matches!(pod_state(pod), PodState::Running(_)));
         let Some(name) = running.and_then(|pod| pod["metadata"]["name"].as_str()) else {
-            let message = format!("{part}: none of its pods runs, so that none can be ended");
+            let message = format!("{part}: none of its pods runs, so weir cannot end one");
             return Err(PodError::new("pod", message, "leave more time between two faults"));
         };
         match action {
@@ -385,7 +385,7 @@ impl ClusterGateways {
         .map_err(failed)
     }
 
-    /// The patch that gives a workload fresh pods.
+    /// The patch that triggers a rollout of a workload.
     fn restarted(&self) -> Value {
         let mark = format!("{}-{}", self.site.run, weir_rig::mono_ns());
         json!({ "spec": { "template": { "metadata": { "annotations": { RESTARTED: mark } } } } })
@@ -411,11 +411,11 @@ impl ClusterGateways {
         self.try_record(change).map_err(|error| refused(&error))
     }
 
-    /// Writes what is about to be changed.
+    /// Writes the record before a change.
     fn try_record(&self, change: impl FnOnce(&mut Changes)) -> Result<(), KubeError> {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if *changes == Changes::default() {
-            // A coordinator before this one may have left its record.
+            // An earlier coordinator may have left its record.
             let record = record_of(&self.site);
             if let Some(found) = self.cluster.get(&record)? {
                 *changes = changes_in(&found).map_err(|error| KubeError::Refused {
@@ -439,10 +439,10 @@ impl ClusterGateways {
         self.cluster.apply(&[record], Duration::ZERO)
     }
 
-    /// Puts back what the run has changed, and removes its routes. A second call does nothing.
+    /// Restores everything that the run has changed, and removes its routes. A second call does nothing.
     ///
     /// # Errors
-    /// [`PodError`] with what could not be put back. The record of it stays.
+    /// [`PodError`] with the failed restorations. The record stays.
     pub fn restore(&self) -> Result<(), PodError> {
         restore(&self.cluster, &self.site)?;
         // Record later changes anew.
@@ -452,7 +452,7 @@ impl ClusterGateways {
     }
 }
 
-/// The ConfigMap with what a run has changed.
+/// The ConfigMap with the changes of a run.
 fn record_of(site: &Site) -> Object {
     Object::new("v1", "ConfigMap", &site.namespace, &site.name(RECORD))
 }
@@ -461,16 +461,16 @@ fn changes_in(record: &Value) -> Result<Changes, serde_json::Error> {
     serde_json::from_str(record["data"][RECORD_KEY].as_str().unwrap_or_default())
 }
 
-/// Puts back what the run of `site` has changed, as its record says.
+/// Restores everything in the record of the run of `site`.
 ///
 /// # Errors
-/// [`PodError`] with what could not be put back. The record stays then.
+/// [`PodError`] with the failed restorations. The record stays then.
 pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
     let record = record_of(site);
     let Some(found) = cluster.get(&record).map_err(|error| refused(&error))? else { return Ok(()) };
     let changes = changes_in(&found).map_err(|error| {
         let message = format!("ConfigMap {}: {error}", record.name);
-        PodError::new("kubernetes", message, "see the resources of the gateway's workloads yourself")
+        PodError::new("kubernetes", message, "restore the resources of the gateway's workloads manually")
     })?;
     let mut failed = None;
     for before in &changes.workloads {
@@ -484,7 +484,7 @@ pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
             "spec": { "containers": [{ "name": container, "resources": put }] },
         } } });
         match cluster.patch(&before.object(), &change) {
-            // Who has removed the workload meanwhile has removed the change.
+            // If the workload was deleted meanwhile, nothing needs to be restored.
             Err(KubeError::Refused { status: Some(404), .. }) | Ok(_) => {}
             // Restore the others nevertheless.
             Err(error) => failed = failed.or_else(|| Some(refused(&error))),
@@ -501,7 +501,7 @@ fn object_of(workload: &Workload) -> Object {
     Object::new("apps/v1", workload.kind.name(), &workload.namespace, &workload.name)
 }
 
-/// What tells an object from others.
+/// The identity of an object.
 fn key_of(object: &Value) -> Option<(String, String, String, String)> {
     let Object { api_version, kind, namespace, name } = Object::of(object)?;
     Some((api_version, kind, namespace.unwrap_or_default(), name))
@@ -517,7 +517,7 @@ fn lacks(object: &Value, condition: &str) -> Option<String> {
     };
     match found {
         Some(found) if is_stale(found) => {
-            Some("nothing has looked at its change yet; is the control plane running?".into())
+            Some("no controller has processed its change yet; is the control plane running?".into())
         }
         Some(found) if found["status"] == "True" => None,
         Some(found) => {
@@ -526,15 +526,15 @@ fn lacks(object: &Value, condition: &str) -> Option<String> {
             let message = found["message"].as_str().unwrap_or("its condition is not True");
             Some([&[message], &details[..]].concat().join("; "))
         }
-        None => Some("nothing has looked at it yet; is the control plane running?".into()),
+        None => Some("no controller has processed it yet; is the control plane running?".into()),
     }
 }
 
-/// Whether all pods of a Deployment or DaemonSet are those of its present template; the error says what is missing.
+/// Whether all pods of a Deployment or DaemonSet have its current template; the error describes what is missing.
 fn is_rolled_out(object: &Value) -> Result<(), String> {
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
     if number("/status/observedGeneration") < number("/metadata/generation") {
-        return Err("its controller has not seen the change".into());
+        return Err("its controller has not observed the change".into());
     }
     let (wanted, updated, available) = match object["kind"].as_str() {
         Some("DaemonSet") => (
@@ -550,20 +550,20 @@ fn is_rolled_out(object: &Value) -> Result<(), String> {
     };
     let old = number("/status/replicas") - number("/status/updatedReplicas");
     match updated >= wanted && available >= wanted && wanted > 0 {
-        true if old > 0 => Err(format!("{old} pods of before are still there")),
+        true if old > 0 => Err(format!("{old} old pods still exist")),
         true => Ok(()),
-        false => Err(format!("{updated} of {wanted} pods are fresh, {available} available")),
+        false => Err(format!("{updated} of {wanted} pods are updated, {available} available")),
     }
 }
 
-/// The names of pods of an earlier template, which may be the only ones that are available.
+/// The names of pods of an earlier template, which can be the only available ones.
 fn old_pods<'a>(workload: &Value, pods: &[&'a Value]) -> Vec<&'a str> {
     let mark = &workload["spec"]["template"]["metadata"]["annotations"][RESTARTED];
     let is_old = |pod: &&&Value| mark.is_string() && pod["metadata"]["annotations"][RESTARTED] != *mark;
     pods.iter().filter(is_old).filter_map(|pod| pod["metadata"]["name"].as_str()).collect()
 }
 
-/// The pods of a workload that is rolled out; `None` as long as one has no address.
+/// The pods of a workload after its rollout; `None` while one has no address.
 fn placed(pods: &[&Value], workload: &Workload) -> Option<PlacedPods> {
     let mut placed = PlacedPods::default();
     for pod in pods {
@@ -624,12 +624,12 @@ fn bytes(quantity: &str) -> Option<u64> {
     number.parse::<f64>().ok().map(|number| (number * f64::from(factor)) as u64)
 }
 
-/// A right in the gateway's own namespace is missing.
+/// A permission in the gateway's own namespace is missing.
 fn lacking(error: &KubeError, namespace: &str) -> PodError {
     let mut refused = refused(error);
     if error.is_forbidden() {
         refused.remedy = format!(
-            "let weir look at the gateway in namespace {namespace}: add --grant, or apply the Role that \
+            "grant weir access to the gateway in namespace {namespace}: add --grant, or apply the Role that \
              `weir k8s render SCENARIO --grant` prints"
         );
     }
@@ -641,7 +641,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read() {
+    fn quantities_are_parsed() {
         assert_eq!(
             (cores("500m"), cores("2"), cores("0.5"), cores("x")),
             (Some(0.5), Some(2.0), Some(0.5), None)
@@ -654,25 +654,28 @@ mod tests {
     }
 
     #[test]
-    fn rollouts_are_over_once_all_pods_are_fresh() {
+    fn a_rollout_is_complete_when_all_pods_are_updated() {
         let deployment = |generation: i64, updated: i64, available: i64| {
             json!({ "kind": "Deployment", "metadata": { "generation": 2 }, "spec": { "replicas": 2 }, "status": {
                 "observedGeneration": generation, "replicas": 2, "updatedReplicas": updated,
                 "availableReplicas": available } })
         };
         assert_eq!(is_rolled_out(&deployment(2, 2, 2)), Ok(()));
-        assert_eq!(is_rolled_out(&deployment(1, 2, 2)), Err("its controller has not seen the change".into()));
-        assert_eq!(is_rolled_out(&deployment(2, 1, 2)), Err("1 of 2 pods are fresh, 2 available".into()));
+        assert_eq!(
+            is_rolled_out(&deployment(1, 2, 2)),
+            Err("its controller has not observed the change".into())
+        );
+        assert_eq!(is_rolled_out(&deployment(2, 1, 2)), Err("1 of 2 pods are updated, 2 available".into()));
         let mut surging = deployment(2, 2, 2);
         surging["status"]["replicas"] = json!(3);
-        assert_eq!(is_rolled_out(&surging), Err("1 pods of before are still there".into()));
+        assert_eq!(is_rolled_out(&surging), Err("1 old pods still exist".into()));
         let daemons = json!({ "kind": "DaemonSet", "metadata": { "generation": 1 }, "status": {
             "observedGeneration": 1, "desiredNumberScheduled": 1, "updatedNumberScheduled": 1, "numberAvailable": 0 } });
-        assert_eq!(is_rolled_out(&daemons), Err("1 of 1 pods are fresh, 0 available".into()));
+        assert_eq!(is_rolled_out(&daemons), Err("1 of 1 pods are updated, 0 available".into()));
     }
 
     #[test]
-    fn conditions_say_what_is_wrong() {
+    fn conditions_contain_the_error() {
         let proxy = |conditions: Value| json!({ "status": { "conditions": conditions } });
         assert_eq!(lacks(&proxy(json!([{ "type": "Valid", "status": "True" }])), "Valid"), None);
         let wrong = json!([{ "type": "Valid", "status": "False", "message": "At least one error present",
@@ -681,6 +684,6 @@ mod tests {
             lacks(&proxy(wrong), "Valid").unwrap(),
             "At least one error present; Spec.VirtualHost.TLS Secret not found"
         );
-        assert!(lacks(&json!({}), "Valid").unwrap().starts_with("nothing has looked at it yet"));
+        assert!(lacks(&json!({}), "Valid").unwrap().starts_with("no controller has processed it yet"));
     }
 }

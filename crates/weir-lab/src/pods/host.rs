@@ -1,4 +1,4 @@
-//! What the lab asks of the cluster that it runs in.
+//! The interface between the lab and its cluster.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,9 +13,9 @@ use weir_rig::{AcceptedFile, DataService, Limits, PodBinding, Workload};
 
 use super::AgentSize;
 
-/// A cluster that gives the run its pods.
+/// A cluster that runs the pods of a run.
 pub trait PodHost: fmt::Debug + Send + Sync {
-    /// The address of this pod, at which agents join.
+    /// The address of this pod, where agents join.
     fn address(&self) -> IpAddr;
 
     /// Starts the pods of agents, which join at `join` with `ticket`.
@@ -49,10 +49,10 @@ pub trait PodHost: fmt::Debug + Send + Sync {
         ticket: &str,
     ) -> Result<Box<dyn Carrier>, PodError>;
 
-    /// Whether the user allows such agents.
+    /// Whether the user allows agents on nodes.
     fn has_samplers(&self) -> bool;
 
-    /// What templates of routes get of the cluster; makes the Service of the upstream.
+    /// Creates the Service of the upstream; returns the cluster's values for templates of routes.
     ///
     /// # Errors
     /// [`PodError`].
@@ -69,7 +69,7 @@ pub trait PodHost: fmt::Debug + Send + Sync {
         accepted: Option<&AcceptedFile>,
     ) -> Result<(), PodError>;
 
-    /// Gives a workload of such a gateway its limits and fresh pods.
+    /// Sets the limits of a workload of such a gateway, and replaces its pods.
     ///
     /// # Errors
     /// [`PodError`].
@@ -81,10 +81,10 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// [`PodError`].
     fn await_pods(&self, part: &str, workload: &Workload) -> Result<PlacedPods, PodError>;
 
-    /// Kills or evicts one pod of such a workload, or begins to replace all; does not wait for those that follow.
+    /// Kills or evicts one pod of such a workload, or starts a rollout; does not wait for replacements.
     ///
     /// # Errors
-    /// [`PodError`] without the right to do it, or if a disruption budget does not allow it.
+    /// [`PodError`] without the permission, or if a disruption budget does not allow it.
     fn disturb(&self, part: &str, workload: &Workload, action: FaultAction) -> Result<(), PodError>;
 
     /// The address of the Service of a data plane.
@@ -93,35 +93,35 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// [`PodError`] if there is none, or it has no address.
     fn service(&self, service: &DataService) -> Result<IpAddr, PodError>;
 
-    /// Begins to read what containers use.
+    /// Starts reading the usage of containers.
     ///
     /// # Errors
-    /// [`PodError`] without the right to read it.
+    /// [`PodError`] without the permission.
     fn watch(&self, containers: &[WatchedContainer]) -> Result<Box<dyn PodUsage>, PodError>;
 
-    /// Puts back what the run has changed outside of its own objects.
+    /// Restores everything that the run has changed outside its own objects.
     ///
     /// # Errors
-    /// [`PodError`] with what could not be put back.
+    /// [`PodError`] with the failed restorations.
     fn restore(&self) -> Result<(), PodError>;
 }
 
-/// The pods of a workload that weir has not made.
+/// The pods of a workload that weir did not create.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacedPods {
-    /// Each of them.
+    /// The pods.
     pub pods: Vec<PlacedPod>,
-    /// The image of the container that counts.
+    /// The image of the measured container.
     pub image: Option<PartImage>,
     /// The limits of that container.
     pub limits: Limits,
-    /// Whether these are those of the scenario.
+    /// Whether these are the scenario's limits.
     pub limits_applied: bool,
-    /// What weir was not allowed to do.
+    /// Operations without permission, as sentences.
     pub notes: Vec<String>,
 }
 
-/// A pod that weir has not made.
+/// A pod that weir did not create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedPod {
     /// Its name.
@@ -132,14 +132,14 @@ pub struct PlacedPod {
     pub node_address: IpAddr,
     /// The name of its node.
     pub node: String,
-    /// The id that the container that counts has at its runtime.
+    /// The runtime's ID of the measured container.
     pub container_id: String,
 }
 
-/// A container whose use is read.
+/// A container whose usage is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedContainer {
-    /// The part that it belongs to.
+    /// Its part.
     pub part: String,
     /// The address of its node.
     pub node: IpAddr,
@@ -151,9 +151,9 @@ pub struct WatchedContainer {
     pub container: String,
 }
 
-/// What containers use, while it is read.
+/// The usage of containers, read until this is dropped.
 pub trait PodUsage: fmt::Debug {
-    /// What the containers of `part` have used in a span, and a sentence about the source.
+    /// The usage of the containers of `part` in a span, and a sentence about the source.
     fn observe(
         &self,
         part: &str,
@@ -163,14 +163,14 @@ pub trait PodUsage: fmt::Debug {
     ) -> (Option<Box<Readings>>, String);
 }
 
-/// A gateway or upstream that gets a pod.
+/// A gateway or upstream that runs in a pod.
 #[derive(Clone, Debug)]
 pub struct PartSpec<'a> {
     /// Its name in the report.
     pub name: &'a str,
     /// Its role.
     pub role: Role,
-    /// Its image; `None` is that of weir.
+    /// Its image; `None` is weir's image.
     pub image: Option<&'a str>,
     /// Program and arguments.
     pub command: &'a [String],
@@ -180,38 +180,38 @@ pub struct PartSpec<'a> {
     pub limits: Limits,
     /// The folders with its files.
     pub folders: Vec<&'a Path>,
-    /// The folder above these.
+    /// Their parent folder.
     pub root: &'a Path,
 }
 
-/// What keeps pods: they end with it.
+/// Owns pods: dropping it deletes them.
 pub trait Carrier: fmt::Debug {
-    /// Why a pod cannot be there, as far as that is known. Asks nobody, so it can be called often.
+    /// Why a pod failed, if known. Sends no request, so it can be called often.
     fn failure(&self) -> Option<PodError>;
 
-    /// As [`Carrier::failure`], but waits for it: a lost connection is noticed before its reason is known.
+    /// As [`Carrier::failure`], but waits for it: weir notices a lost connection before it can know the reason.
     fn reason(&self, patience: Duration) -> Option<PodError>;
 
     /// The address of the only pod, once it runs.
     fn address(&self) -> Option<IpAddr>;
 
-    /// What the report says of the image of a container.
+    /// The image of a container, for the report.
     fn image(&self, container: &str) -> Option<PartImage>;
 }
 
-/// Why there is no pod, or none any more.
+/// Why a pod does not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PodError {
-    /// What failed, in one word.
+    /// The failure cause, a word.
     pub cause: String,
-    /// Which pod, and what Kubernetes says.
+    /// The pod, and the message of Kubernetes.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
     /// The end of the container's log; empty if there is none.
     pub log_tail: String,
-    /// The part that ended; `None` if an agent or the whole pod is concerned.
+    /// The part that exited; `None` for an agent or the whole pod.
     pub part: Option<String>,
 }
 
@@ -223,7 +223,7 @@ impl PodError {
     }
 }
 
-/// The digest in the id that Kubernetes has of an image: `nginx@sha256:..`.
+/// The digest in Kubernetes's ID of an image: `nginx@sha256:..`.
 #[cfg(feature = "kubernetes")]
 pub(super) fn digest_of(image_id: &str) -> String {
     image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest).to_owned()
@@ -254,7 +254,7 @@ pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrie
     }
 }
 
-/// A workload of the cluster as a part, for the manifest of cells.
+/// A workload of the cluster, for the manifest of cells.
 pub(crate) fn part_of_workload(name: &str, role: Role, workload: &Workload, placed: &PlacedPods) -> Part {
     let image = placed.image.clone();
     let named = image.as_ref().map(|image| image.name.clone()).unwrap_or_default();
@@ -267,7 +267,7 @@ pub(crate) fn part_of_workload(name: &str, role: Role, workload: &Workload, plac
         binary_sha256: image.as_ref().map(|of| of.id.replace("sha256:", "")).unwrap_or_default(),
         config_sha256: None,
         command: Vec::new(),
-        // Pods of one workload count together.
+        // Pods of one workload are counted together.
         limit_cpus: placed.limits.cpus.map(|cpus| cpus * count),
         limit_memory_bytes: placed.limits.memory_bytes.map(|bytes| bytes * placed.pods.len() as u64),
         limits_applied: placed.limits_applied,

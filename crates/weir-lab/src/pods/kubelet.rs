@@ -1,4 +1,4 @@
-//! What containers use that run in a cluster without an agent beside them: CPU, memory, throttling and network from the
+//! Usage of containers in a cluster without an agent in their pod: CPU, memory, throttling and network from the
 //! kubelets of their nodes.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,15 +20,15 @@ use crate::cell::remote::{Observed, SCRAPES_WANTED, sentence};
 const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two pages of a kubelet.
 const READ_EVERY_S: f64 = 1.0;
-/// How often a pause looks whether it should end.
+/// How often a pause checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Time between two samples of a container that was sampled only once.
+/// Default sample interval, for a container with one sample only.
 const INTERVAL: Duration = Duration::from_secs(15);
-/// The longest wait for the samples that follow a phase.
+/// Maximum wait for the samples after a phase.
 const WAIT_MAX: Duration = Duration::from_secs(120);
-/// How long the clock of a node is remembered.
+/// How long clock readings of a node are kept.
 const CLOCK_KEPT_NS: u64 = 300_000_000_000;
-/// How fast two clocks can drift apart, seconds per second: common oscillators, and a time daemon that corrects them.
+/// Maximum drift between two clocks, seconds per second: common oscillators, corrected by a time daemon.
 const DRIFT: f64 = 1e-4;
 
 /// Reads the pages of kubelets until it is dropped.
@@ -39,7 +39,7 @@ pub(crate) struct KubeletWatch {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the pages have shown so far.
+/// The content of the pages so far.
 #[derive(Debug)]
 struct State {
     /// By part.
@@ -51,7 +51,7 @@ struct State {
 #[derive(Debug)]
 struct Node {
     clock: NodeClock,
-    /// Why the last page did not come; `None` if it came.
+    /// The error of the last page; `None` if it succeeded.
     failure: Option<String>,
 }
 
@@ -73,20 +73,20 @@ struct NodeClock {
     seen: VecDeque<Bounds>,
 }
 
-/// What one response says about how far the node's clock is ahead, seconds.
+/// The bounds from one response on how far the node's clock is ahead, seconds.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     min_s: f64,
     max_s: f64,
-    /// When it was sent by this host's monotonic clock, nanoseconds.
+    /// Send time by this host's monotonic clock, nanoseconds.
     at_ns: u64,
 }
 
 impl KubeletWatch {
-    /// Reads a page of each node, and then one per second. Needs the right `get nodes/metrics`.
+    /// Reads a page of each node, and then one per second. Needs the permission `get nodes/metrics`.
     ///
     /// # Errors
-    /// [`PodError`] if a kubelet does not respond, or refuses because that right is missing.
+    /// [`PodError`] if a kubelet does not respond, or the permission is missing.
     pub(crate) fn start(cluster: &Arc<Cluster>, containers: &[WatchedContainer]) -> Result<Self, PodError> {
         let mut addresses: Vec<IpAddr> = containers.iter().map(|container| container.node).collect();
         addresses.sort_unstable();
@@ -126,8 +126,8 @@ impl KubeletWatch {
         Ok(watch)
     }
 
-    /// Waits for the samples that follow a phase, at most two sample intervals and a second, and returns what the
-    /// containers of `part` used in it.
+    /// Waits for the samples after a phase, at most two sample intervals and a second, and returns the usage of the
+    /// containers of `part` in the phase.
     pub(crate) fn observe(
         &self,
         part: &str,
@@ -139,7 +139,7 @@ impl KubeletWatch {
         loop {
             let state = locked(&self.state);
             let Some(pages) = state.pages.get(part) else {
-                let said = unknown(part, "no container of it is read");
+                let said = unknown(part, "none of its containers is sampled");
                 return Observed { readings: None, report: None, said };
             };
             let interval = pages.interval_s().map_or(INTERVAL, Duration::from_secs_f64);
@@ -176,7 +176,7 @@ impl Drop for KubeletWatch {
     }
 }
 
-/// Reads a page of a kubelet each second. A page that does not come is no error: the next has the same samples.
+/// Reads a page of a kubelet every second. A failed request is no error: the next page has the same samples.
 fn follow(kubelet: &Kubelet, node: usize, state: &Mutex<State>, stop: &AtomicBool) {
     loop {
         let next_ns = locked(state).nodes[node].clock.next_ns(mono_ns());
@@ -239,24 +239,23 @@ fn unknown(part: &str, why: &str) -> String {
     format!("the CPU of {part} is unknown: {why}")
 }
 
-/// Source and precision of the CPU time of a part. A kubelet that does not know its container runtime has values of
-/// whole pods only.
+/// Source and precision of the CPU time of a part. A kubelet that does not know its container runtime has values per
+/// pod only.
 fn words(part: &str, account: &Account, whole_pods: usize) -> String {
     let (series, whole_pods) = (account.series as u64, whole_pods as u64);
     let containers = counted(series.saturating_sub(whole_pods), "container");
     let pods = counted(whole_pods, "pod");
-    let pods = format!("{pods} with all containers of {}", if whole_pods == 1 { "it" } else { "them" });
+    let pods = format!("{pods} with all {} containers", if whole_pods == 1 { "its" } else { "their" });
     let what = match whole_pods {
         0 => containers,
         _ if whole_pods >= series => pods,
         _ => format!("{containers} and of {pods}"),
     };
-    let it = if series == 1 { "it" } else { "them" };
     let samples = counted(account.scrapes as u64, "sample");
-    sentence(&format!("the CPU of {part} is that of {what} as the kubelet samples {it}, {samples}"), account)
+    sentence(&format!("the CPU of {part} is that of {what} from the kubelet, {samples}"), account)
 }
 
-/// What to do about a phase that is too short for the samples of the kubelet.
+/// The remedy for a phase that is too short for the samples of the kubelet.
 fn too_short(span: &Span, interval_s: Option<f64>) -> Option<String> {
     let needed_s = (interval_s? * SCRAPES_WANTED).ceil();
     let phase_s = span.to_ns.saturating_sub(span.from_ns) as f64 / 1e9;
@@ -265,12 +264,12 @@ fn too_short(span: &Span, interval_s: Option<f64>) -> Option<String> {
 
 fn unreadable(error: &KubeError) -> PodError {
     if error.is_forbidden() {
-        let message = format!("{error}; the right `get nodes/metrics` is missing");
-        let remedy = "grant `get` of `nodes/metrics` to the user or service account that it names: with a ClusterRole \
-                      and a ClusterRoleBinding";
+        let message = format!("{error}; the permission `get nodes/metrics` is missing");
+        let remedy = "grant `get` of `nodes/metrics` to the user or service account in the error, with a ClusterRole and \
+                      a ClusterRoleBinding";
         return PodError::new("kubelet", message, remedy);
     }
-    PodError::new("kubelet", error.to_string(), "check that port 10250 of the node can be reached from here")
+    PodError::new("kubelet", error.to_string(), "check that port 10250 of the node is reachable from here")
 }
 
 impl NodeClock {
@@ -286,8 +285,8 @@ impl NodeClock {
         }
     }
 
-    /// The clock at a time of this host's monotonic clock. Bounds widen as they age, by what the clocks can drift.
-    /// Where older bounds contradict newer ones the clock was set: the newer ones count, and are uncertain by how far.
+    /// The clock at a time of this host's monotonic clock. Bounds widen with age, by the maximum drift. If older
+    /// bounds contradict newer ones, the clock was set: the newer ones count, and the contradiction adds uncertainty.
     fn at(&self, now_ns: u64) -> PageClock {
         let (mut min_s, mut max_s, mut moved_s) = (f64::NEG_INFINITY, f64::INFINITY, 0.0_f64);
         for bounds in &self.seen {
@@ -301,10 +300,10 @@ impl NodeClock {
         PageClock { ahead_s: f64::midpoint(min_s, max_s), uncertain_s: (max_s - min_s) / 2.0 + moved_s }
     }
 
-    /// When to ask next: about a second from now, at the beginning of a second of the node.
+    /// The time of the next request: about a second from now, at the start of a second of the node.
     fn next_ns(&self, now_ns: u64) -> u64 {
         let ahead_s = self.at(now_ns).ahead_s;
-        // The kubelet writes its time while the response is under way.
+        // The kubelet writes its time between request and response.
         let half_s = self.seen.front().map_or(0.0, |last| (last.max_s - last.min_s - 1.0) / 2.0);
         let next_s = (now_ns as f64 / 1e9 + READ_EVERY_S + half_s + ahead_s).round() - ahead_s - half_s;
         now_ns.max((next_s * 1e9) as u64)
@@ -312,7 +311,7 @@ impl NodeClock {
 }
 
 impl Bounds {
-    /// What a page says; `None` if it has no date.
+    /// The bounds from a page; `None` without a date.
     fn of(page: &Page) -> Option<Self> {
         let (now, now_ns) = (Instant::now(), mono_ns());
         let ns = |at: Instant| now_ns.saturating_sub(now.duration_since(at).as_nanos() as u64);
@@ -345,7 +344,7 @@ mod tests {
         Bounds::new(UNIX_EPOCH + Duration::from_secs(theirs_s as u64), asked_ns, answered_ns)
     }
 
-    /// A clock after so many pages, each as late as the clock asked for it; `ahead_s` by time.
+    /// A clock after `pages` pages, each requested at the scheduled time; `ahead_s` by time.
     fn watched(pages: u32, ahead_s: impl Fn(u64) -> f64) -> (NodeClock, u64) {
         let mut now_ns = 7 * SECOND_NS;
         let mut clock = NodeClock::new(response(now_ns, 0.2, ahead_s(now_ns)));
@@ -359,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seconds_of_a_node_give_its_clock_to_the_length_of_a_response() {
+    fn the_clock_of_a_node_converges_to_the_length_of_a_response() {
         for (pages, at_most_s) in [(1, 0.61), (2, 0.4), (5, 0.08), (8, 0.025), (600, 0.025)] {
             let (clock, now_ns) = watched(pages, |_| AHEAD_S);
             let PageClock { ahead_s, uncertain_s } = clock.at(now_ns);
@@ -381,7 +380,7 @@ mod tests {
         let found = clock.at(now_ns);
         assert!((found.ahead_s - set(now_ns)).abs() < 0.03 && found.uncertain_s > 4.9, "{found:?}");
         let (clock, now_ns) = watched(500, set);
-        assert!(clock.at(now_ns).uncertain_s < 0.03, "it was set before all that is remembered");
+        assert!(clock.at(now_ns).uncertain_s < 0.03, "the clock was set before all kept readings");
     }
 
     /// A watch of a container that uses half a core, sampled each ten seconds from 90 s to `to_s` of the monotonic
@@ -404,7 +403,7 @@ mod tests {
     fn check(to_s: u32, labels: &str, expected: &str) {
         let at = |s: u64| s * SECOND_NS;
         let span = Span { from_ns: at(101), to_ns: at(161), clock_before: WallClock::now() };
-        // A run that is stopped does not wait for further samples.
+        // A stopped run does not wait for more samples.
         let observed = watch(to_s, labels).observe("envoy", &span, Some(2.0), &AtomicBool::new(true));
         assert_eq!(observed.said, expected);
         assert_eq!(
@@ -415,14 +414,12 @@ mod tests {
 
     #[test]
     fn the_source_of_the_cpu_time_is_named() {
-        let precise = "6 samples in the phase, one each 10.0 s: 30.000 s, uncertain by 0 % at the phase's borders (certainly \
-                       25.000 to 35.000 s); the clocks agree to 12.0 ms";
-        let labelled =
-            format!("the CPU of envoy is that of 1 container as the kubelet samples it, {precise}");
+        let precise = "6 samples in the phase, one every 10.0 s: 30.000 s, uncertain by 0 % at the phase's borders (bounds \
+                       25.000 to 35.000 s); clock uncertainty 12.0 ms";
+        let labelled = format!("the CPU of envoy is that of 1 container from the kubelet, {precise}");
         check(170, "name=\"b\",container=\"envoy\"", &labelled);
-        let whole = format!(
-            "the CPU of envoy is that of 1 pod with all containers of it as the kubelet samples it, {precise}"
-        );
+        let whole =
+            format!("the CPU of envoy is that of 1 pod with all its containers from the kubelet, {precise}");
         check(170, "container=\"\"", &whole);
         check(
             90,
@@ -438,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_that_is_too_short_says_how_long_is_enough() {
+    fn a_phase_that_is_too_short_reports_the_needed_duration() {
         let span =
             |s: u64| Span { from_ns: SECOND_NS, to_ns: (1 + s) * SECOND_NS, clock_before: WallClock::now() };
         let remedy = too_short(&span(20), Some(10.2)).expect("it is too short");
@@ -447,10 +444,10 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_is_named() {
+    fn a_missing_permission_is_named() {
         let refused = |status| KubeError::Refused { what: "cannot read".into(), why: "no".into(), status };
         let error = unreadable(&refused(Some(403)));
-        assert_eq!(error.message, "cannot read: no; the right `get nodes/metrics` is missing");
+        assert_eq!(error.message, "cannot read: no; the permission `get nodes/metrics` is missing");
         assert!(error.remedy.starts_with("grant `get` of `nodes/metrics`"), "{}", error.remedy);
         assert!(unreadable(&refused(None)).remedy.contains("port 10250"));
     }

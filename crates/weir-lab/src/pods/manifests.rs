@@ -1,4 +1,4 @@
-//! The manifests that the command line applies to start a run: its namespace, the rights of its coordinator, its
+//! The manifests that the command line applies to start a run: its namespace, the permissions of its coordinator, its
 //! scenario, and the coordinator pod.
 
 use serde_json::{Value, json};
@@ -8,46 +8,46 @@ use super::container::{mount, resources};
 use super::{AgentSize, Site, chunked, chunks};
 use crate::scenario::Scenario;
 
-/// What the coordinator gets.
+/// Resources of the coordinator.
 const COORDINATOR_SIZE: AgentSize = AgentSize { cpus: 0.2, memory_bytes: 512 << 20 };
 
-/// How long the coordinator may take to end its pods and restore what it changed, seconds.
+/// Grace period of the coordinator to end its pods and restore its changes, seconds.
 const GRACE_SECONDS: u32 = 60;
 
-/// The rights of the coordinator in the namespace of its run: API group, resources, verbs.
+/// The permissions of the coordinator in the namespace of its run: API group, resources, verbs.
 pub const RIGHTS: [(&str, &[&str], &[&str]); 8] = [
     ("", &["pods"], &["get", "list"]),
-    // Why a pod was not made.
+    // For the reason if a pod cannot be created.
     ("", &["events"], &["get", "list"]),
     ("", &["pods/log"], &["get"]),
     ("", &["secrets"], &["get", "list", "create", "patch", "delete"]),
     ("", &["configmaps", "services"], &["get", "list", "create", "patch", "delete"]),
     ("apps", &["deployments"], &["get", "list", "create", "patch", "delete"]),
     ("batch", &["jobs"], &["get", "list", "create", "patch", "delete"]),
-    // A Role may speak of its own namespace: the last thing that the coordinator removes.
+    // A Role can include its own namespace, which the coordinator deletes last.
     ("", &["namespaces"], &["get", "delete"]),
 ];
 
-/// A right of RBAC.
+/// An RBAC rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Right {
     group: String,
     resources: Vec<String>,
     verbs: Vec<String>,
-    /// The objects; empty for all.
+    /// The names of objects; empty for all.
     names: Vec<String>,
 }
 
-/// What gateways that run in the cluster need beyond [`RIGHTS`].
+/// The permissions for gateways in the cluster beyond [`RIGHTS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatewayRights {
     /// In the namespace of the run.
     here: Vec<Right>,
-    /// In the namespaces of gateways: what the user grants.
+    /// In the namespaces of gateways: the user grants these.
     there: Vec<(String, Vec<Right>)>,
 }
 
-/// All verbs of the objects that weir makes itself.
+/// All verbs for objects that weir creates itself.
 const OWN_VERBS: [&str; 5] = ["get", "list", "create", "patch", "delete"];
 
 impl Right {
@@ -67,7 +67,7 @@ impl Right {
 }
 
 impl GatewayRights {
-    /// What the gateways of `scenario` need.
+    /// The permissions for the gateways of `scenario`.
     ///
     /// # Errors
     /// [`RigError`] if a driver is unknown, or has no such setting.
@@ -104,14 +104,14 @@ impl GatewayRights {
         Ok(rights)
     }
 
-    /// Whether there is something that the user grants.
+    /// Whether the user must grant something.
     pub fn is_empty(&self) -> bool {
         self.there.is_empty()
     }
 }
 
-/// The Roles that let the coordinator of a run change gateways in their own namespaces, and read what they use from the
-/// kubelets. They are owned by the namespace of the run with this `uid`, if it is one of its own.
+/// The Roles that let the coordinator of a run change gateways in their own namespaces, and read their usage from the
+/// kubelets. If the namespace was created for the run, it owns them by its `uid`.
 pub fn grant_manifests(site: &Site, rights: &GatewayRights, uid: Option<&str>) -> Vec<Value> {
     let name = site.coordinator();
     let subjects = json!([{ "kind": "ServiceAccount", "name": name, "namespace": site.namespace }]);
@@ -150,7 +150,7 @@ pub fn grant_manifests(site: &Site, rights: &GatewayRights, uid: Option<&str>) -
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// The namespace that is made for a run.
+/// The namespace that is created for a run.
 pub fn namespace_manifest(site: &Site) -> Value {
     let mut labels = site.labels();
     // No narrower level lets an agent see the processes of a node.
@@ -163,7 +163,7 @@ pub fn namespace_manifest(site: &Site) -> Value {
     })
 }
 
-/// What starts the coordinator of a run, in the order in which it is applied. `archive` is the run.
+/// The manifests that start the coordinator of a run, in order. `archive` is the run.
 pub fn coordinator_manifests(site: &Site, archive: &[u8], gateways: &GatewayRights) -> Vec<Value> {
     let name = site.coordinator();
     let account = json!({
@@ -179,7 +179,7 @@ pub fn coordinator_manifests(site: &Site, archive: &[u8], gateways: &GatewayRigh
         }
         rule
     };
-    // A namespace that was there before stays.
+    // An existing namespace must stay.
     let rights = RIGHTS.iter().filter(|(_, resources, _)| site.is_own || !resources.contains(&"namespaces"));
     let role = json!({
         "apiVersion": RBAC,

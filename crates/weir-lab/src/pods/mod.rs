@@ -1,7 +1,7 @@
-//! A Kubernetes cluster as the place of a run (`docs/decisions/0027-pods.md`).
+//! Runs in a Kubernetes cluster (`docs/decisions/0027-pods.md`).
 //!
-//! Everything of a run is in one namespace. A coordinator pod runs the lab; it makes the pods of agents, upstreams and
-//! gateways, and keeps each finished cell in Secrets, from which the command line fetches it.
+//! All objects of a run are in one namespace. A coordinator pod runs the lab: it creates the pods of agents, upstreams
+//! and gateways, and stores each finished cell in Secrets. The command line fetches cells from there.
 
 mod chunks;
 #[cfg(feature = "kubernetes")]

@@ -1,6 +1,6 @@
-//! The results of a run in Secrets of its namespace: each finished cell at once, and how the run ended.
+//! The results of a run in Secrets of its namespace: each cell when it is finished, and the end of the run.
 //!
-//! They outlive the coordinator pod, and a command line that is gone finds them later.
+//! They outlive the coordinator pod, so that the user can fetch them later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use super::cluster::refused;
 use super::gateway::restore;
 use super::{PodError, Site, chunked, joined};
 
-/// The data that is the run without cells, as it became.
+/// The data with the run, without cells.
 const RUN: &str = "run";
-/// The data that says how the run ended.
+/// The data with the end of the run.
 const END: &str = "end";
 /// The prefix of the data of a cell; its index follows.
 const CELL: &str = "cell-";
 
-/// How a run in a cluster ended.
+/// The end of a run in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// Whether every cell of the plan was measured.
     pub is_finished: bool,
-    /// Why not; empty if nothing went wrong.
+    /// The reason if not; empty without an error.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// What a run has left in its namespace.
+/// The stored data of a run in its namespace.
 #[derive(Debug, Default)]
 pub struct Fetched {
     /// The run; `None` before its first cell.
     pub run: Option<Run>,
     /// Its finished cells.
     pub cells: Vec<Cell>,
-    /// How it ended; `None` while it goes on, or if it was cut.
+    /// Its end; `None` while it runs, or if it was killed.
     pub ending: Option<Ending>,
 }
 
@@ -58,7 +58,7 @@ impl Results {
         Self { cluster, site }
     }
 
-    /// Keeps a finished cell.
+    /// Stores a finished cell.
     ///
     /// # Errors
     /// [`PodError`] if the API refuses it.
@@ -66,7 +66,7 @@ impl Results {
         self.keep(&format!("{CELL}{}", cell.key.index), &packed(run, std::slice::from_ref(cell)))
     }
 
-    /// Keeps how the run ended.
+    /// Stores the end of the run.
     ///
     /// # Errors
     /// [`PodError`] if the API refuses it.
@@ -82,7 +82,7 @@ impl Results {
         self.cluster.apply(&secrets, Duration::ZERO).map_err(|error| refused(&error))
     }
 
-    /// How the run ended, if it has; does not wait for an API that is not there.
+    /// The end of the run, if it has ended; does not wait for an unreachable API.
     ///
     /// # Errors
     /// [`PodError`] if it cannot be read.
@@ -91,7 +91,7 @@ impl Results {
         ending_in(&secrets.map_err(|error| refused(&error))?)
     }
 
-    /// Everything that is there.
+    /// All stored data.
     ///
     /// # Errors
     /// [`PodError`] if it cannot be read.
@@ -107,7 +107,7 @@ impl Results {
             if name == END {
                 fetched.ending = ending_in(secrets)?;
             } else if name == RUN || is_cell(name) {
-                // A cell whose last chunk is missing was being written when the coordinator ended.
+                // If the last chunk of a cell is missing, the coordinator was killed while it wrote the cell.
                 let Some(data) = joined(secrets).map_err(|why| damaged(name, &why))? else { continue };
                 let archive =
                     read_archive(name, &data[..]).map_err(|error| damaged(name, &error.to_string()))?;
@@ -124,20 +124,20 @@ impl Results {
         Selected::new("v1", "Secret", &self.site.namespace, &format!("{},{label}", self.site.selector()))
     }
 
-    /// Removes everything of the run, and waits until it is gone.
+    /// Deletes all objects of the run, and waits until they are gone.
     ///
     /// # Errors
-    /// [`PodError`] if something stays.
+    /// [`PodError`] if an object cannot be deleted.
     pub fn clean(&self) -> Result<(), PodError> {
         const PATIENCE: Duration = Duration::from_secs(120);
         let Site { namespace, is_own, .. } = &self.site;
         let remove = |object: &Object| self.cluster.remove(object, PATIENCE).map_err(|error| refused(&error));
-        // The coordinator first: it ends its pods itself, and restores what it has changed.
+        // The coordinator first: it ends its pods and restores its changes.
         remove(&Object::new("v1", "Pod", namespace, &self.site.coordinator()))?;
-        // One that was killed has restored nothing.
+        // A killed coordinator has restored nothing.
         restore(&self.cluster, &self.site)?;
-        // What was granted in other namespaces belongs to that of the run, and goes with it; this is only sooner. Who may not
-        // look there has not granted it.
+        // Kubernetes also deletes Roles in other namespaces with the run's namespace; this is only earlier. A user
+        // without permission to list them has not created any.
         for (kind, is_global) in
             [("RoleBinding", false), ("Role", false), ("ClusterRoleBinding", true), ("ClusterRole", true)]
         {
@@ -167,7 +167,7 @@ impl Results {
     }
 }
 
-/// The kinds of objects that a run makes in a namespace, in the order of their removal.
+/// The kinds of objects that a run creates in a namespace, in order of deletion.
 const KINDS: [(&str, &str); 9] = [
     ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
@@ -181,7 +181,7 @@ const KINDS: [(&str, &str); 9] = [
 ];
 
 impl Fetched {
-    /// Takes what is new into `store`; returns the number of new cells.
+    /// Adds new cells to `store`; returns their number.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -206,14 +206,14 @@ impl Fetched {
     }
 }
 
-/// Whether the data `name` is a cell. The files of a gateway called `cell` have names with the same prefix.
+/// Whether the data `name` is a cell. The files of a gateway named `cell` have the same prefix.
 fn is_cell(name: &str) -> bool {
     name.strip_prefix(CELL).is_some_and(|index| index.parse::<u32>().is_ok())
 }
 
 fn packed(run: &Run, cells: &[Cell]) -> Vec<u8> {
     let mut data = Vec::new();
-    // Writing into memory does not fail.
+    // Writing to memory cannot fail.
     let _ = write_archive(run, cells, &mut data);
     data
 }

@@ -1,31 +1,31 @@
-//! Where the objects of a run are, and what they are called.
+//! The namespace, names and labels of a run's objects.
 
 use serde_json::{Value, json};
 
-/// What names the run that an object belongs to.
+/// The label with the run of an object.
 pub(crate) const RUN_LABEL: &str = "weir/run";
-/// What names the part that a pod runs.
+/// The label with the part of a pod.
 pub(crate) const PART_LABEL: &str = "weir/part";
 
 /// The user and group of all containers.
 pub(super) const USER: u32 = 65_532;
 
-/// The namespace of a run, and what its pods are made of.
+/// The namespace of a run, and the settings of its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The namespace.
     pub namespace: String,
-    /// Whether the namespace was made for the run, and goes with it.
+    /// Whether the namespace was created for the run, and is deleted with it.
     pub is_own: bool,
     /// The run.
     pub run: String,
     /// The image with weir.
     pub image: String,
-    /// Whether agents may see all processes of the nodes that gateways are on.
+    /// Whether agents may see all processes on the nodes of gateways.
     pub has_samplers: bool,
 }
 
-/// What an agent pod gets.
+/// Resources of an agent pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AgentSize {
     /// Cores.
@@ -41,12 +41,12 @@ impl Default for AgentSize {
 }
 
 impl Site {
-    /// The name of the namespace that is made for a run.
+    /// The name of the namespace that is created for a run.
     pub fn own_namespace(run: &str) -> String {
         format!("weir-{run}")
     }
 
-    /// The name of an object of the run; unique in a namespace that runs share.
+    /// The name of an object of the run, unique in a shared namespace.
     pub(crate) fn name(&self, of: &str) -> String {
         label(&format!("weir-{}-{of}", self.run))
     }
@@ -78,7 +78,7 @@ pub(crate) fn label(name: &str) -> String {
     name.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
 }
 
-/// Cores as Kubernetes takes them: `500m`.
+/// Cores as a Kubernetes quantity: `500m`.
 pub(super) fn cpu_quantity(cpus: f64) -> String {
     format!("{}m", (cpus * 1000.0).round() as u64)
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_dns() {
+    fn names_are_valid_dns_labels() {
         let site = Site {
             namespace: "n".into(),
             is_own: false,

@@ -1,4 +1,4 @@
-//! The manifests of the pods that a run makes: agents in one Job, upstreams and gateways in Deployments.
+//! The manifests of the pods that a run creates: agents in one Job, upstreams and gateways in Deployments.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,42 +14,42 @@ use super::{AgentSize, Site, chunks};
 /// The label with the role of a pod's part.
 const ROLE_LABEL: &str = "weir/role";
 
-/// What the agent beside a gateway or upstream gets. Its CPU time is its own, not that of its neighbour.
+/// Resources of the agent in the pod of a gateway or upstream. Its CPU time does not count for the part.
 const SAMPLER_SIZE: AgentSize = AgentSize { cpus: 0.1, memory_bytes: 64 << 20 };
 
-/// What an upstream requests, cores; its limit is that of the scenario.
+/// CPU request of an upstream, cores; its limit comes from the scenario.
 const ORIGIN_REQUEST: f64 = 0.1;
 
 /// The agents of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobSpec<'a> {
-    /// The name of the Job, without that of the run.
+    /// The name of the Job, without the run.
     pub(crate) name: &'a str,
     pub(crate) agents: u32,
     pub(crate) size: AgentSize,
-    /// Where they join.
+    /// The join address.
     pub(crate) join: SocketAddr,
-    /// The name of the data that is the ticket.
+    /// The name of the ticket data.
     pub(crate) ticket: &'a str,
-    /// How long they may live, seconds.
+    /// Their maximum lifetime, seconds.
     pub(crate) deadline_s: u64,
 }
 
-/// Data in Secrets that is mounted.
+/// Mounted data in Secrets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mounted<'a> {
     /// Its name.
     pub(crate) data: &'a str,
     /// The number of Secrets.
     pub(crate) chunks: usize,
-    /// The folder above all its files.
+    /// The parent folder of its files.
     pub(crate) root: &'a Path,
 }
 
 /// The pod of a gateway or upstream, with an agent that samples it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PodSpec<'a> {
-    /// The name of the Deployment, without that of the run.
+    /// The name of the Deployment, without the run.
     pub(crate) name: &'a str,
     /// The part in the report.
     pub(crate) part: &'a str,
@@ -60,9 +60,9 @@ pub(crate) struct PodSpec<'a> {
     pub(crate) limits: Limits,
     /// Its files.
     pub(crate) files: Option<Mounted<'a>>,
-    /// Where the sampler joins.
+    /// The join address of the sampler.
     pub(crate) join: SocketAddr,
-    /// The name of the data that is its ticket.
+    /// The name of its ticket data.
     pub(crate) ticket: &'a str,
 }
 
@@ -75,7 +75,7 @@ impl Site {
         labels
     }
 
-    /// The Job of the agents. Each pod is one agent, and none is replaced: a lost agent ends the load of all.
+    /// The Job of the agents. Each pod is one agent. Pods are not replaced, because a lost agent ends the load of all.
     pub(crate) fn job(&self, spec: &JobSpec<'_>) -> Value {
         let name = self.name(spec.name);
         let labels = self.pod_labels(spec.name, Role::Generator);
@@ -105,7 +105,7 @@ impl Site {
         })
     }
 
-    /// The Service of all servers of the upstream, for gateways that find them by it.
+    /// The Service of all servers of the upstream, for gateways that discover them by a Service.
     pub(crate) fn upstream(&self, port: u16) -> Value {
         json!({
             "apiVersion": "v1",
@@ -113,13 +113,13 @@ impl Site {
             "metadata": self.metadata(&self.name("upstream")),
             "spec": {
                 "selector": { RUN_LABEL: self.run, ROLE_LABEL: Role::Origin },
-                // Istio goes by the name of a port.
+                // Istio selects the protocol by the name of the port.
                 "ports": [{ "name": "http", "port": port, "targetPort": port }],
             },
         })
     }
 
-    /// The Deployment of an agent on a node that sees all processes there.
+    /// The Deployment of an agent on a node, which sees all processes there.
     pub(crate) fn sampler(&self, name: &str, node: &str, join: SocketAddr, ticket: &str) -> Value {
         let sampler = self.agent("sampler", name, join, SAMPLER_SIZE);
         let mut pod = self.pod(json!([sampler]), json!(self.agent_volumes(ticket)));
@@ -192,9 +192,9 @@ impl Site {
         if !init.is_empty() {
             pod["initContainers"] = json!(init);
         }
-        // The sampler sees the processes of its neighbour.
+        // The sampler must see the processes of the other container.
         pod["shareProcessNamespace"] = json!(true);
-        // Best on a node without load and other parts, where there is one.
+        // Prefers a node without agents and other parts.
         pod["affinity"] = json!({ "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
             "weight": 100,
             "podAffinityTerm": {

@@ -1,7 +1,7 @@
 //! Reads a scenario with the overrides of the command line; checks it and computes its points.
 //!
-//! Each value is laid over the written scenario alone and the result is read again, so that an error names the value at
-//! fault: an argument, an axis, a case. Errors of the written text have line and column. All errors are reported.
+//! Each value is set in the original scenario separately, and the result is read again, so that an error names the
+//! invalid value: an argument, an axis, a case. Errors in the text have line and column. All errors are reported.
 
 mod objectives;
 mod overlay;
@@ -30,15 +30,15 @@ pub struct Overrides {
     pub gateways: Vec<String>,
     /// Shorter phases and at most three repeats; `set` overrides these.
     pub quick: bool,
-    /// Another number of repeats.
+    /// Replaces the number of repeats.
     pub repeats: Option<u32>,
     /// A positive control: `10%`, or `nginx=10%`.
     pub control: Option<String>,
-    /// Another seed.
+    /// Replaces the seed.
     pub seed: Option<u64>,
     /// The URL of a Prometheus, for the only remote gateway.
     pub prometheus: Option<String>,
-    /// Matchers of that gateway's series there.
+    /// Matchers of that gateway's series.
     pub selector: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Point {
     pub scenario: Scenario,
 }
 
-/// A scenario as it will run.
+/// A scenario that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// With defaults filled in and overrides applied.
@@ -70,7 +70,7 @@ pub fn read(source: &Source, overrides: &Overrides, known: &Known) -> Result<Che
     read_with(source, overrides, known, &BTreeMap::new())
 }
 
-/// Reads the scenario of a stored run with its stored configuration files; `repeats` is another number of repeats.
+/// Reads the scenario of a stored run with its stored configuration files; `repeats` replaces the number of repeats.
 ///
 /// # Errors
 /// As [`read`]: the host may have changed.
@@ -172,17 +172,17 @@ impl Reader<'_> {
                 Err(error) => self.errors.push(of_argument(&label, error)),
             }
         }
-        // A rejected value may be meant to correct what checks of the rest would report.
+        // A rejected value could be the correction of an error that checks of the rest would report.
         self.end()?;
         if !o.gateways.is_empty() {
             let pick = |name: &String| match scenario.gateways.iter().find(|g| g.name == *name) {
-                // A gateway that the user names is required.
+                // A gateway that `--gateway` names is required.
                 Some(gateway) => Gateway { optional: false, ..gateway.clone() },
                 None => Gateway::of_driver(name),
             };
             let picked: Vec<Gateway> = o.gateways.iter().map(pick).collect();
             let written = std::mem::replace(&mut scenario.gateways, picked.clone());
-            // A service that only the other gateways need is not started, so it has no faults.
+            // A service that only removed gateways need is not started, so it has no faults.
             scenario.keep_faults_of(|service| {
                 known.is_needed(service, &picked) || !known.is_needed(service, &written)
             });
@@ -212,7 +212,7 @@ impl Reader<'_> {
         }
         scenario.seed = o.seed.or(scenario.seed);
         for (_, file) in scenario.gateways.iter_mut().flat_map(Gateway::files_mut) {
-            // A run may be resumed from another folder. Without a current folder no file can be read anyway.
+            // A run can be resumed from another folder, so paths must be absolute.
             if let Ok(absolute) = std::path::absolute(&*file) {
                 *file = absolute;
             }
@@ -301,7 +301,7 @@ impl Reader<'_> {
                 points = varied;
             }
         }
-        // Every point would repeat the errors of the scenario.
+        // Every point would repeat the scenario's errors.
         if self.errors.is_empty() {
             for point in &points {
                 for problem in check(&point.scenario, known) {
@@ -311,12 +311,12 @@ impl Reader<'_> {
             }
             self.check_different(&points);
         }
-        // Expanded last, since values name loads as they are written.
+        // Expanded last, because values use the original names of loads.
         let expanded = |point: Point| Point { scenario: point.scenario.expanded(), ..point };
         points.into_iter().map(expanded).collect()
     }
 
-    /// The point `from` with the values `leaves`, which are written at `path`; `None` if one has an error.
+    /// The point `from` with the values `leaves`, located at `path` in the text; `None` if one has an error.
     fn moved(&mut self, from: &Point, path: &[String], leaves: &[(String, Value)]) -> Option<Point> {
         let mut point = from.clone();
         let before = self.errors.len();
@@ -359,7 +359,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An error of a point, at the axis or case whose value is at fault.
+    /// An error of a point, located at the axis or case with the invalid value.
     fn at_point(&self, problem: ScenarioProblem, point: &Point) -> LabError {
         let dotted = problem.place().join(".");
         let related = |path: &&String| dotted.starts_with(*path) || path.starts_with(&dotted);

@@ -5,7 +5,7 @@ use weir_results::{Objective, OwnObjective};
 use super::Checked;
 
 impl Checked {
-    /// The objective of a run, with what single load points have to keep instead.
+    /// The objective of a run, and the objectives that replace it at single load points.
     pub fn objective(&self) -> Option<Objective> {
         let base = self.scenario.objective.clone().unwrap_or_default();
         let mut own = Vec::new();

@@ -5,7 +5,7 @@ use weir_document::{Problem, nearest};
 
 use crate::check::problem::suggestion;
 
-/// Fields that apply to the whole run, so that no axis can vary them.
+/// Fields that apply to the whole run, so an axis cannot vary them.
 const WHOLE_RUN: [&str; 13] = [
     "name",
     "question",
@@ -36,7 +36,7 @@ pub(crate) fn written(path: &[String]) -> String {
     })
 }
 
-/// Puts `new` at `path`, creating the maps on the way.
+/// Sets `path` to `new`, and creates missing maps.
 ///
 /// Reading the result finds unknown fields. It cannot find a mistyped name of a load, a gateway or a list entry, which
 /// this function rejects.
@@ -79,7 +79,7 @@ pub(crate) fn may_vary(path: &str) -> Result<(), Problem<()>> {
     }
 }
 
-/// Whether a path leads to an objective, which does not change any measurement.
+/// Whether a path is in an objective, which does not change any measurement.
 pub(crate) fn is_objective(path: &str) -> bool {
     let names: Vec<&str> = path.split('.').collect();
     matches!(names[..], ["objective", ..] | ["loads", _, "objective", ..])
@@ -93,7 +93,7 @@ pub(crate) fn objective_axis() -> Problem<()> {
     )
 }
 
-/// The leaves of a partial scenario by path, in the order in which they are written.
+/// The leaves of a partial scenario by path, in their written order.
 pub(crate) fn leaves(case: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     collect_leaves("", case, &mut found);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn values_land_at_their_path() {
+    fn values_are_set_at_their_path() {
         assert_eq!(laid("topology.domains", json!(7)).unwrap()["topology"]["domains"], json!(7));
         assert_eq!(laid("limits.data.cpus", json!(0.5)).unwrap()["limits"], json!({"data": {"cpus": 0.5}}));
         assert_eq!(laid("topology.paths.1", json!("/c")).unwrap()["topology"]["paths"], json!(["/a", "/c"]));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn mistyped_paths_are_refused() {
+    fn mistyped_paths_are_rejected() {
         let said = |path: &str| laid(path, json!(1)).unwrap_err();
         assert_eq!(said("loads.ful.rate"), "unknown load `ful`; did you mean `full`?");
         assert_eq!(said("loads.xyz.rate"), "unknown load `xyz`; known loads: full");

@@ -9,8 +9,8 @@ use weir_document::Time;
 use super::overlay;
 use crate::scenario::{Axis, Scenario};
 
-/// Divisors of phases. With scheduled disturbances more is left: requests to a stalled server must time out before it
-/// returns. With repeated registrations, there must be whole seconds between two of them.
+/// Divisors of phases. Phases with scheduled disturbances stay longer: requests to a stalled server must time out
+/// before it returns. Between two repeated registrations, there must be complete seconds.
 const PHASE_PART: u32 = 20;
 const PHASE_PART_WITH_SCHEDULE: u32 = 2;
 const PHASE_PART_WITH_INTERVALS: u32 = 5;
@@ -20,10 +20,10 @@ const REPEATS_MAX: u32 = 3;
 /// Phases with intervals are longer.
 const REPEATS_MAX_WITH_INTERVALS: u32 = 1;
 const TRIALS_MAX: u32 = 24;
-/// With this many domains gateways start within a second; with thousands and a share of a core it takes minutes.
+/// With this number of domains, gateways start within a second. Thousands on a share of a core take minutes.
 const DOMAINS_MAX: u32 = 100;
 
-/// The setting of gateways that is an interval: that in which routes are registered again.
+/// The gateway setting with the interval of repeated registrations.
 const INTERVAL: &str = "every";
 
 /// Path of the number of domains.
@@ -59,7 +59,7 @@ pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     with_fewer_domains(scenario)
 }
 
-/// The intervals that gateways are set to.
+/// The registration intervals of the gateways.
 fn intervals(scenario: &mut Scenario) -> impl Iterator<Item = (&mut Value, Duration)> {
     let settings = scenario.gateways.iter_mut().flat_map(|gateway| &mut gateway.set.0);
     settings.filter(|(name, _)| name == INTERVAL).filter_map(|(_, value)| {
@@ -74,7 +74,7 @@ fn with_fewer_domains(mut scenario: Scenario) -> Scenario {
     for case in scenario.cases.iter_mut().filter(|case| overlay::leaves(case).iter().any(has_too_many)) {
         *case = overlay::leaves(case).into_iter().map(fewer).collect::<Map<_, _>>();
     }
-    // Cases that differed only in the number of domains are the same now.
+    // Cases that differed only in the number of domains are equal now.
     scenario.cases.dedup();
     for (path, axis) in &mut scenario.vary.0 {
         let Axis::Values(values) = axis else { continue };

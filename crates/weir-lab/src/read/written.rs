@@ -1,7 +1,7 @@
-//! Reads a scenario as it is written, and reports every field that cannot be read.
+//! Reads the text of a scenario, and reports every invalid field.
 //!
-//! The document reader stops at the first error. This module removes the field at fault and reads the rest again, until
-//! the rest can be read. Later errors are found in the rest as JSON, and located in the original text by their path.
+//! The document reader stops at the first error. This module removes the invalid field and reads the rest again, until
+//! the rest is valid. Later errors are found in the rest as JSON, and located in the original text by their path.
 
 use serde_json::Value;
 use weir_document::{Position, Problem, place, place_of_key};
@@ -48,7 +48,7 @@ pub(crate) fn read(source: &Source) -> Result<Scenario, LabError> {
     Err(LabError::of_all(errors.into_iter().map(LabError::from)))
 }
 
-/// The error of a field that no version supports yet.
+/// The error for a field that is not supported yet.
 fn reserved(source: &Source, path: &[String]) -> Problem<Position> {
     let Problem { message, remedy, .. } = reserved::error();
     let (line, column) = place(&source.text, path).unwrap_or((0, 0));
@@ -66,7 +66,7 @@ fn located(source: &Source, error: Problem<Position>, path: &[String]) -> Proble
     error.moved_to(line, column)
 }
 
-/// What is left of a document when the fields with errors are removed.
+/// A document without the fields with errors.
 struct Rest {
     value: Value,
     removed: Vec<Removed>,
@@ -75,12 +75,12 @@ struct Rest {
 /// A field that was removed.
 struct Removed {
     path: Vec<String>,
-    /// The field that its name was meant to be, for a name that is unknown.
+    /// The suggested field for an unknown name.
     meant: Option<String>,
 }
 
 impl Rest {
-    /// Removes the field that `error` is about; whether that was possible.
+    /// Removes the field that `error` is about; returns whether that was possible.
     fn without(&mut self, error: &Problem<Position>, text: &str) -> bool {
         if missing_field(error).is_some() {
             return match self.cause_of_missing(error, text) {
@@ -121,13 +121,13 @@ impl Rest {
         let is_removed = match at_mut(&mut self.value, before) {
             Some(Value::Object(map)) => {
                 let is_removed = map.remove(last).is_some();
-                // An empty map may be invalid where the written one is not.
+                // An empty map can be invalid although the original one is valid.
                 if is_removed && map.is_empty() && !parent.is_empty() {
                     self.remove(parent, None);
                 }
                 is_removed
             }
-            // Without one entry, the others would have another place than in the text.
+            // Removing an entry would change the index of the following ones.
             Some(Value::Array(_)) => self.remove(parent, None),
             _ => false,
         };

@@ -9,7 +9,7 @@ use crate::plan::estimate::TimeEstimate;
 use crate::progress::{Observer, Pace, Progress};
 use crate::{LabError, clock};
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every cell of the plan is in the store.
@@ -21,7 +21,7 @@ pub enum Ended {
 /// The cells of `run` that are not in the store yet, in the order of its plan.
 ///
 /// # Errors
-/// When the store cannot be read.
+/// If the store cannot be read.
 pub(crate) fn pending(run: &Run, store: &Store) -> Result<Vec<CellKey>, LabError> {
     let finished = store.finished(&run.id)?;
     Ok(run.plan.iter().filter(|key| !finished.contains(&key.index)).cloned().collect())
@@ -30,7 +30,7 @@ pub(crate) fn pending(run: &Run, store: &Store) -> Result<Vec<CellKey>, LabError
 /// Measures every pending cell of `run` with `measure`, which returns `None` if it was stopped within a cell.
 ///
 /// # Errors
-/// When a finished cell cannot be written; earlier ones are in the store.
+/// If a finished cell cannot be written; earlier ones are in the store.
 pub(crate) fn measure_all(
     run: &Run,
     store: &mut Store,
@@ -55,7 +55,7 @@ pub(crate) fn measure_all(
         let started = Instant::now();
         let Some(cell) = measure(key)? else { return Ok(Ended::Interrupted) };
         store.add_cell(&run.id, &cell)?;
-        // The time of a failed cell says nothing about the others.
+        // A failed cell is no basis for the time estimate.
         if matches!(cell.outcome, CellOutcome::Measured { .. }) {
             pace.finished(takes(key), started.elapsed());
         }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_measures_what_is_missing_and_nothing_else() {
+    fn a_resumed_run_measures_only_missing_cells() {
         let mut bench = bench(4);
         let (ended, asked, _) = bench.go(Some(2));
         assert_eq!((ended.unwrap(), asked), (Ended::Interrupted, vec![0, 1, 2]));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_between_cells_begins_none() {
+    fn a_stop_between_cells_starts_no_cell() {
         let mut bench = bench(2);
         let stop = AtomicBool::new(true);
         let ended = measure_all(
@@ -174,13 +174,13 @@ mod tests {
             &stop,
             &Watcher::default(),
             |_| TimeEstimate::default(),
-            |key| panic!("cell {} was begun", key.index),
+            |key| panic!("cell {} was started", key.index),
         );
         assert_eq!(ended.unwrap(), Ended::Interrupted);
     }
 
     #[test]
-    fn a_cell_that_another_run_wrote_meanwhile_is_no_second_time() {
+    fn a_cell_that_another_process_stored_is_not_stored_twice() {
         let mut bench = bench(2);
         let mut other = Store::open(&bench.folder.path().join("weir.db")).unwrap();
         let id = bench.run.id.clone();

@@ -37,17 +37,17 @@ use crate::scenario::{Gateway, Network, Scenario};
 use crate::watch::Watcher;
 use crate::{LabError, clock};
 
-/// What a run needs besides its scenario.
+/// The context of a run, besides its scenario.
 pub struct Bench<'a> {
     /// The drivers.
     pub drivers: &'a Drivers,
-    /// weir's own program, which is also origin and generator.
+    /// The program weir, which is also origin and generator.
     pub weir: &'a Binary,
     /// Set from outside to stop the run.
     pub stop: &'a Arc<AtomicBool>,
     /// Receives the progress.
     pub observer: &'a dyn Observer,
-    /// How agents that the user starts join.
+    /// How user-started agents join.
     pub agents: &'a AgentsOptions,
     /// Receives values of loads while they run.
     pub watcher: Option<&'a dyn Watcher>,
@@ -72,13 +72,13 @@ pub struct Prepared {
 /// Locates the binary of every gateway. Missing gateways are skipped if they are optional; else their cells fail.
 ///
 /// # Errors
-/// If a configuration file of the user cannot work, a driver has no such setting, the server of the upstream is missing,
-/// or a file with the credentials of a Prometheus cannot be used.
+/// If a configuration file of the user or a setting is invalid, the server of the upstream is missing, or a file with
+/// the credentials of a Prometheus cannot be read.
 pub fn prepare(checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
     prepare_with(checked, drivers, &Programs::default())
 }
 
-/// [`prepare`] with a choice where programs come from.
+/// As [`prepare`], with the source of programs.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -127,12 +127,12 @@ pub fn prepare_with(
         }
         for point in &checked.points {
             driver.require(&point.scenario.wants())?;
-            // Settings may be an axis.
+            // Settings can be an axis.
             let mut same = point.scenario.gateways.iter().filter(|other| other.name == gateway.name);
             same.try_for_each(|other| driver.check_settings(&other.set.to_map()))?;
         }
         if driver.kubernetes().is_some() {
-            let message = "it is measured in the cluster that it runs in";
+            let message = "weir measures this gateway only in its cluster";
             match (programs.pods.is_some(), gateway.optional) {
                 (true, _) => {
                     binaries.insert(gateway.name.clone(), Ok(Binary::default()));
@@ -146,8 +146,7 @@ pub fn prepare_with(
             continue;
         }
         if let Some(feature) = missing_feature(drivers, driver)? {
-            let message =
-                format!("its driver needs the feature `{feature}`, which this weir is built without");
+            let message = format!("its driver needs the feature `{feature}`, which this build of weir lacks");
             if gateway.optional {
                 notes.push(format!("{} is skipped: {message}", gateway.name));
                 continue;
@@ -213,14 +212,13 @@ pub fn prepare_with(
         let service = drivers.service(name)?;
         service.check_settings(&point.scenario.origin.prepare.to_map())?;
         if service.uses_kubernetes() && !kube::IS_SUPPORTED {
-            let message = format!(
-                "service `{name}` needs the feature `{KUBERNETES}`, which this weir is built without"
-            );
+            let message =
+                format!("service `{name}` needs the feature `{KUBERNETES}`, which this build of weir lacks");
             let remedy = format!("build weir with `--features {KUBERNETES}`");
             return Err(LabError::Scenario(Problem::of("origin.service", message).help(remedy)));
         }
         if !services.contains_key(name) {
-            // Without the upstream there is nothing to measure.
+            // Without the upstream, no cell can be measured.
             services.insert(name.to_owned(), Ok(located_each(service)?));
         }
     }
@@ -231,7 +229,7 @@ pub fn prepare_with(
         point.scenario.gateways.retain(is_kept);
     }
     notes.extend(fit_faults(&mut checked, drivers)?);
-    // Stored with the run, so that whoever resumes it gets the same images.
+    // Stored with the run, so that a resumed run uses the same images.
     let points = checked.points.iter_mut().map(|point| &mut point.scenario);
     for gateway in points.chain([&mut checked.scenario]).flat_map(|scenario| &mut scenario.gateways) {
         gateway.image = images.get(&gateway.name).cloned().or(gateway.image.take());
@@ -255,7 +253,7 @@ pub fn prepare_with(
 const NATS: &str = "nats";
 const KUBERNETES: &str = "kubernetes";
 
-/// A feature that the driver or one of its services needs and this build does not have.
+/// A feature that the driver or one of its services needs, and this build lacks.
 fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static str>, LabError> {
     if driver.publishes() && !publish::IS_SUPPORTED {
         return Ok(Some(NATS));
@@ -265,7 +263,7 @@ fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static
     Ok((is_needed && !kube::IS_SUPPORTED).then_some(KUBERNETES))
 }
 
-/// Removes the faults of services that no gateway needs any more; returns which gateways do not have such faults.
+/// Removes the faults of services that no gateway needs; returns notes about gateways without such faults.
 fn fit_faults(checked: &mut Checked, drivers: &Drivers) -> Result<Vec<String>, LabError> {
     let mut needs = Vec::new();
     for gateway in checked.scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {
@@ -290,7 +288,7 @@ fn fit_faults(checked: &mut Checked, drivers: &Drivers) -> Result<Vec<String>, L
         let without: Vec<&str> = without.map(|(name, _)| name.as_str()).collect();
         (!without.is_empty() && !is_upstream(service)).then(|| {
             let names = without.join(", ");
-            format!("gateways without faults of the service `{service}`, which they do not need: {names}")
+            format!("no faults of the service `{service}` for gateways that do not need it: {names}")
         })
     };
     Ok(faulted.iter().filter_map(note).collect())
@@ -300,7 +298,8 @@ fn has(services: &[&Service], name: &str) -> bool {
     services.iter().any(|service| service.name() == name)
 }
 
-/// Names the gateway of the positive control, which has to be one that is here; returns what the control cannot say.
+/// Sets the gateway of the positive control, which must be available on this host; returns the limitations of the
+/// control.
 fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
     let Scenario { gateways, origin, repeats, control, .. } = &checked.scenario;
     let Some(mut control) = control.clone() else { return Ok(Vec::new()) };
@@ -373,7 +372,7 @@ fn planned(checked: &Checked) -> Plan {
     plan::plan(checked, checked.scenario.seed.unwrap_or_else(clock::new_seed))
 }
 
-/// Measures every cell of `run` that the store does not have; stores a new run, or new cells of an extended one, first.
+/// Measures every cell of `run` that is not in the store. Stores a new run, or new cells of an extended one, first.
 ///
 /// # Errors
 /// If the host cannot be used, or a finished cell cannot be stored; earlier cells are kept.
@@ -389,17 +388,17 @@ pub fn execute(
     let mut rig = Rig::open(&run.id, store.path())?;
     rig.give_up_on(Arc::clone(bench.stop));
     let rig = rig;
-    // In a cluster the kubelet makes the control groups of parts.
+    // In a cluster, the kubelet creates the control groups of parts.
     if let Err(why) = rig.cgroups()
         && !prepared.checked.scenario.is_in_pods()
     {
         bench.observer.note(&format!(
-            "no control groups: {why}. Whole CPUs are limited by affinity; a part with any other limit runs without \
-             it, and its figures do not count"
+            "no control groups: {why}. Whole CPUs are limited by affinity; other limits do not apply, and \
+             values of a part with such a limit are invalid"
         ));
     }
     if prepared.checked.scenario.is_elsewhere() {
-        // A remote gateway may run on this host.
+        // A remote gateway can run on this host.
         rig.put_first();
     }
     let remotes = remote::meet(&prepared.checked.scenario, &prepared.prometheus, bench.observer)?;
@@ -421,7 +420,7 @@ pub fn execute(
         run,
         stop: bench.stop,
         observer: bench.observer,
-        // The loads of the pilot enter no result.
+        // The loads of the pilot are not part of any result.
         watcher: None,
         ports: &ports,
         bounds,
@@ -435,7 +434,7 @@ pub fn execute(
         rig.close()?;
         return Ok(Ended::Interrupted);
     };
-    // Stored only when the host is locked, so that a run that cannot begin leaves no trace.
+    // Stored only when the host is locked, so that a run that cannot start is not stored.
     match store.runs()?.iter().find(|kept| kept.id == run.id) {
         None => store.begin_run(&with_limits(&run, &rig))?,
         Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(&run)?,
@@ -467,7 +466,7 @@ pub fn execute(
     Ok(ended)
 }
 
-/// The run and its scenario with absolute rates in place of shares; `None` if it was stopped meanwhile.
+/// The run and its scenario with shares replaced by absolute rates; `None` if it was stopped meanwhile.
 fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>, LabError> {
     let mut run = lab.run.clone();
     if pilot::relative_loads(checked).is_empty() {
@@ -484,14 +483,14 @@ fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>
     Ok(Some((run, checked)))
 }
 
-/// `run` with the control groups of this host and user, which only a rig can find out.
+/// `run` with the control group support of this host and user, which needs a rig.
 fn with_limits(run: &Run, rig: &Rig) -> Run {
     let mut run = run.clone();
     run.manifest.cgroup = Some(rig.try_limits().map_or("none", CgroupVersion::name).to_owned());
     run
 }
 
-/// Differences between the host and programs that measured `cells` of `run` and the present ones.
+/// Differences between the host and programs that measured `cells` of `run` and the current ones.
 pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
     let mut notes = Vec::new();
     if HostBounds::fingerprint(&run.manifest) != HostBounds::fingerprint(&Rig::host_facts()) {
@@ -503,10 +502,10 @@ pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary
             notes.push(format!("{name}: {} has changed; the run continues with its stored copy", kept.path));
         }
     }
-    let mut told = |name: &str, part: &Part, now: &Binary| {
+    let mut reported = |name: &str, part: &Part, now: &Binary| {
         let same = part.binary_sha256 == now.sha256;
         let note = format!(
-            "{name} is another build now ({}) than in the cells before ({})",
+            "{name} has changed: its build is {}, but earlier cells used {}",
             now.version, part.version
         );
         if !same && !notes.contains(&note) {
@@ -521,13 +520,13 @@ pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary
         for part in &cell.parts {
             match (part.role, prepared.binaries.get(&cell.key.gateway)) {
                 (Role::Data, Some(Ok(binary))) if Path::new(&part.binary) == binary.path => {
-                    told(&cell.key.gateway, part, binary);
+                    reported(&cell.key.gateway, part, binary);
                 }
                 (Role::Origin, _) => match played_by(part) {
-                    Some((name, binary)) => told(name, part, binary),
-                    None => told("weir", part, weir),
+                    Some((name, binary)) => reported(name, part, binary),
+                    None => reported("weir", part, weir),
                 },
-                (Role::Generator, _) => told("weir", part, weir),
+                (Role::Generator, _) => reported("weir", part, weir),
                 _ => {}
             }
         }

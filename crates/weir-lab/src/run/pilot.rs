@@ -1,7 +1,7 @@
 //! The pilot: measures the capacity of each gateway before the first cell, for rates that are shares of it.
 //!
-//! A trial is a cell with fresh processes and the limits and topology of its point; its loads are closed, and only their
-//! rates are stored.
+//! A trial is a cell with fresh processes and the limits and topology of its point. Its loads are closed, and weir
+//! stores only their rates.
 
 use std::time::Duration;
 
@@ -20,19 +20,19 @@ use crate::scenario::{Load, Scenario, ShareOf};
 const WARMUP: Duration = Duration::from_millis(500);
 const PHASE: Duration = Duration::from_secs(2);
 
-/// A trial for every gateway, or for the upstream alone; points with the same capacity share one.
+/// A trial for every gateway, or for the upstream without a gateway; points with the same capacity share one.
 struct Trial {
     axes: Axes,
     /// With closed loads.
     scenario: Scenario,
-    /// The open loads that each of these stands for.
+    /// The open loads that each of these represents.
     stands_for: Vec<Vec<String>>,
-    /// Whether a rate is a share of what a gateway carries, and whether one is of what the upstream carries.
+    /// Whether a rate is a share of a gateway's capacity, and whether one is a share of the upstream's.
     of_gateways: bool,
     of_direct: bool,
 }
 
-/// How long the pilot of `checked` takes; zero if no rate is a share.
+/// The duration of the pilot of `checked`; zero if no rate is a share.
 pub fn pilot_time(checked: &Checked) -> TimeEstimate {
     let of = |trial: &Trial| cell_time(&trial.scenario) * trial.tried().len() as u32;
     trials(checked).iter().map(of).sum()
@@ -81,19 +81,19 @@ impl Lab<'_> {
     /// The capacity of a gateway from a trial; `None` if its responses were errors, which cost less than others.
     fn carried(&self, key: &CellKey, loads: &[String], measurement: &Measurement) -> Option<Carried> {
         let (rate_per_s, bound_by) = (measurement.record.result.rate_per_s, measurement.judgement.bound_by);
-        let told = |what: String| {
+        let reported = |what: String| {
             let axes = axes_words(&key.axes);
             let at = if axes.is_empty() { axes } else { format!(" ({axes})") };
             self.observer.note(&format!("pilot: {}{at}, {}: {what}", key.gateway, loads.join(", ")));
         };
         if rate_per_s <= 0.0 || measurement.judgement.verdicts.throughput.contains(&Reason::Errors) {
-            told("its responses were errors, so its capacity is unknown".into());
+            reported("its responses were errors, so its capacity is unknown".into());
             return None;
         }
         let rate = quantity::rate(rate_per_s);
-        told(match bound_by {
+        reported(match bound_by {
             BoundBy::Generator => format!("at least {rate}, limited by the load generator"),
-            _ => format!("{rate}, bound by {}", bound_name(bound_by)),
+            _ => format!("{rate}, limited by {}", bound_name(bound_by)),
         });
         Some(Carried {
             gateway: key.gateway.clone(),
@@ -149,7 +149,7 @@ impl Trial {
         Self { axes, scenario: tried, stands_for, of_gateways, of_direct }
     }
 
-    /// The gateways that are tried, and `direct` for the upstream alone.
+    /// The gateways of the trials; `direct` is the upstream without a gateway.
     fn tried(&self) -> Vec<String> {
         let gateways = self.scenario.gateways.iter().filter(|_| self.of_gateways);
         let direct = self.of_direct.then(|| DIRECT.to_owned());
@@ -231,17 +231,17 @@ loads:
 ";
 
     #[test]
-    fn loads_that_ask_for_the_same_are_tried_once() {
+    fn loads_with_the_same_requests_share_a_trial() {
         let loads = ["low high curve", "create"].map(|names| names.split(' ').map(str::to_owned).collect());
         assert_eq!(tried(LOADS), [(String::new(), loads.to_vec())]);
         assert!(tried("name: x\ngateways: [weir]\nloads: { a: { model: open, rate: 5/s } }\n").is_empty());
     }
 
     #[test]
-    fn points_that_differ_in_rates_alone_are_tried_once() {
+    fn points_that_differ_only_in_rates_share_a_trial() {
         let axes = "vary: { loads.low.rate: [10%, 30%, 700/s], limits.data.cpus: [0.25, 0.5] }\n";
         let words: Vec<String> = tried(&format!("{LOADS}{axes}")).into_iter().map(|(axes, _)| axes).collect();
-        // At 700/s the load needs no trial, and the others are tried without it.
+        // At 700/s, the load needs no trial; trials of the others are without it.
         assert_eq!(
             words,
             [
@@ -254,7 +254,7 @@ loads:
     }
 
     #[test]
-    fn shares_of_the_upstream_try_it_and_others_the_gateways() {
+    fn shares_of_the_upstream_need_a_trial_without_a_gateway() {
         let check = |of: &str, expected: &[&str]| {
             let trials = trials(&checked(&LOADS.replace("rate: 10% }", &format!("rate: 10%{of} }}"))));
             assert_eq!(trials[0].tried(), expected, "{of}");

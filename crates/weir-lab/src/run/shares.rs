@@ -12,7 +12,7 @@ use crate::read::Checked;
 use crate::scenario::shares::{absolute_rate, absolute_rates};
 use crate::scenario::{Axis, RateList, Scenario, ShareOf, name_at};
 
-/// `checked` with absolute rates in place of shares, and a record of the pilot.
+/// `checked` with shares replaced by absolute rates, and a record of the pilot.
 ///
 /// # Errors
 /// If no gateway has a capacity for a load, or two points of the axes become the same.
@@ -169,7 +169,7 @@ impl<'c> ShareResolver<'c> {
         Ok(found)
     }
 
-    /// The gateway whose capacity the share `asked` of `load`, written at `place`, refers to.
+    /// The gateway to whose capacity the share `asked` of `load`, located at `place`, refers.
     fn carrier(
         &self,
         load: &str,
@@ -183,7 +183,7 @@ impl<'c> ShareResolver<'c> {
         let found = match of.unwrap_or_default() {
             ShareOf::Least => tried.filter(is_gateway).min_by(by_rate),
             ShareOf::Greatest => tried.filter(is_gateway).max_by(by_rate),
-            // Every point has the same rate: the least that the upstream carries at one of them.
+            // Every point has the same rate, based on the minimum capacity of the upstream over all points.
             ShareOf::Direct => tried.filter(|carried| !is_gateway(carried)).min_by(by_rate),
         };
         found.ok_or_else(|| {
@@ -262,7 +262,7 @@ mod tests {
         let found =
             || vec![carried("a", &["low", "high"], 8_000.0), carried(DIRECT, &["low", "high"], 40_000.0)];
         let (resolved, _) = resolved(&checked(""), found()).unwrap();
-        assert_eq!(rates(&resolved), ["800/s 9600/s "], "not 120% of what the upstream carries");
+        assert_eq!(rates(&resolved), ["800/s 9600/s "], "not 120% of the upstream's capacity");
         let text = "name: x\ngateways: [weir]\nloads: { low: { model: open, rate: 10%, of: direct } }\n";
         let source = Source { name: "x.yaml".into(), text: text.into() };
         let checked = read(&source, &Overrides::default(), &known()).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_keeps_rates_and_is_read_again_as_it_was() {
+    fn a_stored_run_keeps_absolute_rates() {
         let found =
             || vec![carried("a", &["low", "high"], 8_930.0), carried("b", &["low", "high"], 40_000.0)];
         let check = |axes: &str, expected: &[&str]| {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn several_shares_become_loads_of_their_rates() {
+    fn a_list_of_shares_becomes_one_load_per_rate() {
         let read = |text: &str| {
             let source = Source { name: "x.yaml".into(), text: text.into() };
             read(&source, &Overrides::default(), &known()).unwrap()
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_known_of_is_no_rate() {
+    fn shares_without_a_known_capacity_are_rejected() {
         let said = |axes: &str, found: Vec<Carried>| {
             let error = resolved(&checked(axes), found).unwrap_err();
             format!("{error} | {}", error.remedy())

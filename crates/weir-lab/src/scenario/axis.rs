@@ -1,4 +1,4 @@
-//! An axis of a scenario: values that are written, or those that fit the host.
+//! An axis of a scenario: a list of values, or values that fit the host.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,26 +9,26 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// The words for values that fit the host: one core after the other, or twice as many each time.
+/// The names of values that fit the host: growing by one core, or doubling.
 const FITTED: &str = "fitted";
 const DOUBLED: &str = "doubled";
 
-/// The only path whose values can be fitted.
+/// The only field whose values can be fitted.
 pub(crate) const FITTED_PATH: &str = "limits.data.cpus";
 
-/// Most cores that are fitted: beyond, rather the connections bind than the gateway.
+/// Maximum fitted cores: with more, the connections limit the throughput, and not the gateway.
 const CORES_MAX: usize = 6;
 
-/// Most cores of limits that double.
+/// Maximum cores of doubling limits.
 const DOUBLED_CORES_MAX: usize = 8;
 
-/// From this many cores on, limits are whole cores; below, quarters of what there is.
+/// From this number of cores on, limits are whole cores; with fewer, quarters of the available cores.
 const WHOLE_CORES_FROM: usize = 3;
 
-/// The values that a field takes.
+/// The values of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Axis {
-    /// These, in this order.
+    /// A list, in this order.
     Values(Vec<Value>),
     /// CPU limits of the data plane that the host can honestly test. The run keeps them as values.
     Fitted(Steps),
@@ -37,14 +37,14 @@ pub enum Axis {
 /// How fitted limits grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// By the same each time: 1, 2, 3.
+    /// By addition: 1, 2, 3.
     Even,
-    /// Twofold: 1, 2, 4.
+    /// By doubling: 1, 2, 4.
     Doubled,
 }
 
 impl Axis {
-    /// The values; none where they are still to be fitted.
+    /// The values; empty before they are fitted.
     pub fn values(&self) -> &[Value] {
         match self {
             Self::Values(values) => values,
@@ -53,8 +53,8 @@ impl Axis {
     }
 }
 
-/// CPU limits for a host with that many cores. Half of them stay with the load generator and the upstream, so that the
-/// gateway's limit binds first.
+/// CPU limits for a host with this number of cores. The load generator and the upstream keep half of them, so that the
+/// gateway reaches its limit first.
 pub(crate) fn fitted_cpus(host_cpus: usize, steps: Steps) -> Vec<Value> {
     match steps {
         Steps::Even => even_cpus(host_cpus / 2),
@@ -70,8 +70,8 @@ fn even_cpus(half: usize) -> Vec<Value> {
     (1..=4_u8).map(|quarters| cores(most * f64::from(quarters) / 4.0)).collect()
 }
 
-/// Powers of two up to what `half` of the host's cores are, from one core on or, where that leaves fewer than three of
-/// them, from a quarter of the greatest.
+/// Powers of two up to `half` of the host's cores. They start at one core, or at a quarter of the maximum if there are
+/// fewer than three otherwise.
 fn doubled_cpus(half: usize) -> Vec<Value> {
     let most = match half.min(DOUBLED_CORES_MAX) {
         0 => 0.5,
@@ -81,7 +81,7 @@ fn doubled_cpus(half: usize) -> Vec<Value> {
     (0..=halvings).rev().map(|halved| cores(most / 2_f64.powi(halved))).collect()
 }
 
-/// Whole cores as whole numbers, as people write them.
+/// Whole cores as integers, as in hand-written scenarios.
 fn cores(cpus: f64) -> Value {
     if cpus.fract() == 0.0 { Value::from(cpus as u64) } else { Value::from(cpus) }
 }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_leave_half_of_the_host_to_the_rest_of_the_rig() {
+    fn fitted_limits_use_at_most_half_of_the_host() {
         let check = |host_cpus: usize, expected: Value| {
             assert_eq!(Value::from(fitted_cpus(host_cpus, Steps::Even)), expected, "{host_cpus}");
         };
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_limits_do_so_too() {
+    fn doubled_limits_use_at_most_half_of_the_host() {
         let check = |host_cpus: usize, expected: Value| {
             assert_eq!(Value::from(fitted_cpus(host_cpus, Steps::Doubled)), expected, "{host_cpus}");
         };

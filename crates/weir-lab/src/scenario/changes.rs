@@ -1,11 +1,11 @@
-//! What of the gateways' configuration changes while load runs.
+//! Changes of the gateways' configuration while load runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::Time;
 use weir_results::Changed;
 
-/// What paths of routes that come and go begin with.
+/// The prefix of paths that are added and removed.
 pub(crate) const CHANGED: &str = "/changed/";
 
 /// Changes of the gateway's configuration under load: one change adds, removes or replaces something, the next one
@@ -37,7 +37,7 @@ impl Changes {
         self.loads.is_empty() || self.loads.iter().any(|name| name == load)
     }
 
-    /// The paths that come and go: `/changed/1` and on.
+    /// The paths that are added and removed: `/changed/1` and on.
     pub(crate) fn added_paths(&self) -> Vec<String> {
         (1..=self.paths).map(|number| format!("{CHANGED}{number}")).collect()
     }

@@ -21,7 +21,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The gateway that it is.
+    /// The gateway that is made slower.
     pub(crate) fn of<'a>(&self, gateways: &'a [Gateway]) -> Option<&'a Gateway> {
         match &self.gateway {
             Some(name) => gateways.iter().find(|gateway| gateway.name == *name),

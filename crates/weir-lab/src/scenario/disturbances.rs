@@ -1,17 +1,17 @@
-//! What all disturbances of a scenario have in common. Each is listed here once, so that reading, planning and the pilot
-//! know none of them by name.
+//! Operations on all disturbances of a scenario. Each kind is listed only here, so that reading, planning and the pilot
+//! do not depend on single kinds.
 
 use weir_document::Time;
 
 use super::Scenario;
 
 impl Scenario {
-    /// The services that its faults are done to.
+    /// The services with faults.
     pub(crate) fn faulted_services(&self) -> impl Iterator<Item = &str> {
         self.faults.iter().filter_map(|fault| fault.service.as_deref())
     }
 
-    /// Removes the faults of services that are not needed any more, and not the upstream.
+    /// Removes the faults of services that no gateway needs, except those of the upstream.
     pub(crate) fn keep_faults_of(&mut self, is_needed: impl Fn(&str) -> bool) {
         let upstream = self.origin.service.name();
         self.faults.retain(|fault| match fault.service.as_deref() {
@@ -34,7 +34,7 @@ impl Scenario {
         changes.into_iter().chain(slow).chain(silent).collect()
     }
 
-    /// The times and lengths of disturbances that count from the start of the sustained phase.
+    /// The times and lengths of disturbances, relative to the start of the sustained phase.
     pub(crate) fn schedule_mut(&mut self) -> Vec<&mut Time> {
         let silent = self.silent.iter_mut().flat_map(|silent| [&mut silent.at, &mut silent.hold]);
         self.faults.iter_mut().map(|fault| &mut fault.at).chain(silent).collect()

@@ -1,4 +1,4 @@
-//! What is done to servers of the upstream, to services, or to gateways in a cluster, while load runs.
+//! Faults of the upstream's servers, of services, and of gateways in a cluster, while load runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ pub struct ScheduledFault {
     /// have no such fault; a service that no gateway needs is an error. Not with `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Pods of the gateway instead: `data` plane or `control` plane. Only in a cluster, and only for gateways that run there
-    /// already; others have no such fault.
+    /// Pods of the gateway instead: `data` plane or `control` plane. Only in a cluster, and only for gateways that
+    /// already run there; others have no such fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Plane>,
     /// `kill`: SIGKILL to its processes; connections end, new ones are refused. `stall`: SIGSTOP; connections are
@@ -33,7 +33,7 @@ pub struct ScheduledFault {
 }
 
 impl ScheduledFault {
-    /// To what it is done.
+    /// The target of the fault.
     pub(crate) fn target(&self) -> FaultTarget {
         match (self.gateway, &self.service) {
             (Some(plane), _) => FaultTarget::Gateway(plane),

@@ -1,4 +1,4 @@
-//! A gateway of a scenario: a driver by name, or with more to say.
+//! A gateway of a scenario: the name of a driver, or a mapping.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -54,7 +54,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// The gateway that the driver `name` runs, with nothing special about it.
+    /// The gateway of the driver `name` with defaults.
     pub fn of_driver(name: &str) -> Self {
         let name = name.to_owned();
         Self {
@@ -71,7 +71,7 @@ impl Gateway {
         }
     }
 
-    /// Whether it runs elsewhere: it has a URL, and no process of weir's.
+    /// Whether it is remote: it has a URL, and weir does not start it.
     pub fn is_remote(&self) -> bool {
         self.driver == REMOTE
     }
@@ -135,7 +135,7 @@ struct Written {
     /// Driver `remote`: TLS of the connections to `https://` URLs.
     #[serde(default)]
     tls: Option<TlsSpec>,
-    /// Driver `remote`: the limits that the gateway has where it runs; weir sets none.
+    /// Driver `remote`: the limits of the gateway on its host; weir sets none.
     #[serde(default)]
     #[schemars(extend("x-default" = "those that cAdvisor reports"))]
     limits: Option<Limit>,

@@ -1,4 +1,4 @@
-//! Where load comes from.
+//! The load generator of a scenario.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct GeneratorSpec {
 }
 
 impl GeneratorSpec {
-    /// Whether nothing is said of it.
+    /// Whether it has only defaults.
     pub(crate) fn is_empty(&self) -> bool {
         self.on.is_none()
     }

@@ -1,4 +1,4 @@
-//! Converts a load, as flags or a scenario give it, into the specification for the engine.
+//! Converts a load, from flags or a scenario, into the specification for the engine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Load {
         }
     }
 
-    /// Whether the engine may extend its warm-up. The capacity that shares refer to makes no difference.
+    /// Whether the engine may extend its warm-up. This does not depend on the capacity for shares.
     pub(crate) fn may_warm_up_longer(&self) -> bool {
         let trial = self.search.as_ref().map(|_| self.trial(self.first_per_s()));
         let load = trial.as_ref().unwrap_or(self).at_capacity(1.0);
@@ -289,7 +289,7 @@ fn per_s(rate: AskedRate) -> Result<f64, Problem> {
     })
 }
 
-/// What a load sends.
+/// The requests of a load.
 struct Requests {
     mix: Vec<RequestSpec>,
     file: Option<RequestFileSpec>,

@@ -42,7 +42,7 @@ pub struct Load {
     /// own, named `NAME-500` and so on, against the same processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateList>,
-    /// The load of whose rates this one has one: it is made when the scenario is read, and not written.
+    /// The load from whose `rates` this load was expanded. Set by weir, not in the scenario's text.
     #[serde(skip)]
     pub one_of: Option<String>,
     /// Search for the highest rate of an open load that meets these limits. `rate` is then the rate of the first
@@ -129,7 +129,7 @@ pub struct Load {
     pub spin: bool,
 }
 
-/// Whose throughput is 100 % of a rate in percent.
+/// The gateway whose throughput is 100 % of a rate in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareOf {

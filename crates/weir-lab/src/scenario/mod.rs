@@ -1,6 +1,6 @@
-//! The scenario language as types: what is run, against what, for how long.
+//! The scenario language as types.
 //!
-//! Every field has a default or is required here; what only the whole can tell is in [`crate::check`].
+//! These types define required fields and defaults. [`crate::check`] validates the scenario as a whole.
 
 mod axis;
 mod changes;
@@ -100,7 +100,7 @@ pub struct Scenario {
     /// `{ at, service, do }`. They apply to every load. After a load, every replica and service is restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<ScheduledFault>,
-    /// Slow clients beside the loads.
+    /// Slow clients during loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowClients>,
     /// A burst of TCP connections that never send a request, while loads run: `{ connections, at, hold }`.
@@ -188,7 +188,7 @@ pub struct LimitsByRole {
     pub service: Option<Limit>,
 }
 
-/// What a process may use.
+/// Resource limits of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -201,7 +201,7 @@ pub struct Limit {
 }
 
 impl Scenario {
-    /// Cores that the gateway's data plane may use, rounded up: its number of workers. One without a limit.
+    /// CPU limit of the gateway's data plane, rounded up: its number of workers. One without a limit.
     pub fn data_workers(&self) -> u32 {
         whole_cpus(self.limits.data)
     }
@@ -219,12 +219,12 @@ impl Scenario {
         Limits { cpus: limit.cpus, memory_bytes: limit.memory.map(|memory| memory.0) }
     }
 
-    /// The number of bearer tokens that its gateways check; none where the upstream does.
+    /// The number of bearer tokens that its gateways check; zero if the upstream checks them.
     pub(crate) fn known_tokens(&self) -> u32 {
         if self.origin.service.name().is_some() { 0 } else { self.topology.bearer }
     }
 
-    /// What not every driver renders.
+    /// The features that not every driver supports.
     pub(crate) fn wants(&self) -> Vec<Serves> {
         let topology = &self.topology;
         let wants = [
@@ -237,7 +237,7 @@ impl Scenario {
         wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
     }
 
-    /// How its parts reach each other: agents in namespaces need those of the others.
+    /// The network of its parts: agents in namespaces need namespaces for all parts.
     pub fn network(&self) -> Network {
         match &self.generator.on {
             Some(Place::Namespaces(_)) => Network::Namespaces,
@@ -245,7 +245,7 @@ impl Scenario {
         }
     }
 
-    /// Whether its gateways run elsewhere; then all of them do.
+    /// Whether its gateways are remote; either all or none are.
     pub fn is_elsewhere(&self) -> bool {
         self.gateways.iter().any(Gateway::is_remote)
     }
@@ -255,12 +255,12 @@ impl Scenario {
         matches!(self.generator.on, Some(Place::Pods(_)))
     }
 
-    /// Whether there is a direct baseline: gateways that run elsewhere may keep their upstream to themselves.
+    /// Whether there is a direct baseline: the upstream of remote gateways can be unreachable for weir.
     pub fn has_direct(&self) -> bool {
         !self.is_elsewhere() || self.gateways.iter().any(|gateway| gateway.remote.direct.is_some())
     }
 
-    /// The gateway of that name; of the positive control, the one that it is.
+    /// The gateway `name`; for the positive control, its gateway.
     pub fn gateway(&self, name: &str) -> Option<&Gateway> {
         match (&self.control, name) {
             (Some(control), CONTROL) => control.of(&self.gateways),
@@ -268,7 +268,7 @@ impl Scenario {
         }
     }
 
-    /// Whether that name is the positive control's, and no gateway's.
+    /// Whether this is the name of the positive control.
     pub(crate) fn is_control(&self, name: &str) -> bool {
         name == CONTROL && self.control.is_some()
     }

@@ -12,7 +12,7 @@ pub enum Network {
     /// Over the loopback of the host. Network values are `n/a`.
     #[default]
     Loopback,
-    /// Each part is in a network namespace of its own, with links between them, so that weir can measure its traffic.
+    /// Each part is in its own network namespace, with links between them, so that weir can measure its traffic.
     /// Only root can create them. They exist for one cell; addresses are from 198.18.0.0/15, the MTU is 1500, and TCP
     /// settings are the host's.
     Namespaces,

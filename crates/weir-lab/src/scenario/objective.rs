@@ -1,4 +1,4 @@
-//! What a gateway has to keep.
+//! Objectives: limits that a gateway must meet.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ fn unknown(metric: &str) -> Problem<()> {
 }
 
 impl ObjectiveSpec {
-    /// The latencies that are asked, by name.
+    /// The limited latencies, by name.
     pub fn latencies(&self) -> Vec<(&'static str, Time)> {
         let all = [
             ("mean", self.mean),
@@ -126,7 +126,7 @@ impl ObjectiveSpec {
         all.into_iter().filter_map(|(name, time)| Some((name, time?))).collect()
     }
 
-    /// The same in the words of the result schema.
+    /// The objective in the names of the result schema.
     pub fn objective(&self) -> Objective {
         let latency_ns: BTreeMap<String, u64> =
             self.latencies().into_iter().map(|(name, time)| (name.to_owned(), time.as_ns())).collect();
@@ -140,7 +140,7 @@ impl ObjectiveSpec {
         }
     }
 
-    /// Itself laid over `other`: each bound that it has, and those of `other` for the rest.
+    /// Merges both: its own limits, and those of `other` for the rest.
     pub(crate) fn over(self, other: Self) -> Self {
         let mut findings = other.findings;
         findings.extend(self.findings);
@@ -164,7 +164,7 @@ impl ObjectiveSpec {
 }
 
 impl Scenario {
-    /// The objective of `gateway` at `load`; of the direct baseline, the one that applies to any gateway.
+    /// The objective of `gateway` at `load`. The direct baseline has the one that applies to any gateway.
     pub fn objective_of(&self, gateway: &str, load: &str) -> ObjectiveSpec {
         self.gateway(gateway)
             .and_then(|gateway| gateway.objective.clone())
@@ -178,7 +178,7 @@ impl Scenario {
         of_load.over(self.objective.clone().unwrap_or_default())
     }
 
-    /// The scenario without any objective. Objectives do not change what is measured.
+    /// The scenario without objectives, which do not change the measurement.
     pub(crate) fn without_objectives(&self) -> Self {
         let mut bare = self.clone();
         bare.objective = None;

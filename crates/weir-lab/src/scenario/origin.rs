@@ -1,4 +1,4 @@
-//! The upstream in a scenario: weir's own origin, of which each field is an argument, or another server.
+//! The upstream in a scenario: weir's own origin, whose arguments are these fields, or another server.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::agents::Place;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Driver of another server as upstream, like `nginx`: it answers every path with 200 and `body`. It can have
+    /// Driver of another server as upstream, like `nginx`: it returns status 200 and `body` for every path. It can have
     /// `replicas`, `body` and `workers`, and no delays, errors or faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
@@ -79,21 +79,21 @@ pub struct Origin {
     pub workers: Option<u32>,
 }
 
-/// What the field `service` of an origin says.
+/// The value of the field `service` of an origin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum OriginService {
-    /// Nothing.
+    /// Not set.
     #[default]
     None,
     /// The time that the built-in origin serves a request.
     Time(Delay),
-    /// The service of that name plays the upstream.
+    /// The name of the service that is the upstream.
     Named(String),
 }
 
 impl OriginService {
-    /// Whether it says nothing.
+    /// Whether it is not set.
     pub fn is_none(&self) -> bool {
         match self {
             Self::None => true,
@@ -102,7 +102,7 @@ impl OriginService {
         }
     }
 
-    /// The service that plays the upstream.
+    /// The service that is the upstream.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Named(name) => Some(name),
@@ -242,7 +242,7 @@ impl Default for Origin {
 }
 
 impl Origin {
-    /// Whether its answers have times of their own, which it then accounts for.
+    /// Whether it delays responses, and reports the delays.
     pub fn is_timed(&self) -> bool {
         !self.delay.is_none()
             || !self.service.time().is_none()
@@ -250,12 +250,12 @@ impl Origin {
             || self.stall.is_some()
     }
 
-    /// How many servers it is.
+    /// Number of servers.
     pub fn replica_count(&self) -> u32 {
         self.replicas.unwrap_or(1)
     }
 
-    /// The first field that only weir's own origin has and that is given.
+    /// The first given field that only weir's own origin supports.
     pub(crate) fn own_field(&self) -> Option<&'static str> {
         let default = Self::default();
         let fields = [
@@ -275,13 +275,13 @@ impl Origin {
         fields.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// All shares of requests that do not get a good answer.
+    /// The total share of requests without a good response.
     pub(crate) fn shares(&self) -> f64 {
         let slow = self.faults.slow.map_or(0.0, |slow| slow.share.0);
         self.errors.0 + self.faults.resets.0 + self.faults.half.0 + slow + self.http2.refuse.0
     }
 
-    /// The arguments of `weir origin`, but for address and workers.
+    /// The arguments of `weir origin`, except address and workers.
     pub fn arguments(&self) -> Vec<String> {
         let (faults, http2) = (&self.faults, &self.http2);
         let share = |share: Share| (share.0 > 0.0).then(|| share.to_string());

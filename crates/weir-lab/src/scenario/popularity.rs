@@ -1,16 +1,16 @@
-//! How often each domain and each path of a topology is asked for.
+//! Request frequencies of the domains and paths of a topology.
 
 use std::fmt;
 use std::str::FromStr;
 
 use weir_document::as_word;
 
-/// Greatest exponent: with more, nothing but the first is ever asked for.
+/// Maximum exponent: with more, almost all requests are for the first item.
 const EXPONENT_MAX: f64 = 10.0;
 
-/// How much more often the first domains and paths are asked for than the last: `uniform`, `zipf`, or `zipf:0.9`.
+/// How much more often the first domains and paths are requested than the last: `uniform`, `zipf`, or `zipf:0.9`.
 ///
-/// By Zipf's law that of rank r weighs 1/r to the power of an exponent, which is 1 where none is written.
+/// By Zipf's law, rank r has the weight 1/r^s; the exponent s defaults to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Popularity(f64);
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_and_written_again() {
+    fn popularities_are_parsed_and_printed() {
         for (text, third) in [("uniform", 1.0), ("zipf", 1.0 / 3.0), ("zipf:2", 1.0 / 9.0)] {
             let popularity: Popularity = text.parse().unwrap();
             assert_eq!(popularity.to_string(), text);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_words_are_told_with_the_right_ones() {
+    fn invalid_popularities_list_the_valid_forms() {
         let said = |text: &str| text.parse::<Popularity>().unwrap_err();
         assert!(said("even").contains("use uniform, zipf"));
         assert!(said("zipf:much").contains("`much` is not an exponent"));

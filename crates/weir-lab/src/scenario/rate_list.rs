@@ -1,5 +1,5 @@
-//! Rates that a load is put to one after the other: `[500/s, 1000/s]`, or `500/s..8000/s..8` for eight of them; or
-//! shares of what the gateways carry, `5%..120%..13`.
+//! The rates of a load, measured one after the other: `[500/s, 1000/s]`, or `500/s..8000/s..8` for eight of them, or
+//! shares of the gateways' throughput, `5%..120%..13`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,10 +12,10 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use weir_document::{AskedRate, AskedRates, Rate};
 
-/// Most rates of one load: each is measured in every cell.
+/// Maximum number of rates of one load: each is measured in every cell.
 const RATES_MAX: usize = 100;
 
-/// How rates are written.
+/// The syntax of rates, for errors.
 const FORMS: &str = "write a list like [500/s, 1000/s], 500/s..8000/s..8 for eight of them, or \
                      500/s..8000/s..500/s for strides";
 
@@ -24,7 +24,7 @@ const FORMS: &str = "write a list like [500/s, 1000/s], 500/s..8000/s..8 for eig
 pub struct RateList(Vec<AskedRate>);
 
 impl RateList {
-    /// The rates, from the least.
+    /// The rates, ascending.
     pub fn rates(&self) -> &[AskedRate] {
         &self.0
     }
@@ -37,7 +37,7 @@ impl RateList {
     /// The list of `rates`.
     ///
     /// # Errors
-    /// When there are none, too many, some of each kind, or one twice: `cause; remedy`.
+    /// For an empty or too long list, a mix of both kinds, or a duplicate: `cause; remedy`.
     pub(crate) fn of(mut rates: Vec<AskedRate>) -> Result<Self, String> {
         if rates.iter().any(|rate| rate.is_share()) && !rates.iter().all(|rate| rate.is_share()) {
             return Err("one list cannot contain rates and shares; use two loads".to_owned());
@@ -83,7 +83,7 @@ impl FromStr for RateList {
     }
 }
 
-/// `count` rates at equal distances, both ends among them, to three significant digits.
+/// `count` evenly spaced rates including both ends, to three significant digits.
 fn spread(from: AskedRate, to: AskedRate, count: usize) -> Result<Vec<AskedRate>, String> {
     if !(2..=RATES_MAX).contains(&count) {
         return Err(format!("a range of {count} rates is too short or too long; use 2 to {RATES_MAX}"));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_listed_spread_or_in_strides_and_ascend() {
+    fn rate_lists_and_ranges_are_parsed_and_sorted() {
         check(r#"["1000/s", "500/s", "60/m"]"#, &[1.0, 500.0, 1000.0]);
         check(r#""500/s..8000/s..4""#, &[500.0, 3000.0, 5500.0, 8000.0]);
         check(r#""1000/s..2000/s..4""#, &[1000.0, 1330.0, 1670.0, 2000.0]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_rates_is_refused_with_its_form() {
+    fn invalid_rate_lists_are_rejected_with_the_syntax() {
         let said = |json: &str| serde_json::from_str::<RateList>(json).unwrap_err().to_string();
         assert!(said(r#"["5/s", "5/s"]"#).contains("duplicate rate `5/s`; remove one"));
         assert!(said("[]").contains("no rates; write a list like"));

@@ -1,4 +1,4 @@
-//! What a scenario says of a gateway that runs elsewhere.
+//! Remote gateways in a scenario.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use weir_rig::prometheus::{Credentials, MetricSet, PrometheusAddress, Queries};
 use super::{Limit, Url};
 use crate::agents::Place;
 
-/// Where a gateway of the driver `remote` is, and who has its CPU and memory. Other drivers have none of these
-/// fields.
+/// The URL of a gateway with the driver `remote`, and the source of its CPU and memory. Other drivers have none of
+/// these fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Remote {
     /// Required: where load goes, like `https://gw.example`. Paths belong into `topology.paths`.
@@ -27,7 +27,7 @@ pub struct Remote {
     /// TLS of the connections to `https://` URLs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
-    /// The limits that the gateway has where it runs; weir sets none. Default: those that cAdvisor reports.
+    /// The limits of the gateway on its host; weir sets none. Default: those that cAdvisor reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limit>,
     /// Prometheus that has its CPU and memory. Not with `sampler`.
@@ -56,7 +56,7 @@ pub struct SamplerSource {
 }
 
 impl SamplerSource {
-    /// What is sampled, in words; empty if nothing is given.
+    /// A description of the sampled processes; empty without a selection.
     pub(crate) fn words(&self) -> String {
         let program = self.program.iter().map(|program| format!("program {program}"));
         let pid = self.pid.iter().map(|pid| format!("process {pid}"));
@@ -132,7 +132,7 @@ impl Remote {
 }
 
 impl PrometheusSource {
-    /// Where it is and who asks.
+    /// The address and credentials.
     pub(crate) fn address(&self) -> PrometheusAddress {
         let password = self.user.clone().zip(self.password_file.clone());
         let token = self.token_file.clone().map(Credentials::Token);
@@ -144,11 +144,11 @@ impl PrometheusSource {
         }
     }
 
-    /// What is asked.
+    /// The queries.
     pub(crate) fn asked(&self) -> Queries {
         match &self.selector {
             Some(selector) => Queries::of(self.metrics, selector).overlaid(&self.queries),
-            // Without matchers the set would be that of everything there is.
+            // Without matchers, a set would select all series.
             None => self.queries.clone(),
         }
     }

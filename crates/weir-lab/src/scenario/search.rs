@@ -1,4 +1,4 @@
-//! A load that is a search for the capacity at an objective.
+//! Capacity searches: a load that finds the highest rate within an objective.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use weir_document::{AskedRate, Levels, Rate, Share, Time};
 
 use super::{Load, ObjectiveSpec};
 
-/// Length of a trial where the load has no duration.
+/// Default length of a trial.
 pub(crate) const TRIAL: Duration = Duration::from_secs(2);
-/// The rate to begin with where the load has none.
+/// Default rate of the first trial.
 const FIRST_PER_S: f64 = 100.0;
-/// Requests that a trial has to have for its rate to be worth trying.
+/// Minimum number of requests of a trial, which limits the lowest rate.
 const REQUESTS_MIN: f64 = 20.0;
-/// Width of the interval at which a search ends.
+/// Default width of the interval at which a search ends.
 const WIDTH: f64 = 0.1;
 /// The most trials.
 const TRIALS_MAX: u32 = 60;
-/// Of its length, what a trial takes to warm up; the first one has the scenario's warm-up.
+/// Warm-up of a trial as share of its length; the first one has the scenario's warm-up.
 const WARMUP_SHARE: f64 = 0.25;
 
 /// Searches for the highest rate that meets these limits, by short trials. Without limits, those of the load's
@@ -76,8 +76,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Its bounds; where it has none, those of `otherwise`, the objective that all gateways have at this load: they are
-    /// compared by what they carry at the same one.
+    /// Its limits, or without any those of `otherwise`: the objective of all gateways at this load, because capacities
+    /// are comparable only at the same objective.
     pub(crate) fn objective(&self, otherwise: ObjectiveSpec) -> ObjectiveSpec {
         let own = ObjectiveSpec {
             mean: self.mean,
@@ -104,7 +104,7 @@ impl Search {
         self.trials.unwrap_or(TRIALS_MAX)
     }
 
-    /// What is asked of the search that `load` is.
+    /// The parameters of the search `load`.
     pub(crate) fn asked(&self, load: &Load, otherwise: ObjectiveSpec) -> Asked {
         let least_per_s = REQUESTS_MIN / load.trial_length().as_secs_f64();
         Asked {
@@ -136,7 +136,7 @@ impl Load {
         }
     }
 
-    /// One trial of the search that it is.
+    /// A load for one trial of this search.
     pub(crate) fn trial(&self, rate_per_s: f64) -> Self {
         Self {
             rate: Some(Levels::Constant(AskedRate::Rate(Rate(rate_per_s)))),

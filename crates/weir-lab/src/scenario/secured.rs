@@ -7,13 +7,13 @@ use weir_rig::{Credentials, tokens};
 use super::setting::{Setting, requests};
 use super::{Load, Scenario};
 
-/// What every gateway must negotiate with a client that supports both versions, and with one that supports only TLS 1.2,
-/// as a load's record names it.
+/// The TLS parameters that every gateway must negotiate with a client that supports both versions, and with one that
+/// supports only TLS 1.2, in the form of a load's record.
 pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
-/// `load` and its setting for a server with these credentials; without any the server is a plain upstream. Direct cells
-/// send the bearer tokens too, as the gateway would.
+/// `load` and its setting for a server with these credentials; without any, the server is a plain upstream. Direct
+/// cells send bearer tokens too, like a gateway.
 pub(crate) fn secured(
     scenario: &Scenario,
     load: &Load,
@@ -36,7 +36,7 @@ pub(crate) fn secured(
     let hosts = scenario.topology.hosts();
     let is_plain = load.mix.is_empty() && load.file.is_none() && load.domains.is_empty();
     if hosts.len() > 1 && is_plain {
-        // Servers may reject requests for another host than that of the handshake.
+        // Servers can reject requests whose host differs from the SNI.
         let direct = setting.rewrite.is_some();
         setting.spec.requests = requests(scenario, &["{domain}".to_owned()], load.popularity, direct);
         load.domains = hosts;
@@ -44,7 +44,7 @@ pub(crate) fn secured(
     (load, setting)
 }
 
-/// The same before there is a gateway, for checks.
+/// The same for checks, before a gateway runs.
 pub(crate) fn supposed(scenario: &Scenario, load: &Load, mut setting: Setting) -> (Load, Setting) {
     let topology = &scenario.topology;
     let tls = topology.tls.then(|| load.tls.clone().unwrap_or_default());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_has_what_the_rig_made() {
+    fn the_load_gets_certificates_and_tokens_of_the_rig() {
         let spec = asked(
             "paths: [/a], tls: true, bearer: 2",
             ", tls: { resumption: off }",
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn direct_is_plain_and_sends_the_same() {
+    fn direct_loads_are_plain_and_send_the_same_requests() {
         let spec = asked("paths: [/a], tls: true, bearer: 2", ", tls: { version: 1.2 }", None);
         assert!(spec.tls.is_none());
         assert_eq!(spec.tokens, tokens(7, 2));
     }
 
     #[test]
-    fn each_connection_asks_for_one_of_several_domains() {
+    fn each_connection_has_one_of_several_domains() {
         let spec = asked("paths: [/a], tls: true, domains: 3", "", Some(&credentials(false)));
         assert_eq!(spec.domains.len(), 3);
         assert_eq!(spec.requests.len(), 1);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_domains_and_paths_are_asked_for_most() {
+    fn the_first_domains_and_paths_are_requested_most() {
         let popular = ", popularity: 'zipf:2'";
         let with = "domains: 2, paths: 2";
         let weights = [1.0, 0.25];

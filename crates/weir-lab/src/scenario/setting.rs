@@ -1,4 +1,4 @@
-//! What a load needs beyond its own fields: addresses, requests, phases.
+//! The context of a load: addresses, requests, phases.
 
 use std::net::SocketAddr;
 
@@ -7,11 +7,11 @@ use weir_engine::{LoadSpec, RequestSpec};
 
 use super::{Popularity, Request, Scenario};
 
-/// What a load needs beyond its own fields.
+/// The context of a load, in addition to its own fields.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The specification that the load completes: server, threads, times and seed, and what is sent unless the load has
-    /// a mix, a file or tokens.
+    /// The specification that the load completes: server, threads, times, seed, and the default requests for loads
+    /// without a mix, a file or tokens.
     pub spec: LoadSpec,
     /// The value of the Host header.
     pub authority: String,

@@ -11,7 +11,7 @@ impl Load {
             || self.rates.as_ref().is_some_and(RateList::are_shares)
     }
 
-    /// The load with absolute rates in place of shares of `capacity_per_s`.
+    /// The load with shares of `capacity_per_s` replaced by absolute rates.
     pub(crate) fn at_capacity(&self, capacity_per_s: f64) -> Self {
         if !self.is_relative() {
             return self.clone();
@@ -28,7 +28,7 @@ impl Scenario {
     }
 }
 
-/// `rates` with absolute rates in place of shares of `capacity_per_s`.
+/// `rates` with shares of `capacity_per_s` replaced by absolute rates.
 pub(crate) fn absolute_rates(rates: &AskedRates, capacity_per_s: f64) -> Levels<AskedRate> {
     rates.map(|rate| absolute_rate(rate, capacity_per_s))
 }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_become_rates_and_rates_stay() {
+    fn shares_become_absolute_rates_and_absolute_rates_stay() {
         let load = |rate: &str| Load { rate: Some(rate.parse().unwrap()), ..Load::default() };
         let check = |rate: &str, expected: &str| {
             assert_eq!(load(rate).at_capacity(8_930.0), load(expected), "{rate}");

@@ -21,7 +21,7 @@ pub struct SilentConnections {
 }
 
 impl SilentConnections {
-    /// Whether they are opened during `load`.
+    /// Whether the burst applies to `load`.
     pub(crate) fn concerns(&self, load: &str) -> bool {
         self.loads.is_empty() || self.loads.iter().any(|name| name == load)
     }

@@ -1,4 +1,4 @@
-//! Clients that take their time, beside the loads.
+//! Slow clients during loads.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
-/// Slow clients beside loads: each sends a request or reads a response piece by piece, then opens another connection.
+/// Slow clients during loads: each sends a request or reads a response piece by piece, then opens another connection.
 /// They request the first path of the first domain, without TLS, start before the load and stop with it. Direct cells
 /// have none, and counters of gateway and upstream are not reconciled in these loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,12 +36,12 @@ pub struct SlowClients {
 }
 
 impl SlowClients {
-    /// Whether they are beside `load`.
+    /// Whether they run during `load`.
     pub(crate) fn concerns(&self, load: &str) -> bool {
         self.loads.is_empty() || self.loads.iter().any(|name| name == load)
     }
 
-    /// How many there are.
+    /// Number of slow clients.
     pub(crate) fn connections(&self) -> u64 {
         [self.heads, self.bodies, self.responses].into_iter().map(u64::from).sum()
     }

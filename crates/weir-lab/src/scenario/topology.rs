@@ -1,4 +1,4 @@
-//! What a gateway is configured for: hosts, paths, a rewrite, who may ask.
+//! The topology of every gateway: hosts, paths, a rewrite, client authentication.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_document::Time;
 use weir_rig::TlsBinding;
 
-/// What every gateway is configured for: hosts, exact paths, TLS and tokens.
+/// The configuration of every gateway: hosts, exact paths, TLS and tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
@@ -19,7 +19,7 @@ pub struct Topology {
     #[serde(default = "default_domains")]
     pub domains: u32,
     /// Exact paths of each domain: a list, or a number N for `/get/1` to `/get/N`. A path can have a range:
-    /// `/item/{1..50}` are fifty paths. Gateways answer 404 to all others.
+    /// `/item/{1..50}` are fifty paths. Gateways return 404 for all others.
     #[serde(default)]
     pub paths: Paths,
     /// Gateways accept only TLS, with certificates that weir makes for every cell (ECDSA P-256; up to 64 hosts by
@@ -37,7 +37,7 @@ pub struct Topology {
     #[serde(default, skip_serializing_if = "ClientCertificate::is_none")]
     #[schemars(extend("x-default" = "`none`"))]
     pub client_certificate: ClientCertificate,
-    /// Number of bearer tokens that gateways accept. Requests have them in turn; gateways answer 401 to a request
+    /// Number of bearer tokens that gateways accept. Requests use them in turn; gateways return 401 for a request
     /// without one. Tokens come from the run's seed. In direct cells requests have them too, and the upstream ignores
     /// them. 0 turns them off.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -51,14 +51,14 @@ pub struct Topology {
     pub rewrite: Option<String>,
 }
 
-/// How many domains a certificate is for.
+/// Whether domains share a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CertificateScope {
-    /// One is for all of them.
+    /// One certificate for all domains.
     #[default]
     One,
-    /// Each has its own, made once for all cells of a run.
+    /// One certificate per domain, created once for all cells of a run.
     Each,
 }
 
@@ -68,14 +68,14 @@ impl CertificateScope {
     }
 }
 
-/// What a client must show of itself in the handshake.
+/// Client authentication in the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientCertificate {
-    /// Nothing.
+    /// None.
     #[default]
     None,
-    /// A certificate that the cell's authority has signed.
+    /// A certificate signed by the cell's CA.
     Required,
 }
 
@@ -101,7 +101,7 @@ impl Default for Topology {
 }
 
 impl Topology {
-    /// Names of the domains: `gateway.test`, or `d0001.gateway.test` and on where there are several.
+    /// Names of the domains: `gateway.test`, or `d0001.gateway.test` and so on if there are several.
     pub fn hosts(&self) -> Vec<String> {
         match self.domains {
             1 => vec!["gateway.test".to_owned()],
@@ -109,7 +109,7 @@ impl Topology {
         }
     }
 
-    /// TLS as a driver renders it.
+    /// The TLS settings for the driver.
     pub(crate) fn tls_binding(&self) -> Option<TlsBinding> {
         let client_certificate = self.client_certificate == ClientCertificate::Required;
         let certificate_each = self.certificates == CertificateScope::Each;
@@ -125,7 +125,7 @@ impl Topology {
     }
 }
 
-/// The paths that one of a list stands for: itself, or one for each number of its range `{A..B}`.
+/// The expansion of a path: itself, or one path for each number of its range `{A..B}`.
 fn expanded(path: &str) -> Vec<String> {
     match Numbered::of(path) {
         None => vec![path.to_owned()],
@@ -162,13 +162,13 @@ impl<'t> Numbered<'t> {
     }
 }
 
-/// Paths by name or by number.
+/// Paths as a list or a count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Paths {
     /// `/get/1` to `/get/N`.
     Count(u32),
-    /// These.
+    /// A list of paths.
     List(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! The address of something that runs elsewhere.
+//! The URL of a remote server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -39,7 +39,7 @@ impl Url {
         &self.authority
     }
 
-    /// Whether it is this very host.
+    /// Whether it is this host.
     pub fn is_loopback(&self) -> bool {
         let address = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -57,7 +57,7 @@ impl FromStr for Url {
         let (is_secure, default_port) = match scheme {
             "http" => (false, 80),
             "https" => (true, 443),
-            _ => return wrong("the scheme is not served", "use http:// or https://"),
+            _ => return wrong("the scheme is not supported", "use http:// or https://"),
         };
         if rest.contains(['?', '#']) {
             return wrong("the URL contains a query or a fragment", "remove it");
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart_and_written_again() {
+    fn urls_are_parsed_and_printed() {
         for (text, connect, host, path) in [
             ("http://a", "a:80", "a", ""),
             ("https://gw.example", "gw.example:443", "gw.example", ""),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_urls_have_a_way_out() {
+    fn invalid_urls_have_a_remedy() {
         for (text, said) in [
             ("gw.example:443", "no scheme; write it as https://HOST"),
             ("ftp://a", "use http://"),

@@ -1,4 +1,4 @@
-//! Configuration files of the user's own: found, read, kept with the run.
+//! The user's own configuration files: search, read, and storage with the run.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn read_in(folder: &Path, overrides: &Overrides) -> Result<Checked, LabError> {
 }
 
 #[test]
-fn a_file_is_found_beside_its_scenario_and_read() {
+fn a_file_is_found_relative_to_its_scenario() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("my.conf"), OWN).unwrap();
     let checked = read_in(folder.path(), &Overrides::default()).unwrap();
@@ -28,20 +28,23 @@ fn a_file_is_found_beside_its_scenario_and_read() {
 }
 
 #[test]
-fn a_file_that_is_not_there_has_its_place() {
+fn a_missing_file_is_located_in_the_scenario() {
     let folder = tempfile::tempdir().unwrap();
     let error = read_in(folder.path(), &Overrides::default()).unwrap_err();
-    let told = error.to_string();
-    assert!(told.contains("scenario.yaml:2:56: ") && told.contains("my.conf: No such file"), "{told}");
+    let reported = error.to_string();
+    assert!(
+        reported.contains("scenario.yaml:2:56: ") && reported.contains("my.conf: No such file"),
+        "{reported}"
+    );
     assert!(error.remedy().contains("relative to the scenario's folder"), "{}", error.remedy());
     assert!(error.is_wrong_use());
-    // A gateway that does not run needs no file.
+    // A gateway that is not selected needs no file.
     let overrides = Overrides { gateways: vec!["nginx".into()], ..Overrides::default() };
     assert!(read_in(folder.path(), &overrides).unwrap().configurations.is_empty());
 }
 
 #[test]
-fn another_file_is_named_on_the_command_line() {
+fn the_command_line_can_replace_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.conf");
     std::fs::write(&other, "other").unwrap();
@@ -49,12 +52,12 @@ fn another_file_is_named_on_the_command_line() {
     let overrides = Overrides { set: vec![set], ..Overrides::default() };
     assert_eq!(read_in(folder.path(), &overrides).unwrap().configurations["mine"].text, "other");
     let overrides = Overrides { set: vec!["gateways.mine.config=absent".into()], ..Overrides::default() };
-    let told = read_in(folder.path(), &overrides).unwrap_err().to_string();
-    assert!(told.starts_with("--set gateways.mine.config=absent: "), "{told}");
+    let reported = read_in(folder.path(), &overrides).unwrap_err().to_string();
+    assert!(reported.starts_with("--set gateways.mine.config=absent: "), "{reported}");
 }
 
 #[test]
-fn a_run_goes_on_with_the_text_that_it_began_with() {
+fn a_resumed_run_uses_the_stored_text() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("my.conf");
     std::fs::write(&path, OWN).unwrap();

@@ -1,4 +1,4 @@
-//! Wrong scenarios and overrides: each gives one clear error with its place and a way out.
+//! Invalid scenarios and overrides: each gives one error with its location and a remedy.
 
 use weir_lab::{LabError, Overrides, Source};
 
@@ -14,13 +14,13 @@ pub(crate) fn said(result: Result<impl std::fmt::Debug, LabError>, expected: &st
     assert!(error.is_wrong_use(), "{error:?}");
 }
 
-/// `text` after a head that is in order and takes two lines, and loads after it.
+/// Checks `text` after two valid lines and before valid loads.
 #[track_caller]
 pub(crate) fn check(text: &str, expected: &str) {
     said(read(&format!("{HEAD}{text}{LOADS}")), expected);
 }
 
-/// `loads` alone after the head.
+/// Checks `loads` after two valid lines.
 #[track_caller]
 pub(crate) fn check_loads(loads: &str, expected: &str) {
     said(read(&format!("{HEAD}{loads}")), expected);
@@ -36,7 +36,7 @@ fn set(set: &str) -> Overrides {
 }
 
 #[test]
-fn unknown_fields_have_the_nearest_name() {
+fn unknown_fields_suggest_the_closest_name() {
     check("durations: 10s\n", "side.yaml:3:1: unknown field `durations` | did you mean `duration`?");
     check("topology: { path: [/a] }\n", "side.yaml:3:13: unknown field `path` | did you mean `paths`?");
     check("limits: { dta: { cpus: 1 } }\n", "side.yaml:3:11: unknown field `dta` | did you mean `data`?");
@@ -52,7 +52,7 @@ fn unknown_fields_have_the_nearest_name() {
 }
 
 #[test]
-fn values_of_the_wrong_kind_have_the_right_form() {
+fn values_of_the_wrong_type_show_the_right_form() {
     check(
         "duration: 10\n",
         "side.yaml:3:11: `10` has no unit | write a time with its unit, like 100us, 20ms, 1.5s, 2m",
@@ -72,7 +72,7 @@ fn values_of_the_wrong_kind_have_the_right_form() {
 }
 
 #[test]
-fn what_is_not_served_yet_is_refused_by_name() {
+fn unsupported_fields_are_rejected_by_name() {
     let said = "this field is not supported yet | remove it; it is reserved for a later version";
     check("services: [etcd]\n", &format!("side.yaml:3:11: services: {said}"));
     check("network: { delay: 1ms }\n", &format!("side.yaml:3:19: network.delay: {said}"));
@@ -81,7 +81,7 @@ fn what_is_not_served_yet_is_refused_by_name() {
 }
 
 #[test]
-fn popularity_and_starts_that_cannot_be_are_refused() {
+fn invalid_popularities_and_cold_starts_are_rejected() {
     check_loads(
         "loads: { x: { model: closed, popularity: zipf, mix: [{ path: / }] } }\n",
         "side.yaml:3:42: loads.x.popularity: `popularity` and `mix` exclude each other | remove the popularity; \
@@ -111,7 +111,7 @@ fn popularity_and_starts_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn slow_clients_that_cannot_be_are_refused() {
+fn invalid_slow_clients_are_rejected() {
     check(
         "slow: {}\n",
         "side.yaml:3:7: slow: the number of slow clients is 0 | use 1 to 100000 for `heads`, `bodies` and \
@@ -139,7 +139,7 @@ fn slow_clients_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn silent_connections_that_cannot_be_are_refused() {
+fn invalid_silent_connections_are_rejected() {
     let check_silent = |silent: &str, expected: &str| check(&format!("silent: {{ {silent} }}\n"), expected);
     check_silent(
         "connections: 0, at: 1s, hold: 1s",
@@ -165,7 +165,7 @@ fn silent_connections_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn tls_and_tokens_that_cannot_be_are_refused() {
+fn invalid_tls_and_tokens_are_rejected() {
     check(
         "topology: { client_certificate: required }\n",
         "side.yaml:3:33: topology.client_certificate: client certificates need TLS | add `tls: true` to the \
@@ -202,7 +202,7 @@ fn tls_and_tokens_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn networks_that_this_host_cannot_make_are_its_fault() {
+fn unavailable_network_namespaces_are_an_error_of_the_host() {
     let said = "cannot create network namespaces: this user is not allowed to create network namespaces | \
                 run weir as root, or use `network: loopback`, which needs no privileges";
     let by_set = set("network=namespaces");
@@ -220,7 +220,7 @@ fn networks_that_this_host_cannot_make_are_its_fault() {
 }
 
 #[test]
-fn what_cannot_be_has_its_place() {
+fn invalid_values_are_located() {
     check("duration: 0s\n", "side.yaml:3:11: duration: the duration is zero | use a longer time, like 10s");
     check("timeout: 0s\n", "side.yaml:3:10: timeout: the timeout is zero | use a longer time, like 10s");
     check(
@@ -292,7 +292,7 @@ fn what_cannot_be_has_its_place() {
 }
 
 #[test]
-fn impossible_loads_have_their_place() {
+fn invalid_loads_are_located() {
     check_loads(
         "loads: {}\n",
         "side.yaml:3:8: loads: the scenario has no loads | add one, like `loads: { full: { model: closed, \
@@ -332,7 +332,7 @@ fn impossible_loads_have_their_place() {
 }
 
 #[test]
-fn shapes_and_mixes_that_cannot_be_have_their_place() {
+fn invalid_shapes_and_mixes_are_located() {
     let load = |fields: &str, expected: &str| {
         check_loads(&format!("loads: {{ x: {{ model: {fields} }} }}\n"), expected);
     };
@@ -407,7 +407,7 @@ fn shapes_and_mixes_that_cannot_be_have_their_place() {
 }
 
 #[test]
-fn gateways_are_known_and_told_apart() {
+fn unknown_and_duplicate_gateways_are_rejected() {
     said(
         read(&format!("name: x\ngateways: [weir, nginy]\n{LOADS}")),
         "side.yaml:2:18: gateways[1]: unknown gateway or driver `nginy` | did you mean `nginx`?",
@@ -441,7 +441,7 @@ fn gateways_are_known_and_told_apart() {
 }
 
 #[test]
-fn axes_are_told_by_name() {
+fn errors_of_axes_name_the_axis() {
     check(
         "vary: { limits.data.cpus: [] }\n",
         "side.yaml:3:27: vary.limits.data.cpus: the axis has no values | add values, or remove the axis",
@@ -493,7 +493,7 @@ fn axes_are_told_by_name() {
 }
 
 #[test]
-fn overrides_are_told_by_their_argument() {
+fn errors_of_overrides_name_the_argument() {
     check_overrides(
         set("limits.data.cpu=1"),
         "--set limits.data.cpu=1: unknown field `cpu` | did you mean `cpus`?",
@@ -522,7 +522,7 @@ fn overrides_are_told_by_their_argument() {
 }
 
 #[test]
-fn what_the_host_lacks_is_the_environments_fault() {
+fn missing_host_resources_are_an_environment_error() {
     let error = read_with(EXAMPLE, &set("limits.origin.cpus=64")).unwrap_err();
     assert!(!error.is_wrong_use());
     assert_eq!(
@@ -533,7 +533,7 @@ fn what_the_host_lacks_is_the_environments_fault() {
 }
 
 #[test]
-fn a_scenario_that_is_not_there_comes_with_those_that_are() {
+fn an_unknown_scenario_lists_the_known_ones() {
     said(
         Source::find("quickstrat"),
         "unknown scenario `quickstrat`: it is neither built in nor a file | did you mean `quickstart`? Built-in \
@@ -547,7 +547,7 @@ fn a_scenario_that_is_not_there_comes_with_those_that_are() {
 }
 
 #[test]
-fn origins_that_cannot_be_have_their_place() {
+fn invalid_origins_are_located() {
     check(
         "origin: { stall: 1s }\n",
         "side.yaml:3:18: `1s` is not a stall | write one like 200ms/1s (stopped for the first 200 ms of each \
@@ -591,7 +591,7 @@ fn origins_that_cannot_be_have_their_place() {
     );
 }
 
-/// Every error of `text`, which is a whole scenario, each with its place.
+/// Checks every error of `text`, a complete scenario, with its location.
 #[track_caller]
 fn check_all(text: &str, expected: &[&str]) {
     let error = read(text).unwrap_err();
@@ -626,7 +626,7 @@ fn only_the_first_error_of_a_scenario_was_reported() {
 }
 
 #[test]
-fn only_the_first_field_that_cannot_be_read_was_reported() {
+fn only_the_first_invalid_field_was_reported() {
     check_all(
         "name: x\n\
          durations: 10s\n\
@@ -662,7 +662,7 @@ fn a_gateway_named_after_the_program_had_no_suggestion() {
 }
 
 #[test]
-fn positive_controls_that_cannot_be_have_their_place() {
+fn invalid_positive_controls_are_located() {
     let control = |control: &str| Overrides { control: Some(control.into()), ..Overrides::default() };
     check_overrides(control("0%"), "--control 0%: `0%` is out of range | use 1% to 100%, like 10%");
     check_overrides(
@@ -679,5 +679,5 @@ fn positive_controls_that_cannot_be_have_their_place() {
     let error = read(&named).unwrap_err().to_string();
     assert!(error.contains("`control` is reserved for the positive control"), "{error}");
     let before = EXAMPLE.replace("gateways: [", "gateways: [{ name: control, driver: nginx }, ");
-    assert!(read(&before).is_ok(), "without a positive control it is a name like any other");
+    assert!(read(&before).is_ok(), "without a positive control, the name is not reserved");
 }

@@ -1,12 +1,12 @@
-//! Wrong faults of the upstream and of services: each gives one clear error with its place and a way out.
+//! Invalid faults of the upstream and of services: each gives one error with its location and a remedy.
 
 use crate::errors::{LOADS, check, check_loads, said};
 use crate::read;
 
 #[test]
-fn faults_that_cannot_be_are_refused() {
+fn invalid_faults_are_rejected() {
     const REPLICAS: &str = "origin: { replicas: 2 }\n";
-    // After the head there are the origin's line and that of the faults.
+    // Two lines follow the head: the origin and the faults.
     let check_faults =
         |faults: &str, expected: &str| check(&format!("{REPLICAS}faults: [{faults}]\n"), expected);
     check(
@@ -68,7 +68,7 @@ fn faults_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn faults_of_services_that_cannot_be_are_refused() {
+fn invalid_faults_of_services_are_rejected() {
     let check_faults = |gateways: &str, faults: &str, expected: &str| {
         let text = format!("name: x\ngateways: [{gateways}]\nfaults: [{faults}]\n{LOADS}");
         said(read(&text), expected);
@@ -131,7 +131,7 @@ fn faults_of_services_that_cannot_be_are_refused() {
     said(
         read(&of_upstream("{ at: 1s, replica: 1, do: kill }")),
         "side.yaml:5:29: faults[0].replica: the upstream is the service `kubernetes-api`, which has no replicas | \
-         add `service: kubernetes-api` in place of a replica",
+         add `service: kubernetes-api` instead of a replica",
     );
     check_faults(
         nats,

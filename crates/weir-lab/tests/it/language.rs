@@ -1,4 +1,4 @@
-//! What the scenario language says, and what overrides and axes make of it.
+//! The scenario language, overrides and axes.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn cpus(checked: &Checked) -> Vec<Option<f64>> {
 }
 
 #[test]
-fn the_example_of_the_design_is_read_as_it_stands() {
+fn the_example_of_the_design_is_valid() {
     let Checked { scenario, points, .. } = read(EXAMPLE).unwrap();
     assert_eq!(scenario.gateways.len(), 4);
     assert_eq!(scenario.loads.names().collect::<Vec<_>>(), ["full", "tail"]);
@@ -35,7 +35,7 @@ fn the_example_of_the_design_is_read_as_it_stands() {
 }
 
 #[test]
-fn built_in_scenarios_are_in_order() {
+fn built_in_scenarios_are_valid() {
     assert_eq!(
         built_in_names(),
         [
@@ -61,20 +61,20 @@ fn built_in_scenarios_are_in_order() {
 }
 
 #[test]
-fn a_run_keeps_its_scenario_and_reads_it_again() {
+fn a_stored_scenario_is_equal_after_reading() {
     let once = read(EXAMPLE).unwrap();
     assert_eq!(weir_lab::read_again(&run_of(&once, 1), None, &known()).unwrap(), once);
 }
 
 #[test]
-fn json_says_the_same_as_yaml() {
+fn json_and_yaml_are_equivalent() {
     let yaml = read(EXAMPLE).unwrap();
     let json: serde_json::Value = weir_document::read("side.yaml", EXAMPLE).unwrap();
     assert_eq!(read(&json.to_string()).unwrap(), yaml);
 }
 
 #[test]
-fn axes_are_crossed_with_each_other_and_with_cases() {
+fn axes_form_a_cross_product_with_cases() {
     let text = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\n\
         vary: { limits.data.cpus: [0.25, 0.5, 1], loads.full.connections: [1, 10] }\n\
         cases: [{ topology: { domains: 1 } }, { topology.domains: 10, origin: { body: 1KiB } }]\n";
@@ -91,7 +91,7 @@ fn axes_are_crossed_with_each_other_and_with_cases() {
 }
 
 #[test]
-fn fitted_limits_are_those_of_the_host_and_stay_those_of_the_run() {
+fn fitted_limits_fit_the_host_and_stay_in_the_run() {
     let text =
         "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\nvary: { limits.data.cpus: fitted }\n";
     let checked = read(text).unwrap();
@@ -101,14 +101,14 @@ fn fitted_limits_are_those_of_the_host_and_stay_those_of_the_run() {
         cpus(&weir_lab::read(&crate::source(text), &Overrides::default(), known).unwrap())
     };
     assert_eq!(of(&larger), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(Some));
-    // On a larger host, too, the run goes on with the limits that it began with.
+    // A resumed run keeps its limits on a larger host.
     let run = run_of(&checked, 1);
     assert_eq!(run.scenario["vary"], json!({"limits.data.cpus": [0.25, 0.5, 0.75, 1]}));
     assert_eq!(weir_lab::read_again(&run, None, &larger).unwrap(), checked);
 }
 
 #[test]
-fn users_limits_and_latency_of_ingress_sizing_are_crossed() {
+fn ingress_sizing_combines_limits_and_delays() {
     let checked =
         weir_lab::read(&Source::find("ingress-sizing").unwrap(), &Overrides::default(), &known()).unwrap();
     let names: Vec<_> = checked.scenario.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
@@ -122,7 +122,7 @@ fn users_limits_and_latency_of_ingress_sizing_are_crossed() {
 }
 
 #[test]
-fn many_domains_has_both_forms_at_limits_that_double() {
+fn many_domains_measures_both_forms_at_doubled_limits() {
     let of = |overrides: &Overrides| {
         weir_lab::read(&Source::find("many-domains").unwrap(), overrides, &known()).unwrap()
     };
@@ -145,7 +145,7 @@ fn many_domains_has_both_forms_at_limits_that_double() {
 }
 
 #[test]
-fn headroom_registered_has_registrations_within_its_steady_load() {
+fn headroom_registered_has_registrations_in_its_steady_load() {
     let of = |quick: bool| {
         let overrides = Overrides { quick, ..Overrides::default() };
         weir_lab::read(&Source::find("headroom-registered").unwrap(), &overrides, &known()).unwrap()
@@ -162,11 +162,11 @@ fn headroom_registered_has_registrations_within_its_steady_load() {
                 let load = scenario.loads.named(name).unwrap();
                 load.duration.unwrap().0 * load.connections.steps().len().max(1) as u32
             };
-            // The second one has a second left behind it.
+            // One second must remain after the second registration.
             assert!(length("steady") >= 2 * every.0 + Duration::from_secs(1), "{every:?}");
             assert!(length("ramp") < every.0 || domains == [1, 100]);
             let rates = scenario.loads.names().filter(|name| name.starts_with("curve-")).count();
-            assert!(rates >= 8, "a curve needs five that are valid: {rates}");
+            assert!(rates >= 8, "a curve needs five valid rates: {rates}");
             assert!(
                 length("capacity") < every.0 && scenario.loads.named("capacity").unwrap().search.is_some()
             );
@@ -189,7 +189,7 @@ fn headroom_registered_has_registrations_within_its_steady_load() {
 }
 
 #[test]
-fn quick_shortens_the_interval_of_registrations_as_the_loads() {
+fn quick_shortens_registration_intervals_like_loads() {
     let text = |every: &str| {
         format!(
             "name: x\ngateways: [weir, {{ name: bus, driver: gorouter, set: {{ every: {every} }} }}]\n\
@@ -202,7 +202,7 @@ fn quick_shortens_the_interval_of_registrations_as_the_loads() {
         (scenario.gateways[1].set.named("every").unwrap().clone(), duration)
     };
     assert_eq!(of("20s"), (json!("4s"), Duration::from_secs(12)));
-    // None is no interval.
+    // Without a setting there is no interval.
     assert_eq!(of("\"\""), (json!(""), Duration::from_secs(3)));
     let set =
         Overrides { quick: true, set: vec!["gateways.bus.set.every=20s".into()], ..Overrides::default() };
@@ -210,7 +210,7 @@ fn quick_shortens_the_interval_of_registrations_as_the_loads() {
 }
 
 #[test]
-fn quick_runs_have_what_differs_in_too_many_domains_once() {
+fn quick_runs_merge_points_with_too_many_domains() {
     let text = "name: x\ngateways: [weir]\ntopology: { domains: 500 }\nloads: { full: { model: closed } }\n\
         vary: { topology.domains: [1, 200, 1000], limits.data.cpus: [0.5, 1] }\n";
     let domains = |quick: bool| {
@@ -222,7 +222,7 @@ fn quick_runs_have_what_differs_in_too_many_domains_once() {
 }
 
 #[test]
-fn cases_say_each_combination_that_is_wanted() {
+fn cases_list_single_combinations() {
     let case = |cpus: f64, memory: &str, users: u32| {
         format!(
             "  - {{ limits: {{ data: {{ cpus: {cpus}, memory: {memory} }} }}, loads.full.connections: {users} }}\n"
@@ -245,13 +245,13 @@ fn cases_say_each_combination_that_is_wanted() {
         points.collect::<Vec<_>>(),
         wanted.map(|(cpus, memory, users)| (cpus, memory.to_owned(), users))
     );
-    // Each has its own workers, as many as its limit is whole CPUs.
+    // Each has one worker per whole CPU of its limit.
     let workers: Vec<u32> = checked.points.iter().map(|point| point.scenario.data_workers()).collect();
     assert_eq!(workers, [1, 1, 1, 2, 2]);
 }
 
 #[test]
-fn settings_of_gateways_vary() {
+fn settings_of_gateways_can_vary() {
     let text = "name: x\ngateways: [weir, nginx]\nloads: { full: { model: closed } }\n\
         vary: { gateways.nginx.set.buffering: [true, false] }\n";
     let checked = read(text).unwrap();
@@ -261,7 +261,7 @@ fn settings_of_gateways_vary() {
 }
 
 #[test]
-fn set_reaches_every_field_before_axes_do() {
+fn set_applies_to_every_field_before_axes() {
     let set = [
         "limits.data.memory=1GiB",
         "topology.paths=[/a, /b]",
@@ -291,7 +291,7 @@ fn gateways_are_filtered_or_added_in_the_order_given() {
     let overrides = Overrides { gateways: vec!["envoy".into(), "old".into()], ..Overrides::default() };
     let gateways = scenario(text, &overrides).gateways;
     let names: Vec<_> = gateways.iter().map(|g| (g.name.as_str(), g.driver.as_str(), g.optional)).collect();
-    // Asked for by name, it is no longer left out in silence.
+    // A gateway that is selected by name is no longer optional.
     assert_eq!(names, [("envoy", "envoy", false), ("old", "nginx", false)]);
 }
 
@@ -310,7 +310,7 @@ const FAULTS: &str = "name: x\ngateways: [weir, gorouter]\nloads: { tail: { mode
     faults: [{ at: 4s, do: stall }, { at: 6s, service: nats, do: kill }, { at: 8s, service: nats, do: return }]\n";
 
 #[test]
-fn faults_of_services_are_read_stored_and_shortened_as_others_are() {
+fn faults_of_services_are_read_stored_and_shortened() {
     let whole = scenario(FAULTS, &Overrides::default());
     assert_eq!(
         read_with(&serde_json::to_string(&whole).unwrap(), &Overrides::default()).unwrap().scenario,
@@ -320,13 +320,13 @@ fn faults_of_services_are_read_stored_and_shortened_as_others_are() {
         |scenario: &Scenario| scenario.faults.iter().map(|fault| fault.at.0.as_secs()).collect::<Vec<_>>();
     assert_eq!(times(&whole), [4, 6, 8]);
     assert_eq!(times(&scenario(FAULTS, &Overrides { quick: true, ..Overrides::default() })), [2, 3, 4]);
-    // As earlier versions stored faults.
+    // The stored format of earlier versions.
     let earlier = FAULTS.replace("{ at: 4s, do", "{ at: 4s, replica: 1, do");
     assert_eq!(scenario(&earlier, &Overrides::default()).faults[0].replica, Some(1));
 }
 
 #[test]
-fn gateways_that_are_left_out_take_the_faults_of_their_services_with_them() {
+fn removing_gateways_removes_the_faults_of_their_services() {
     let services = |gateway: &str| -> Vec<Option<String>> {
         let overrides = Overrides { gateways: vec![gateway.to_owned()], ..Overrides::default() };
         scenario(FAULTS, &overrides).faults.into_iter().map(|fault| fault.service).collect()
@@ -340,7 +340,7 @@ fn gateways_that_are_left_out_take_the_faults_of_their_services_with_them() {
 }
 
 #[test]
-fn hosts_and_paths_are_named_by_number() {
+fn hosts_and_paths_are_numbered() {
     let text = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\ntopology: { domains: 3, paths: \
         2, rewrite: / }\n";
     let topology = read(text).unwrap().scenario.topology;
@@ -350,7 +350,7 @@ fn hosts_and_paths_are_named_by_number() {
 }
 
 #[test]
-fn workers_follow_the_limits_rounded_up() {
+fn workers_are_the_cpu_limit_rounded_up() {
     let of = |limits: &str| {
         let text =
             format!("name: x\ngateways: [weir]\nloads: {{ full: {{ model: closed }} }}\nlimits: {limits}\n");
@@ -362,7 +362,7 @@ fn workers_follow_the_limits_rounded_up() {
 }
 
 #[test]
-fn a_load_says_everything_that_flags_say() {
+fn a_load_has_a_field_for_every_flag() {
     let text = "name: x\ngateways: [weir]\ntopology: { paths: [/, /b] }\nloads:
   shop:
     { model: open, rate: 100/s..500/s, spacing: even, burst: 900/s:100ms/1s, duration: 3s, per_connection: 9, spin: true,

@@ -1,4 +1,4 @@
-//! The scenario language and the plan, from outside.
+//! The public API of the scenario language and the plan.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ mod shares;
 use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};
 use weir_results::{Manifest, Plane, Run, SCHEMA_VERSION};
 
-/// A host with two cores, and drivers that weir comes with.
+/// A host with two cores, and built-in drivers.
 fn known() -> Known {
     Known {
         drivers: ["contour", "envoy", "gorouter", "haproxy", "kubegateway", "nginx", "weir"]
@@ -44,7 +44,7 @@ fn read_with(text: &str, overrides: &Overrides) -> Result<Checked, LabError> {
     weir_lab::read(&source(text), overrides, &known())
 }
 
-/// A run of `checked` as the store keeps it.
+/// A stored run of `checked`.
 fn run_of(checked: &Checked, seed: u64) -> Run {
     Run {
         schema_version: SCHEMA_VERSION,
@@ -62,7 +62,7 @@ fn run_of(checked: &Checked, seed: u64) -> Run {
     }
 }
 
-/// The example of the design, word for word.
+/// The example of the design, unchanged.
 const EXAMPLE: &str = "\
 name: side-by-side
 question: Which proxy carries more on one core, at what tail latency and memory?

@@ -1,4 +1,4 @@
-//! Objectives of gateways, loads and cases, over that of the scenario.
+//! Objectives of gateways, loads and cases, which override that of the scenario.
 
 use weir_lab::{Checked, LabError};
 use weir_results::OwnObjective;
@@ -9,13 +9,13 @@ const HEAD: &str = "name: x\n";
 const LOADS: &str = "loads: { full: { model: closed }, tail: { model: open, rate: 5/s }, light: { model: open, \
     rate: 1/s } }\n";
 
-/// A scenario with a closed load and two open ones where it has none itself.
+/// A scenario, with a closed load and two open ones if it has no loads.
 fn with_loads(scenario: &str) -> Result<Checked, LabError> {
     let loads = if scenario.contains("loads:") { "" } else { LOADS };
     read(&format!("{HEAD}{scenario}{loads}"))
 }
 
-/// Gateway, CPU limit, load, and what it has to keep there.
+/// Gateway, CPU limit, load, and its objective.
 fn own(scenario: &str) -> Vec<String> {
     let objective = with_loads(scenario).unwrap().objective();
     let words = |own: &OwnObjective| {
@@ -27,10 +27,10 @@ fn own(scenario: &str) -> Vec<String> {
 }
 
 #[test]
-fn bounds_are_laid_over_each_other() {
+fn limits_override_each_other() {
     assert_eq!(own("gateways: [weir]\nobjective: { p99: 20ms }\n"), [] as [&str; 0]);
     assert_eq!(own("gateways: [weir]\n"), [] as [&str; 0]);
-    // A gateway's, over a load's, over the scenario's.
+    // Limits of a gateway override those of a load, and these override those of the scenario.
     let all = own("\
 gateways: [weir, { name: slow, driver: nginx, objective: { p99: 9ns } }]
 objective: { p99: 3ns, errors: 1% }
@@ -47,7 +47,7 @@ loads: { full: { model: closed }, light: { model: open, rate: 1/s, objective: { 
 }
 
 #[test]
-fn a_case_may_have_one_and_it_is_no_axis() {
+fn a_case_can_have_an_objective_and_an_axis_cannot() {
     let scenario = "\
 gateways: [weir]
 objective: { p99: 3ns, errors: 1% }
@@ -103,7 +103,7 @@ objective:
 }
 
 #[test]
-fn what_cannot_be_an_objective_has_its_place() {
+fn invalid_objectives_are_located() {
     let check = |scenario: &str, expected: &str| {
         let error = with_loads(scenario).expect_err(expected);
         assert_eq!(format!("{error} | {}", error.remedy()), expected);
@@ -144,7 +144,7 @@ fn what_cannot_be_an_objective_has_its_place() {
 }
 
 #[test]
-fn latency_of_a_closed_load_is_no_objective_beside_open_ones() {
+fn closed_loads_cannot_limit_latency_beside_open_loads() {
     let scenario = "\
 name: x
 gateways: [weir]

@@ -1,4 +1,4 @@
-//! The plan: which cells, in which order.
+//! The plan: cells and their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ fn names(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn every_cell_is_there_once_and_in_its_place() {
+fn every_cell_is_planned_once() {
     for seed in 0..50 {
         let plan = plan(seed);
         assert_eq!(plan.cells.len(), (GATEWAYS + 1) * POINTS * REPEATS);
@@ -35,7 +35,7 @@ fn every_cell_is_there_once_and_in_its_place() {
 }
 
 #[test]
-fn each_block_is_together_and_has_one_direct_cell() {
+fn each_block_is_contiguous_and_has_one_direct_cell() {
     for seed in 0..50 {
         let plan = plan(seed);
         let blocks: Vec<&[CellKey]> = plan.cells.chunks(GATEWAYS + 1).collect();
@@ -43,20 +43,20 @@ fn each_block_is_together_and_has_one_direct_cell() {
             assert!(cells.iter().all(|key| block(key) == block(&cells[0])));
             assert_eq!(cells.iter().filter(|key| key.gateway == DIRECT).count(), 1);
         }
-        // A repeat is over before the next begins, so that drift touches every point alike.
+        // A repeat is complete before the next starts, so that drift affects all points alike.
         let repeats: Vec<u32> = blocks.iter().map(|cells| cells[0].repeat).collect();
         assert!(repeats.is_sorted(), "{repeats:?}");
     }
 }
 
 #[test]
-fn the_same_seed_gives_the_same_order_and_another_another() {
+fn the_seed_determines_the_order() {
     assert_eq!(plan(7), plan(7));
     assert_ne!(names(&plan(7)), names(&plan(8)));
 }
 
 #[test]
-fn the_direct_cell_and_every_gateway_stand_at_every_place_of_a_block() {
+fn direct_and_gateway_cells_come_at_every_position_of_a_block() {
     let mut places: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for seed in 0..50 {
         for (place, key) in plan(seed).cells.iter().enumerate() {
@@ -76,7 +76,7 @@ fn more_repeats_keep_the_order_of_the_first() {
     assert_eq!(five.cells[..three.cells.len()], three.cells);
 }
 
-/// A run of three repeats, and its scenario with `repeats` in place of them.
+/// A run of three repeats, and its scenario with `repeats` repeats.
 fn three_and(repeats: u32) -> (Run, Checked) {
     let run = run_of(&read(EXAMPLE).unwrap(), 5);
     let checked = weir_lab::read_again(&run, Some(repeats), &known()).unwrap();
@@ -84,7 +84,7 @@ fn three_and(repeats: u32) -> (Run, Checked) {
 }
 
 #[test]
-fn a_run_that_is_extended_has_the_cells_of_one_that_was_as_long_from_its_start() {
+fn an_extended_run_has_the_same_cells_as_a_long_run() {
     let (three, checked) = three_and(6);
     let extended = weir_lab::extended(&three, &checked).unwrap();
     let mut six = read(EXAMPLE).unwrap();
@@ -93,14 +93,14 @@ fn a_run_that_is_extended_has_the_cells_of_one_that_was_as_long_from_its_start()
     assert_eq!(extended.plan.len(), (GATEWAYS + 1) * POINTS * 6);
     assert_eq!(extended.plan[..three.plan.len()], three.plan);
     assert_eq!((extended.ended_unix_ms, &extended.scenario["repeats"]), (None, &6.into()));
-    // Again, and to no more than there are: nothing changes.
+    // Extending to the present number of repeats changes nothing.
     assert_eq!(weir_lab::extended(&extended, &checked).unwrap(), extended);
     let (three, checked) = three_and(3);
     assert_eq!(weir_lab::extended(&three, &checked).unwrap(), three);
 }
 
 #[test]
-fn no_repeat_is_taken_away() {
+fn repeats_cannot_be_removed() {
     let (three, checked) = three_and(2);
     let error = weir_lab::extended(&three, &checked).unwrap_err();
     assert!(error.is_wrong_use());
@@ -112,7 +112,7 @@ fn no_repeat_is_taken_away() {
 }
 
 #[test]
-fn a_run_of_another_order_is_not_extended() {
+fn a_run_with_another_order_cannot_be_extended() {
     let (mut three, checked) = three_and(6);
     three.plan.swap(0, 1);
     let error = weir_lab::extended(&three, &checked).unwrap_err();
@@ -124,13 +124,13 @@ fn the_time_of_a_plan_is_the_sum_of_its_cells() {
     let checked = read(EXAMPLE).unwrap();
     let plan = plan(1);
     let one = plan::cell_time(&checked.scenario);
-    // Two loads, each with 5 s of warm-up and 60 s of phase.
+    // Two loads, each with a warm-up of 5 s and a phase of 60 s.
     assert!(one.min.as_secs() >= 130, "{one:?}");
     assert_eq!(plan::time(&checked, &plan.cells), one * plan.cells.len() as u32);
     assert_eq!(plan::time(&checked, &plan.cells[..3]), one * 3);
 }
 
-/// The seconds of a cell with one load of 20 s after a warm-up of 4 s, without what comes on top of both.
+/// The seconds of a cell with one load of 20 s after a warm-up of 4 s, without fixed overheads.
 fn cell_seconds(more: &str, load: &str) -> (u64, u64) {
     let text = format!(
         "name: x\ngateways: [weir]\nwarmup: 4s\nduration: 20s\n{more}\nloads: {{ full: {{ {load} }} }}\n"
@@ -140,21 +140,21 @@ fn cell_seconds(more: &str, load: &str) -> (u64, u64) {
 }
 
 #[test]
-fn the_time_of_a_plan_ignored_loads_that_are_measured_again() {
+fn the_time_of_a_plan_ignored_retries() {
     let (kept, closed) = ("thresholds: { warmup_growth: 1 }", "model: closed");
     let check =
         |more: &str, load: &str, expected| assert_eq!(cell_seconds(more, load), expected, "{more} {load}");
     check(&format!("retries: 0\n{kept}"), closed, (24, 24));
     check(&format!("retries: 1\n{kept}"), closed, (24, 36));
     check(&format!("retries: 2\n{kept}"), closed, (24, 36));
-    // A warm-up may grow to three times its length, in each attempt, where the load stays the same.
+    // The warm-up of a steady load can grow to three times its length, in each attempt.
     check("retries: 0", closed, (24, 32));
     check("retries: 2", closed, (24, 44));
     check("retries: 0", "model: closed, connections: 1..60", (24, 24));
     check("retries: 0", "model: closed, requests: 500", (24, 24));
     check("retries: 0", "model: open, rate: 100/s, burst: '500/s:200ms/1s'", (24, 24));
     check("retries: 0", "model: open, rate: 100/s, steps: [{ rate: 100/s }, { rate: 200/s }]", (44, 44));
-    // A search makes 10 trials at least, of 2.6 s each, and as many as it may at most.
+    // A search has at least 10 trials of 2.6 s each.
     check("retries: 0", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 116));
     check("retries: 1", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 131));
 }

@@ -1,4 +1,4 @@
-//! Another server as the upstream: what it may say, and what it cannot.
+//! Another server as upstream: valid and invalid fields.
 
 use weir_document::Size;
 use weir_lab::Checked;
@@ -20,7 +20,7 @@ fn check(origin: &str, expected: &str) {
 }
 
 #[test]
-fn replicas_are_of_another_server_or_of_weirs_own() {
+fn replicas_work_with_another_server_and_with_the_built_in_origin() {
     let origin = scenario("{ driver: nginx, replicas: 3, body: 2KiB, workers: 2 }").unwrap().scenario.origin;
     assert_eq!(
         (origin.driver.as_deref(), origin.replica_count(), origin.body),
@@ -32,7 +32,7 @@ fn replicas_are_of_another_server_or_of_weirs_own() {
 }
 
 #[test]
-fn the_number_of_replicas_is_an_axis() {
+fn the_number_of_replicas_can_vary() {
     let text = format!("{HEAD}origin: {{ driver: nginx }}\nvary: {{ origin.replicas: [1, 3] }}\n");
     let points = read(&text).unwrap().points;
     let counts: Vec<u32> = points.iter().map(|point| point.scenario.origin.replica_count()).collect();
@@ -40,7 +40,7 @@ fn the_number_of_replicas_is_an_axis() {
 }
 
 #[test]
-fn what_another_server_cannot_do_is_refused_by_name() {
+fn unsupported_fields_of_another_server_are_rejected_by_name() {
     for (field, value) in [
         ("echo", "true"),
         ("delay", "exp:1ms"),
@@ -67,7 +67,7 @@ fn what_another_server_cannot_do_is_refused_by_name() {
 }
 
 #[test]
-fn origins_that_cannot_be_have_a_way_out() {
+fn invalid_origins_have_a_remedy() {
     check(
         "{ driver: ngnix }",
         "side.yaml:4:19: origin.driver: driver `ngnix` cannot serve as the upstream | did you mean `nginx`?",

@@ -1,4 +1,4 @@
-//! Loads with several rates, and routes that change while load runs.
+//! Loads with several rates, and changes of routes while load runs.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_list_of_rates_is_a_load_for_each_in_ascending_order() {
+fn a_list_of_rates_is_one_load_per_rate_in_ascending_order() {
     let text = "loads: { curve: { model: open, rates: [1000/s, 500/s, 0.5/s] }, tail: { model: open, rate: 7/s } }\n";
     let expected = [("curve-0_5", 0.5), ("curve-500", 500.0), ("curve-1000", 1000.0), ("tail", 7.0)];
     assert_eq!(loads(text), expected.map(|(name, rate)| (name.to_owned(), rate)));
@@ -39,12 +39,12 @@ fn a_list_of_rates_is_a_load_for_each_in_ascending_order() {
     let checked = read(&format!("{HEAD}{spread}")).unwrap();
     let first = checked.points[0].scenario.loads.named("c-500").unwrap();
     assert_eq!((first.connections.greatest(), first.duration.unwrap().0), (8, Duration::from_secs(3)));
-    // Four loads of three seconds and five of warm-up each.
+    // Four loads of three seconds, each with a warm-up of five seconds.
     assert!(plan::cell_time(&checked.points[0].scenario).min >= Duration::from_secs(32));
 }
 
 #[test]
-fn a_run_keeps_its_rates_as_they_are_written_and_reads_them_again() {
+fn a_stored_run_keeps_its_list_of_rates() {
     let text = format!(
         "{HEAD}loads: {{ c: {{ model: open, rates: 500/s..1500/s..3 }} }}\nchanges: {{ every: 1s }}\n"
     );
@@ -55,7 +55,7 @@ fn a_run_keeps_its_rates_as_they_are_written_and_reads_them_again() {
 }
 
 #[test]
-fn rates_are_overridden_and_their_load_varies_under_its_own_name() {
+fn rates_can_be_overridden_and_varied_by_the_name_of_their_load() {
     let text = format!(
         "{HEAD}loads: {{ c: {{ model: open, rates: [5/s, 6/s] }} }}\nvary: {{ loads.c.connections: [2, 4] }}\n"
     );
@@ -70,18 +70,18 @@ fn rates_are_overridden_and_their_load_varies_under_its_own_name() {
 }
 
 #[test]
-fn changes_concern_every_rate_of_the_loads_that_they_name() {
+fn changes_apply_to_every_rate_of_the_listed_loads() {
     let text = "loads: { c: { model: open, rates: [5/s, 6/s] }, full: { model: closed } }\n\
                 changes: { every: 2s, paths: 3, loads: [c] }\n";
     let checked = read(&format!("{HEAD}{text}")).unwrap();
     let changes = checked.points[0].scenario.changes.as_ref().unwrap();
     assert_eq!((changes.every.0, changes.paths), (Duration::from_secs(2), 3));
     assert_eq!(changes.loads, ["c-5", "c-6"]);
-    assert_eq!(checked.scenario.changes.as_ref().unwrap().loads, ["c"], "the run keeps what was written");
+    assert_eq!(checked.scenario.changes.as_ref().unwrap().loads, ["c"], "the run keeps the original list");
 }
 
 #[test]
-fn rates_that_cannot_be_are_refused_where_they_stand() {
+fn invalid_rates_are_located() {
     check(
         "loads: { c: { model: closed, rates: [5/s] } }\n",
         "side.yaml:3:37: loads.c.rates: a closed load cannot have rates | remove the rates, or use `model: open`",
@@ -93,8 +93,8 @@ fn rates_that_cannot_be_are_refused_where_they_stand() {
     );
     check(
         "loads: { c: { model: open, rates: [5/s] }, c-5: { model: closed } }\n",
-        "side.yaml:3:35: loads.c.rates: the rates of `c` make a load named `c-5`, which another load is named \
-         too | rename one of the two loads",
+        "side.yaml:3:35: loads.c.rates: the rates of `c` create a load named `c-5`, but another load has this \
+         name | rename one of the two loads",
     );
     check(
         "loads: { c: { model: open, rates: [5/s, 300/m] } }\n",
@@ -108,7 +108,7 @@ fn rates_that_cannot_be_are_refused_where_they_stand() {
 }
 
 #[test]
-fn changes_that_nobody_could_make_are_refused_where_they_stand() {
+fn invalid_changes_are_located() {
     const LOADS: &str = "loads: { full: { model: closed } }\n";
     check(
         &format!("changes: {{ every: 0s }}\n{LOADS}"),
@@ -160,7 +160,7 @@ fn changes_that_nobody_could_make_are_refused_where_they_stand() {
 }
 
 #[test]
-fn headroom_puts_every_gateway_to_the_same_rates_with_few_routes_and_many() {
+fn headroom_has_the_same_rates_with_few_and_many_routes() {
     let checked =
         weir_lab::read(&Source::find("headroom").unwrap(), &Overrides::default(), &known()).unwrap();
     let paths: Vec<usize> =
@@ -175,5 +175,5 @@ fn headroom_puts_every_gateway_to_the_same_rates_with_few_routes_and_many() {
     let ramp =
         weir_lab::read(&Source::find("headroom-ramp").unwrap(), &Overrides::default(), &known()).unwrap();
     let connections = &ramp.scenario.loads.named("ramp").unwrap().connections;
-    assert!(connections.steps().len() >= 6, "the law needs six: {connections:?}");
+    assert!(connections.steps().len() >= 6, "the scalability law needs six steps: {connections:?}");
 }

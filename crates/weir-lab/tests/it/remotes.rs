@@ -1,4 +1,4 @@
-//! Gateways that run elsewhere: how a scenario says so, and what it cannot say.
+//! Remote gateways: valid and invalid fields.
 
 use weir_lab::scenario::Scenario;
 use weir_lab::{Checked, LabError, Overrides, plan};
@@ -8,7 +8,7 @@ use crate::{known, read, read_with, run_of};
 
 const LOADS: &str = "loads: { full: { model: closed } }\n";
 
-/// A scenario of one gateway that runs elsewhere; the line of the gateway is the second.
+/// A scenario with one remote gateway on line 2.
 fn text(gateways: &str, more: &str) -> String {
     format!("name: x\ngateways: [{gateways}]\n{more}{LOADS}")
 }
@@ -18,15 +18,15 @@ const PROD: &str = "{ name: prod, driver: remote, url: 'https://gw.example', dir
                     prometheus: { url: 'http://prom:9090', selector: 'pod=~\"gw-.*\"' } }";
 
 #[test]
-fn a_gateway_elsewhere_has_its_own_address_limits_and_prometheus() {
+fn a_remote_gateway_has_its_own_address_limits_and_prometheus() {
     let checked = read(&text(PROD, "")).unwrap();
     let remote = &checked.scenario.gateways[0].remote;
     assert_eq!(remote.url.as_ref().unwrap().connect(), "gw.example:443");
     assert_eq!(remote.direct.as_ref().unwrap().to_string(), "http://10.0.0.7:8080");
-    // This host has two cores, and that one is another.
+    // The limit may exceed the cores of this host, because the gateway runs on another.
     assert_eq!(remote.limits.unwrap().cpus, Some(16.0));
     assert!(checked.scenario.is_elsewhere() && checked.scenario.has_direct());
-    // As it is kept with a run, it is read again as it was.
+    // The stored scenario of a run is equal after reading.
     assert_eq!(weir_lab::read_again(&run_of(&checked, 1), None, &known()).unwrap(), checked);
     let written = serde_json::to_value(&checked.scenario).unwrap();
     assert_eq!(written["gateways"][0]["prometheus"]["selector"], "pod=~\"gw-.*\"");
@@ -40,7 +40,7 @@ fn planned(checked: &Checked) -> Vec<String> {
 }
 
 #[test]
-fn there_is_a_direct_baseline_where_the_upstream_is_known() {
+fn there_is_a_direct_baseline_if_the_upstream_is_known() {
     let mut both = planned(&read(&text(PROD, "repeats: 1\n")).unwrap());
     both.sort();
     assert_eq!(both, [DIRECT, "prod"]);
@@ -49,7 +49,7 @@ fn there_is_a_direct_baseline_where_the_upstream_is_known() {
 }
 
 #[test]
-fn loads_of_gateways_elsewhere_may_speak_http2() {
+fn loads_of_remote_gateways_can_use_http2() {
     let loads = "loads: { full: { model: closed, protocol: http2, streams: 8 } }\n";
     let text =
         format!("name: x\ngateways: [{{ name: prod, driver: remote, url: 'https://gw.example' }}]\n{loads}");
@@ -57,7 +57,7 @@ fn loads_of_gateways_elsewhere_may_speak_http2() {
 }
 
 #[test]
-fn the_command_line_names_the_prometheus() {
+fn the_command_line_can_set_the_prometheus() {
     let text = text("{ name: prod, driver: remote, url: 'http://gw.example' }", "");
     let overrides = Overrides {
         prometheus: Some("http://prom:9090".into()),
@@ -88,13 +88,13 @@ fn the_command_line_names_the_prometheus() {
 #[track_caller]
 fn check(gateways: &str, more: &str, place: &str, words: &str) {
     let error: LabError = read(&text(gateways, more)).expect_err(words);
-    let told = format!("{error} | {}", error.remedy());
-    assert!(told.starts_with(&format!("side.yaml:{place}:")) && told.contains(words), "{told}");
-    assert!(error.is_wrong_use() && !error.remedy().is_empty(), "{told}");
+    let reported = format!("{error} | {}", error.remedy());
+    assert!(reported.starts_with(&format!("side.yaml:{place}:")) && reported.contains(words), "{reported}");
+    assert!(error.is_wrong_use() && !error.remedy().is_empty(), "{reported}");
 }
 
 #[test]
-fn what_cannot_be_has_its_place() {
+fn invalid_remote_gateways_are_located() {
     let remote = |more: &str| format!("{{ name: prod, driver: remote, url: 'http://gw.example'{more} }}");
     check(
         "remote",

@@ -1,4 +1,4 @@
-//! Loads that are searches: what they may say, and what is refused with its place and a way out.
+//! Capacity searches: valid fields, and errors with location and remedy.
 
 use weir_lab::{Overrides, plan};
 
@@ -19,7 +19,7 @@ fn refused(load: &str, expected: &str) {
 }
 
 #[test]
-fn a_search_needs_no_rate_and_takes_the_scenarios_objective() {
+fn a_search_needs_no_rate_and_uses_the_scenarios_objective() {
     for (load, more) in [
         ("model: open, search: { p99: 20ms, errors: 0.1% }", ""),
         ("model: open, rate: 500/s, duration: 4s, search: { mean: 5ms, width: 5%, trials: 60 }", ""),
@@ -32,10 +32,10 @@ fn a_search_needs_no_rate_and_takes_the_scenarios_objective() {
 }
 
 #[test]
-fn a_search_without_bounds_takes_its_loads_objective() {
+fn a_search_without_limits_uses_its_loads_objective() {
     read(&search("model: open, search: {}, objective: { p99: 20ms }")).unwrap();
     let checked = read(&search("model: open, search: {}, objective: { errors: 0.1% }"));
-    assert!(checked.is_ok(), "errors alone can be searched for");
+    assert!(checked.is_ok(), "a search can limit errors only");
     refused(
         "model: open, search: {}, objective: { max: 20ms }",
         "loads.capacity.search: a search cannot limit \
@@ -44,7 +44,7 @@ fn a_search_without_bounds_takes_its_loads_objective() {
 }
 
 #[test]
-fn what_cannot_be_searched_is_refused() {
+fn invalid_searches_are_rejected() {
     refused(
         "model: closed, search: { p99: 20ms }",
         "loads.capacity.search: a closed load cannot search for a \
@@ -102,13 +102,13 @@ fn what_cannot_be_searched_is_refused() {
 }
 
 #[test]
-fn the_plan_knows_what_trials_take_and_quick_makes_fewer() {
+fn the_plan_contains_the_time_of_trials_and_quick_has_fewer() {
     let text = search("model: open, duration: 4s, search: { p99: 20ms }");
     let seconds =
         |overrides: &Overrides| plan::cell_time(&read_with(&text, overrides).unwrap().points[0].scenario);
     let whole = seconds(&Overrides::default());
     let quick = seconds(&Overrides { quick: true, ..Overrides::default() });
-    // 10 trials or 60 of 5 s; 24 at most with `quick`, of a second.
+    // 10 to 60 trials of 5 s; with `quick` at most 24 trials of 1 s.
     assert!(whole.min.as_secs() > 50 && whole.max.as_secs() > 60 * 5, "{whole:?}");
     assert!(quick.min < whole.min / 3 && quick.max < whole.max / 8, "{whole:?} {quick:?}");
 }

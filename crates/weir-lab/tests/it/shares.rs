@@ -1,4 +1,4 @@
-//! Rates that are shares, and the direct baseline's twin: what is read, planned and refused.
+//! Rates that are shares, and the twin of the direct baseline: parsing, planning and errors.
 
 use weir_lab::{LabError, pilot_time, plan};
 
@@ -15,7 +15,7 @@ fn said(text: &str, expected: &str) {
 }
 
 #[test]
-fn shares_that_cannot_be_have_their_place() {
+fn invalid_shares_are_located() {
     let load = |rate: &str, expected: &str| {
         said(&format!("{HEAD}loads: {{ x: {{ model: open, rate: {rate} }} }}\n"), expected);
     };
@@ -40,7 +40,7 @@ fn shares_that_cannot_be_have_their_place() {
 }
 
 #[test]
-fn a_closed_load_has_no_share_either() {
+fn a_closed_load_cannot_have_a_share() {
     said(
         &format!("{HEAD}loads: {{ x: {{ model: closed, rate: 5% }} }}\n"),
         "side.yaml:3:36: loads.x.rate: a closed load cannot have a rate | remove the rate, or use `model: open`",
@@ -48,7 +48,7 @@ fn a_closed_load_has_no_share_either() {
 }
 
 #[test]
-fn every_block_has_a_twin_where_one_is_asked_for() {
+fn every_block_has_a_twin_if_configured() {
     let text = format!("{HEAD}twin: true\nrepeats: 2\nvary: {{ limits.data.cpus: [0.25, 0.5] }}\n{LOADS}");
     let checked = read(&text).unwrap();
     let cells = plan::plan(&checked, 7).cells;

@@ -6,7 +6,7 @@ use crate::setup::{GATEWAY, backend, route, to, translated};
 fn check(documents: &[&str], expected: &[(&str, &str)]) {
     let misfits = translated(documents).err().unwrap_or_default();
     let misfits: Vec<(&str, &str)> =
-        misfits.iter().map(|(told, remedy)| (told.as_str(), remedy.as_str())).collect();
+        misfits.iter().map(|(message, remedy)| (message.as_str(), remedy.as_str())).collect();
     assert_eq!(misfits, expected);
 }
 
@@ -145,7 +145,7 @@ fn filters_of_the_wrong_type_are_rejected() {
 fn invalid_listeners_are_rejected() {
     let listeners =
         |listeners: &str| GATEWAY.replace("[{ name: http, port: 80, protocol: HTTP }]", listeners);
-    for (text, told) in [
+    for (text, message) in [
         (
             "[{ name: a, port: 80, protocol: HTTP }, { name: a, port: 81, protocol: HTTP }]",
             "[1].name: another listener has the name `a`",
@@ -167,7 +167,7 @@ fn invalid_listeners_are_rejected() {
     ] {
         let misfits = translated(&[&listeners(text)]).err().unwrap_or_default();
         let [(only, _)] = &misfits[..] else { panic!("{text}: {misfits:?}") };
-        assert_eq!(*only, format!("Gateway default/edge: spec.listeners{told}"), "{text}");
+        assert_eq!(*only, format!("Gateway default/edge: spec.listeners{message}"), "{text}");
     }
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\n";
     let https =

@@ -416,8 +416,8 @@ fn tls_passthrough_selects_routes_by_server_name() {
         translated(&[&gateway, &b, &route("z", "a.test, b.test"), &route("a", "b.test, '*.c.test'")])
             .unwrap();
     let [listener] = listeners(&translation)[..] else { panic!("{translation:?}") };
-    let told: Vec<_> = listener.passthrough.iter().map(|entry| entry.hosts.join(" ")).collect();
-    assert_eq!(told, ["*.c.test b.test", "a.test", "*.test"], "the first by name has what both want");
+    let reported: Vec<_> = listener.passthrough.iter().map(|entry| entry.hosts.join(" ")).collect();
+    assert_eq!(reported, ["*.c.test b.test", "a.test", "*.test"], "the first by name has what both want");
     let backends: Vec<_> = listener.passthrough.iter().map(|entry| entry.backend.as_deref()).collect();
     assert_eq!(backends, [Some("default/b"), Some("default/b"), None], "what no route names is closed");
     assert!(listener.tls.is_none());

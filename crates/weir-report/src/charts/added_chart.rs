@@ -8,10 +8,10 @@ use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 use crate::sections::tables::latency_title;
 
-/// Quantiles that are drawn.
+/// The drawn quantiles.
 const DRAWN: [&str; 2] = ["p50", "p99"];
 
-/// Added latency over the rate, a panel for each kind of load and each value of the axes.
+/// Added latency over the rate, with a panel for each kind of load and each value of the axes.
 pub(crate) fn plots(summary: &Summary) -> Vec<Plot> {
     let Some(added) = &summary.added else { return Vec::new() };
     DRAWN.into_iter().filter_map(|name| plot(summary, added, name)).collect()
@@ -42,7 +42,7 @@ fn plot(summary: &Summary, added: &AddedLatency, name: &str) -> Option<Plot> {
         note: "",
         id: format!("added-{name}-over-asked-rate"),
         title: format!("{title} over offered rate"),
-        setting: "through the gateway minus direct, in the same repeat".into(),
+        setting: "gateway minus direct, in the same repeat".into(),
         x: Scale::of_values("offered rate", Unit::PerSecond, &values),
         y: Scale::of_differences(&title, Unit::Nanoseconds, reach(&panels).into_iter()),
         marks: Marks::Dots,

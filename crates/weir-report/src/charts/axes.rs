@@ -1,4 +1,4 @@
-//! The axes of a run as scales of charts: which there are, and where their values lie.
+//! The axes of a run as scales of charts: their paths, and the positions of their values.
 
 use serde_json::Value;
 use weir_analysis::{Axes, Point, axes_words};
@@ -7,20 +7,20 @@ use weir_results::Run;
 
 use crate::model::scale::Unit;
 
-/// An axis with the values that points have on it.
+/// An axis with the values of the points.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// Its path in the scenario.
+    /// The path in the scenario.
     pub(crate) path: String,
     pub(crate) unit: Unit,
-    /// Values with their places on a scale, ascending.
+    /// Values with their positions on a scale, ascending.
     values: Vec<(Value, f64)>,
 }
 
 impl Axis {
-    /// The axis `path` of `points`; `None` where fewer than two values stand on it.
+    /// The axis `path` of `points`; `None` if it has fewer than two values.
     ///
-    /// Numbers and quantities of one kind lie where they are; anything else stands in the order in which `vary` lists it.
+    /// Numbers and quantities of one kind are drawn at their value, anything else in the order of `vary`.
     pub(crate) fn of(run: &Run, points: &[&Point], path: &str) -> Option<Self> {
         let listed = run.scenario.pointer("/vary").and_then(|vary| vary.get(path)).and_then(Value::as_array);
         let there = points.iter().filter_map(|point| point.axes.get(path));
@@ -49,23 +49,23 @@ impl Axis {
         Some(Self { path: path.to_owned(), unit, values })
     }
 
-    /// Where the point lies on it.
+    /// The position of the point.
     pub(crate) fn place(&self, point: &Point) -> Option<f64> {
         let value = point.axes.get(&self.path)?;
         self.values.iter().find(|(known, _)| known == value).map(|(_, place)| *place)
     }
 
-    /// Places and words of its values.
+    /// The positions and labels of its values.
     pub(crate) fn values(&self) -> Vec<(f64, String)> {
         self.values.iter().map(|(value, place)| (*place, said(value))).collect()
     }
 
-    /// Whether it is the CPU limit of the gateways.
+    /// Whether the axis is the CPU limit of the gateways.
     pub(crate) fn is_cpu_limit(&self) -> bool {
         self.unit == Unit::Cores && ["limits.data.cpus", "limits.data"].contains(&self.path.as_str())
     }
 
-    /// Whether every value of it goes with one of the axis `path` only, so that both vary together.
+    /// Whether each value of this axis occurs with only one value of the axis `path`, so that both vary together.
     pub(crate) fn determines(&self, path: &str, points: &[&Point]) -> bool {
         points.iter().all(|point| {
             let same = |other: &&&Point| self.place(other) == self.place(point);
@@ -73,14 +73,14 @@ impl Axis {
         })
     }
 
-    /// Whether it has the size of the load: its connections or its rate.
+    /// Whether the axis is the size of a load: its connections or its rate.
     pub(crate) fn is_load_size(&self) -> bool {
         self.path.starts_with("loads.")
             && (self.path.ends_with(".connections") || self.path.ends_with(".rate"))
     }
 }
 
-/// The paths of all axes, the fastest first: the last that `vary` names; without one, by name.
+/// The paths of all axes, the fastest first, which is the last in `vary`; without `vary`, by name.
 pub(crate) fn paths(run: &Run, points: &[&Point]) -> Vec<String> {
     let mut paths: Vec<String> = points.iter().flat_map(|point| point.axes.keys().cloned()).collect();
     paths.sort();
@@ -93,12 +93,12 @@ pub(crate) fn paths(run: &Run, points: &[&Point]) -> Vec<String> {
     paths
 }
 
-/// Whether the axis changes anything of `load`, as far as its path tells: other loads' settings do not.
+/// Whether the path of the axis affects `load`: settings of other loads do not.
 pub(crate) fn concerns(path: &str, load: &str) -> bool {
     path.strip_prefix("loads.").is_none_or(|rest| rest.split('.').next() == Some(load))
 }
 
-/// What stays the same in a panel: the axes in words but for those on `drawn`, and for those that never change.
+/// The fixed values of a panel: all axes except the drawn ones and those that never change.
 pub(crate) fn rest(point: &Point, drawn: impl Fn(&str) -> bool, points: &[&Point]) -> String {
     let changes = |path: &String| points.iter().any(|other| other.axes.get(path) != point.axes.get(path));
     let rest = point.axes.iter().filter(|(path, _)| !drawn(path) && changes(path));
@@ -118,13 +118,13 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// A value as number.
+/// A value as a number.
 fn quantity(path: &str, value: &Value) -> Option<(f64, Unit)> {
     if let Some(number) = value.as_f64() {
         return Some((number, if path.ends_with("cpus") { Unit::Cores } else { Unit::Plain }));
     }
     if let Some(cpus) = value.get("cpus").and_then(Value::as_f64) {
-        // Limits that are varied together are told apart by their cores.
+        // Limits that vary together are ordered by their cores.
         return Some((cpus, Unit::Cores));
     }
     let text = value.as_str()?;

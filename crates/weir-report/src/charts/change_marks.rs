@@ -1,9 +1,9 @@
-//! Marks across a chart: where something happened on its horizontal scale.
+//! Vertical marks across a chart, at events on its horizontal scale.
 
 use crate::model::plot::{Line, Spot};
 use crate::model::scale::Scale;
 
-/// A line from the ground to the top of the scale `y` at each of the places `at`, with gaps between.
+/// A vertical line over the whole scale `y` at each position of `at`, with gaps between them.
 pub(crate) fn marks(name: &str, color: &'static str, at: &[f64], y: &Scale) -> Line {
     let mark = |at: &f64| [Spot::at(*at, Some(y.low)), Spot::at(*at, Some(y.high)), Spot::at(*at, None)];
     Line {

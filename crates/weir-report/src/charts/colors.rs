@@ -1,22 +1,22 @@
-//! A fixed colour per gateway, and what the page's script computes with.
+//! A fixed colour per gateway, and the data of the page script.
 
 use serde::Serialize;
 use weir_analysis::Summary;
 use weir_analysis::sizing::InstanceType;
 use weir_results::DIRECT;
 
-/// Colours of the palette in the order in which gateways and parts take them that have none by their name.
+/// The order in which gateways and parts without a fixed colour take colours of the palette.
 const FREE_COLORS: [&str; 11] =
     ["amber", "violet", "brown", "teal", "red", "olive", "rose", "vermilion", "green", "blue", "pink"];
 
-/// The data island of the page, which the script sizes instances from.
+/// The embedded data of the page, from which the script sizes instances.
 #[derive(Serialize)]
 pub(crate) struct Data<'a> {
     gateways: Vec<Colored<'a>>,
     sizing: Vec<InstanceType>,
 }
 
-/// A gateway with its colour's name.
+/// A gateway with the name of its colour.
 #[derive(Serialize)]
 pub(crate) struct Colored<'a> {
     pub(crate) name: &'a str,
@@ -33,7 +33,7 @@ pub(crate) fn point_id(index: usize) -> String {
     format!("point-{index}")
 }
 
-/// A colour per gateway: the same in every report for the gateways that weir knows, else by order.
+/// A colour per gateway: fixed for the gateways that weir knows, otherwise by order.
 pub(crate) fn colors(summary: &Summary) -> Vec<Colored<'_>> {
     let names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
     let fixed = |name: &str| match name {
@@ -48,7 +48,7 @@ pub(crate) fn colors(summary: &Summary) -> Vec<Colored<'_>> {
     names.into_iter().zip(taken).map(|(name, color)| Colored { name, color }).collect()
 }
 
-/// A colour for each name: its own, or else one that no other has, while there are some.
+/// A colour for each name: its fixed colour, otherwise an unused one, as long as there are any.
 pub(crate) fn distinct(names: &[&str], own: impl Fn(&str) -> Option<&'static str>) -> Vec<&'static str> {
     let owned: Vec<&str> = names.iter().filter_map(|name| own(name)).collect();
     let mut free = FREE_COLORS.iter().filter(|color| !owned.contains(*color)).cycle();

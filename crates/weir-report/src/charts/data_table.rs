@@ -1,4 +1,4 @@
-//! The values of a chart as a table: for screen readers, and for the CSV file that a page offers.
+//! The values of a chart as a table, for screen readers and for the CSV download of a page.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::charts::svg::{Bar, escape};
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot};
 use crate::model::scale::{Scale, Unit};
 
-/// A table of numbers; the heads of its columns name the units.
+/// A table of numbers; its column heads name the units.
 #[derive(Debug, Default)]
 pub(crate) struct DataTable {
     columns: Vec<String>,
@@ -28,14 +28,14 @@ impl DataTable {
         Self { columns, rows: bars.iter().map(row).collect() }
     }
 
-    /// Lines over time or quantiles: a row for each step. Anything else: a row for each value.
+    /// For lines over time or quantiles, a row for each step. Otherwise a row for each value.
     pub(crate) fn of_plot(plot: &Plot) -> Self {
         let mut table = match plot.marks {
             Marks::Lines => steps(plot),
             Marks::Dots | Marks::Bars => values(plot),
         };
         if plot.panels.len() < 2 {
-            // The column of panels, which are one.
+            // A single panel needs no column.
             table.columns.remove(0);
             table.rows.iter_mut().for_each(|row| drop(row.remove(0)));
         }
@@ -58,7 +58,7 @@ impl DataTable {
         Self { columns, rows: rows.collect() }
     }
 
-    /// As an element of a page. End tags and scopes of rows are optional in HTML, and a large run has a hundred thousand cells.
+    /// As an HTML element. It omits optional end tags and row scopes, because a large run has 100,000 table cells.
     pub(crate) fn html(&self) -> String {
         let mut out = String::from("<table><thead><tr>");
         for column in &self.columns {
@@ -107,7 +107,7 @@ fn steps(plot: &Plot) -> DataTable {
     DataTable { columns, rows }
 }
 
-/// The upright lines from `from` to before `to`.
+/// The vertical lines in `from..to`.
 fn events(panel: &Panel, x: &Scale, from: f64, to: f64) -> String {
     let mut names: Vec<String> = Vec::new();
     for line in panel.lines.iter().filter(|line| !line.marked) {
@@ -141,7 +141,7 @@ fn values(plot: &Plot) -> DataTable {
     DataTable { columns, rows: rows.collect() }
 }
 
-/// A place on a scale: its label, where the scale marks names.
+/// A position on a scale: its label, if the marks of the scale are names.
 fn place(x: &Scale, at: f64) -> String {
     let label = x.ticks.iter().find(|tick| tick.at == at && x.unit == Unit::Plain);
     label.map_or_else(|| x.unit.in_column(at), |tick| tick.label.clone())

@@ -1,5 +1,5 @@
-//! Requests that went wrong and latency of each second as charts, a panel for each gateway, with upright lines where the
-//! upstream or a service had a fault or the gateway changed.
+//! Charts of errors and latency per second, with a panel for each gateway. Vertical lines mark faults of the upstream
+//! or of a service, and changes of the gateway.
 
 use weir_analysis::{Axes, Summary, at_axes};
 use weir_results::{Cell, Changed, FaultAction, LoadSecond, Measurement, quantile_ns};
@@ -14,10 +14,10 @@ use crate::model::scale::{Scale, Unit};
 const OF_FAULTS: &str = "failover";
 const OF_CHANGES: &str = "changes";
 
-const NOTE: &str = "Vertical lines: a server, service or pod was killed, stalled, made to reset connections, evicted, rolled \
-                    out or restored; or a change. Latency covers the responses of each second.";
+const NOTE: &str = "Vertical lines: a change, or a fault of a server, service or pod (kill, stall, reset, return, \
+                    eviction, rollout). Latency covers the responses of each second.";
 
-/// What faults are marked with.
+/// The colours of faults.
 const ACTIONS: [(FaultAction, &str); 6] = [
     (FaultAction::Kill, "vermilion"),
     (FaultAction::Stall, "amber"),
@@ -27,7 +27,7 @@ const ACTIONS: [(FaultAction, &str); 6] = [
     (FaultAction::Rollout, "violet"),
 ];
 
-/// What changes are marked with.
+/// The colours of changes.
 const KINDS: [(Changed, &str); 3] =
     [(Changed::Routes, "violet"), (Changed::Endpoints, "amber"), (Changed::Certificates, "green")];
 
@@ -38,14 +38,14 @@ struct Course<'a> {
     load: &'a str,
 }
 
-/// A figure of each second.
+/// A value per second.
 struct Series {
     name: &'static str,
     color: &'static str,
     of: fn(&LoadSecond) -> Option<f64>,
 }
 
-/// What one chart shows.
+/// The content of a chart.
 struct Chart {
     slug: &'static str,
     title: &'static str,
@@ -74,11 +74,11 @@ const CHARTS: [Chart; 2] = [
     },
 ];
 
-/// The charts of every load with faults, and of every load with changes where a run asks for nothing else of headroom;
-/// each of the first repeat.
+/// The charts of every load with faults, and of every load with changes unless the run has headroom results. All charts
+/// show the first repeat.
 pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut plots = of_courses(OF_FAULTS, &courses(summary, cells, |of| !of.faults.is_empty()), cells);
-    // Those of headroom have the changes over time.
+    // The charts of headroom show the changes over time.
     if summary.headroom.is_empty() {
         let changed = courses(summary, cells, |of| !of.route_changes.is_empty());
         plots.extend(of_courses(OF_CHANGES, &changed, cells));
@@ -86,7 +86,7 @@ pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     plots
 }
 
-/// Gateways at load points with such events in the first repeat.
+/// Gateways at load points that have such events in the first repeat.
 fn courses<'a>(
     summary: &'a Summary,
     cells: &[Cell],
@@ -108,7 +108,7 @@ fn of_courses(section: &'static str, courses: &[Course<'_>], cells: &[Cell]) -> 
     courses.chunk_by(same).flat_map(of_load).collect()
 }
 
-/// The load of the gateway's first cell that was measured.
+/// The measurement of the load in the first measured cell of the gateway.
 fn first<'a>(course: &Course<'_>, cells: &'a [Cell]) -> Option<&'a Measurement> {
     let of_course = |cell: &&Cell| cell.key.gateway == course.gateway && cell.key.axes == *course.axes;
     let mut found: Vec<(&Cell, &Measurement)> = cells
@@ -120,7 +120,7 @@ fn first<'a>(course: &Course<'_>, cells: &'a [Cell]) -> Option<&'a Measurement> 
     found.first().map(|(_, measurement)| *measurement)
 }
 
-/// Upright lines where something happened.
+/// Vertical lines at faults and changes.
 fn events(measurement: &Measurement, y: &Scale) -> Vec<Line> {
     let line =
         |name: &str, color: &'static str, at: Vec<f64>| (!at.is_empty()).then(|| marks(name, color, &at, y));
@@ -153,7 +153,7 @@ fn plot(section: &'static str, chart: &Chart, setting: &str, found: &[(&str, &Me
         section,
         note: NOTE,
         title: chart.title.to_owned(),
-        setting: format!("{setting}, the first repeat"),
+        setting: format!("{setting}, repeat 1"),
         x: Scale { high: end, ..Scale::from_zero("time", Unit::Seconds, end) }.within(),
         y,
         marks: Marks::Lines,
@@ -162,7 +162,7 @@ fn plot(section: &'static str, chart: &Chart, setting: &str, found: &[(&str, &Me
     })
 }
 
-/// The seconds of warm-up and phase; in the drain nothing is sent.
+/// The seconds of warm-up and phase, without the drain, in which nothing is sent.
 fn seconds(measurement: &Measurement) -> &[LoadSecond] {
     let seconds = &measurement.record.seconds;
     let end = seconds.iter().rposition(|second| second.sustained).map_or(seconds.len(), |last| last + 1);
@@ -170,7 +170,7 @@ fn seconds(measurement: &Measurement) -> &[LoadSecond] {
 }
 
 fn line(series: &Series, seconds: &[LoadSecond]) -> Line {
-    // What a second counted stands in its middle, so that it is behind what happened at the second's beginning.
+    // A second is drawn at its middle, so that it follows events at its beginning.
     let middle = |second: &LoadSecond| second.t_s + second.length_s / 2.0;
     let spots = seconds.iter().map(|second| Spot::at(middle(second), (series.of)(second)));
     Line {
@@ -186,7 +186,7 @@ fn per_second(second: &LoadSecond, count: u64) -> Option<f64> {
     (second.length_s > 0.0).then(|| count as f64 / second.length_s)
 }
 
-/// A quantile of the second; what was known to be lost in it ranks last, and has no place in a chart.
+/// A quantile of the second. Lost requests rank last; a quantile among them is not drawn.
 fn latency(second: &LoadSecond, share: f64) -> Option<f64> {
     let histogram = second.latency.decode().ok()?;
     quantile_ns(&histogram, second.lost, share).map(|ns| ns as f64)

@@ -1,5 +1,5 @@
-//! The charts of the page, each as SVG with the names of its lines and its values as a table: a page is whole as soon as
-//! it is loaded, and without its script.
+//! The charts of the page: each is SVG, with a legend and its values as a table. So the page is complete without its
+//! script.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const CURVE: (f64, f64) = (880.0, 400.0);
 
 /// A metric of a row that is drawn as a bar.
 struct OfRow {
-    /// What its figure is called in the page.
+    /// The name in ids of the page.
     name: &'static str,
     title: &'static str,
     unit: Unit,
@@ -54,34 +54,34 @@ const P99: OfRow =
 /// Every chart of the page.
 #[derive(Default, Serialize)]
 pub(crate) struct Figures {
-    /// Charts over the axes, by their ids.
+    /// Charts over the axes, by id.
     plots: BTreeMap<String, PageFigure>,
-    /// Those of each load point, by its id.
+    /// Charts of each load point, by its id.
     points: BTreeMap<String, Vec<PageFigure>>,
-    /// Those of each finding, by its key.
+    /// Charts of each finding, by its key.
     findings: BTreeMap<&'static str, Vec<PageFigure>>,
-    /// Series and heat maps of each load and repeat; the page shows the first.
+    /// Series and heat maps of each load and repeat. The page shows the first.
     choices: Vec<Choice>,
 }
 
 /// A chart of the page.
 #[derive(Serialize)]
 struct PageFigure {
-    /// Names the element, and the file of its data.
+    /// The id of the element, and the name of its CSV file.
     id: String,
     title: String,
     setting: String,
-    /// Its file beside the page.
+    /// The picture file beside the page.
     picture: Option<String>,
     legend: Vec<Entry>,
     panels: Vec<PanelSvg>,
-    /// Whether it is of heat maps, whose key stands in the caption.
+    /// Whether it shows heat maps, which have their key in the caption.
     is_heat: bool,
     /// The values, as HTML.
     table: String,
 }
 
-/// A line's name with its colour.
+/// The name of a line with its colour.
 #[derive(Serialize)]
 struct Entry {
     name: String,
@@ -95,7 +95,7 @@ struct PanelSvg {
     svg: String,
 }
 
-/// A load and a repeat that the page may show over time.
+/// A load and a repeat that the page can show over time.
 #[derive(Serialize)]
 struct Choice {
     point: String,
@@ -121,7 +121,7 @@ pub(crate) fn figures(summary: &Summary, drawn: &Drawn<'_>) -> Figures {
     for (at, point) in summary.points.iter().enumerate() {
         let curve = (point.model == ArrivalModel::Open).then(|| curve(summary, at)).flatten();
         let curve = curve.map(|plot| PageFigure {
-            // The load stands above it.
+            // The page shows the load above the chart.
             setting: String::new(),
             ..of_plot(&plot, CURVE, picture(&plot.id), true)
         });
@@ -138,7 +138,7 @@ fn picture(pictures: &[Picture], id: &str) -> Option<String> {
     pictures.iter().find(|picture| picture.id == id).map(|picture| picture.path.clone())
 }
 
-/// Each panel of a chart with the scales of all.
+/// Each panel of a chart, with shared scales.
 fn of_plot(plot: &Plot, size: (f64, f64), picture: Option<String>, has_titles: bool) -> PageFigure {
     let draw =
         |of: &Panel| PanelSvg { title: of.title.clone(), svg: panel(plot, of, size, has_titles).inline() };
@@ -179,7 +179,7 @@ fn of_bars(chart: BarChart<'_>, picture: Option<String>) -> PageFigure {
     PageFigure { id, title, setting, picture, legend, panels, is_heat: false, table }
 }
 
-/// The series and heat maps of every repeat of a load point, with the scales that all share.
+/// The series and heat maps of every repeat of a load point, with shared scales.
 fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Vec<Choice> {
     let mut here: Vec<&CellTimeline<'_>> = drawn.timelines.iter().filter(|of| of.point == at).collect();
     let place = |gateway: &str| summary.gateways.iter().position(|known| known.name == gateway);
@@ -187,7 +187,7 @@ fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Ve
     let plots = of_point(summary, at, drawn.timelines);
     let choice = |cells: &[&CellTimeline<'_>]| {
         let repeat = u64::from(cells[0].cell.key.repeat) + 1;
-        // What the script shows later needs no titles for readers without it.
+        // Only the charts that are visible without the script need titles.
         let is_shown = std::ptr::eq(cells[0], here[0]) && drawn.timelines.iter().all(|of| of.point >= at);
         let series = plots.iter().filter_map(|plot| {
             let file = picture(drawn.pictures, &plot.id);
@@ -215,12 +215,12 @@ fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Ve
     here.chunk_by(|one, next| one.cell.key.repeat == next.cell.key.repeat).map(choice).collect()
 }
 
-/// The repeat that the pictures of heat maps are of.
+/// The repeat of the pictures of heat maps.
 fn first_repeat(cells: &[&CellTimeline<'_>]) -> u64 {
     cells.iter().map(|of| u64::from(of.cell.key.repeat) + 1).min().unwrap_or(1)
 }
 
-/// A heat map for each gateway; `None` where nothing was answered.
+/// A heat map for each gateway; `None` without responses.
 fn heat(cells: &[&CellTimeline<'_>], id: String, has_titles: bool) -> Option<PageFigure> {
     let maps = cells.iter().map(|of| HeatMap { gateway: &of.cell.key.gateway, timeline: &of.timeline });
     let maps: Vec<HeatMap<'_>> = maps.filter(|map| map.timeline.heat.rows > 0).collect();

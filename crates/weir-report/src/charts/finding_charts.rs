@@ -1,4 +1,4 @@
-//! Bar charts of findings: a chart for each drawn column at each place, with a bar per gateway.
+//! Bar charts of findings: a chart for each drawn column at each load point, with a bar per gateway.
 
 use weir_analysis::Summary;
 use weir_analysis::findings::{Column, Finding, Row, Table, Value};
@@ -8,7 +8,7 @@ use crate::charts::svg::Bar;
 use crate::charts::sweep::slug;
 use crate::model::scale::Unit;
 
-/// Bars of one column at one place.
+/// The bars of one column at one load point.
 pub(crate) struct BarChart<'a> {
     /// The key of its finding; empty for charts of load points.
     pub(crate) finding: &'static str,

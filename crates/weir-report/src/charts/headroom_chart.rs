@@ -1,4 +1,4 @@
-//! Headroom as charts: latency over throughput with the curve through it and its knee, throughput over connections, and
+//! Charts of headroom: latency over throughput with the fitted curve and its knee, throughput over connections, and
 //! cells over time.
 
 use weir_analysis::headroom::{CURVE_LATENCIES, Course, Curve, CurveSpot, Over, Scalability, course};
@@ -12,16 +12,16 @@ use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 use crate::sections::tables::latency_title;
 
-/// What the ids of these charts begin with.
+/// The prefix of the ids of these charts.
 const PREFIX: &str = "headroom-";
 
-const NOTE: &str = "Dashed: the fitted curve, over the range of valid points. Vertical lines: the knee of p99, changes of \
-                    routes, and registrations of all routes.";
+const NOTE: &str = "Dashed: the fitted curve, over the range of valid points. Vertical lines: the knee of p99, route \
+                    changes, and registrations of all routes.";
 
-/// Places at which a fitted curve is drawn.
+/// The number of steps of a drawn fitted curve.
 const CURVE_STEPS: u32 = 60;
 
-/// Something under the name and the colour with which a chart shows it.
+/// An item with its label and colour in a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Labelled<'a, T> {
     pub(crate) label: String,
@@ -30,8 +30,8 @@ pub(crate) struct Labelled<'a, T> {
     pub(crate) value: &'a T,
 }
 
-/// Latency over throughput of several datasets, laid over each other: a panel for each of p50, p90 and p99, in which
-/// figures have their intervals, and what is fitted is dashed. `None` where nothing has a place.
+/// Latency over throughput of several datasets in the same chart: a panel for each of p50, p90 and p99. Values have
+/// their intervals, fitted curves are dashed. `None` without values.
 pub(crate) fn headroom_chart(id: &str, setting: &str, datasets: &[Labelled<'_, Curve>]) -> Option<Plot> {
     let panel = |name: &&str| Panel {
         title: latency_title(name).to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn headroom_chart(id: &str, setting: &str, datasets: &[Labelled<'_, C
     let places = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
     let greatest = places().map(|spot| spot.x).reduce(f64::max)?;
     let y = Scale::of_figures("latency", Unit::Nanoseconds, reach(&panels).into_iter());
-    // Marks are no figures, so that the scale does not reach for them.
+    // The knee is added after the scale, which it must not affect.
     for (panel, name) in panels.iter_mut().zip(CURVE_LATENCIES) {
         if name == "p99" {
             panel.lines.extend(datasets.iter().filter_map(|dataset| knee(dataset, &y)));
@@ -88,7 +88,7 @@ fn measured(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     }
 }
 
-/// The curve through what counts, no further than that.
+/// The fitted curve, over the range of valid points only.
 fn fitted(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     let mut spots = Vec::new();
     if let Some(fit) = dataset.value.fitted(name).and_then(|fitted| fitted.fit()) {
@@ -102,16 +102,16 @@ fn fitted(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     Line { name, color: dataset.color, dashed: true, marked: false, spots }
 }
 
-/// From the ground to the top where p99 bends.
+/// A vertical line at the knee of p99.
 fn knee(dataset: &Labelled<'_, Curve>, y: &Scale) -> Option<Line> {
     let knee = dataset.value.knee?;
     Some(marks(&format!("{}, knee", dataset.label), dataset.color, &[knee.throughput_per_s], y))
 }
 
-/// A series of a cell over time: its clock, and its values there.
+/// A series of a cell over time: its times and values.
 type Of = fn(&Course) -> (&[f64], &[Option<f64>]);
 
-/// All charts of a run's headroom.
+/// All headroom charts of a run.
 pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let curves = &summary.headroom.curves;
     let mut plots: Vec<Plot> = Vec::new();
@@ -146,7 +146,7 @@ fn setting(load: &str, axes: &Axes) -> String {
     if axes.is_empty() { load.to_owned() } else { format!("{load}; {axes}") }
 }
 
-/// Throughput over connections or cores, with the law.
+/// Throughput over connections or cores, with the Universal Scalability Law.
 fn scalability_chart(summary: &Summary, found: &[Scalability]) -> Option<Plot> {
     let first = found.first()?;
     let (over, unit) = match first.over {
@@ -206,7 +206,7 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let courses_at = |axes: &Axes| {
         let mut here: Vec<&Cell> =
             cells.iter().filter(|cell| cell.key.axes == *axes && cell.key.repeat == 0).collect();
-        // What has no place is no gateway: the twin of the direct baseline.
+        // Excludes the second direct baseline, which is no gateway.
         here.retain(|cell| place(cell).is_some());
         here.sort_by_key(|cell| place(cell));
         let courses = here.into_iter().filter_map(|cell| Some((cell.key.gateway.as_str(), course(cell)?)));
@@ -263,7 +263,7 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
             note: NOTE,
             id: format!("{PREFIX}over-time-{name}"),
             title: title.to_owned(),
-            setting: "all loads of a cell one after the other, repeat 1".into(),
+            setting: "all loads of a cell in sequence, repeat 1".into(),
             x: Scale { high: end, ..Scale::from_zero("time", Unit::Seconds, end) }.within(),
             y,
             marks: Marks::Lines,
@@ -329,10 +329,10 @@ mod tests {
             |panel: usize| plot.panels[panel].lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>();
         assert_eq!(plot.panels.iter().map(|panel| panel.title.as_str()).collect::<Vec<_>>(), CURVE_LATENCIES);
         assert_eq!(names(0), ["1.20", "1.20, fitted", "1.22", "1.22, fitted"]);
-        assert_eq!(names(1), ["1.20", "1.22"], "what is refused is not drawn");
+        assert_eq!(names(1), ["1.20", "1.22"], "a refused fit is not drawn");
         assert_eq!(names(2)[4..], ["1.20, knee", "1.22, knee"]);
         let fitted = &plot.panels[0].lines[1].spots;
-        assert_eq!((fitted[0].x, fitted.last().unwrap().x), (100.0, 400.0), "no further than what counts");
+        assert_eq!((fitted[0].x, fitted.last().unwrap().x), (100.0, 400.0), "only the range of valid points");
         let spot = &plot.panels[0].lines[0].spots[1];
         let [low, high] = spot.interval.unwrap();
         assert!(spot.x == 200.0 && (low - 180_000.0).abs() < 1e-3 && (high - 220_000.0).abs() < 1e-3);

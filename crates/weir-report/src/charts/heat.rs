@@ -1,17 +1,17 @@
-//! Heat maps of latency over time: their scales, and the short form in which a page carries them.
+//! Heat maps of latency over time: their scales, and their compact encoding in a page.
 
 use weir_analysis::{Heat, Timeline};
 
 use crate::model::scale::{Scale, Unit};
 
-/// The least share that has a colour of its own.
+/// The smallest share with a distinct colour.
 pub(crate) const LEAST_SHARE: f64 = 1e-4;
 
-/// Digits of the short form.
+/// The digits of the encoding.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Factors of ten that the short form spans, down from 1.
+/// The decades of the encoding, down from 1.
 const DECADES: f64 = 6.0;
-/// Steps of the short form, all over these.
+/// The steps of the encoding over all decades.
 const STEPS: f64 = 4094.0;
 
 /// One load of one cell.
@@ -21,10 +21,10 @@ pub(crate) struct HeatMap<'a> {
     pub(crate) timeline: &'a Timeline,
 }
 
-/// A heat map as the page carries it.
+/// A heat map, encoded for the page.
 ///
-/// A column is the first row that is not empty, in one digit, and then each share up to the last such row in two:
-/// none as 0, else `1 + 4094 (log10(share) + 6) / 6`, which keeps a share to 0.2 %.
+/// A column is the index of the first row that is not empty, in one digit, then each share up to the last such row, in
+/// two digits. An empty field is 0, any other `1 + 4094 (log10(share) + 6) / 6`, which keeps a share to 0.2 %.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Packed {
     /// Start of each column and end of the last, seconds.
@@ -35,11 +35,11 @@ pub(crate) struct Packed {
     columns: Vec<String>,
 }
 
-/// What [`HeatMap::quantiles`] gives.
+/// The quantiles of [`HeatMap::quantiles`].
 pub(crate) const QUANTILES: [&str; 4] = ["p50", "p90", "p99", "max"];
 
 impl Packed {
-    /// As attributes of an element of the page.
+    /// As attributes of an HTML element.
     pub(crate) fn attributes(&self) -> String {
         let Self { edges_s, per_decade, first, rows, columns } = self;
         let edges: Vec<String> = edges_s.iter().map(f64::to_string).collect();
@@ -69,7 +69,7 @@ impl HeatMap<'_> {
     }
 }
 
-/// The latency scale that all `maps` share; `None` where nothing was answered.
+/// The latency scale that all `maps` share; `None` without responses.
 pub(crate) fn scale(maps: &[HeatMap<'_>]) -> Option<Scale> {
     let heats = || maps.iter().map(|map| &map.timeline.heat).filter(|heat| heat.rows > 0);
     let least = heats().map(|heat| heat.edge_ns(0)).reduce(f64::min)?;
@@ -84,18 +84,18 @@ pub(crate) fn scale(maps: &[HeatMap<'_>]) -> Option<Scale> {
     )
 }
 
-/// The time that all `maps` share.
+/// The time scale that all `maps` share.
 pub(crate) fn time(maps: &[HeatMap<'_>]) -> Scale {
     let end = maps.iter().map(|map| map.timeline.end_s).fold(0.0, f64::max);
     Scale { high: if end > 0.0 { end } else { 1.0 }, ..Scale::from_zero("time", Unit::Seconds, end) }.within()
 }
 
-/// Seconds to two digits behind the point.
+/// Seconds, rounded to two decimals.
 pub(crate) fn moment(seconds: f64) -> f64 {
     (seconds * 100.0).round() / 100.0
 }
 
-/// The short form.
+/// Encodes a heat map.
 pub(crate) fn packed(map: &HeatMap<'_>) -> Packed {
     let edges = map.timeline.t_s.iter().chain([&map.timeline.end_s]);
     Packed { edges_s: edges.map(|at| moment(*at)).collect(), ..shares(&map.timeline.heat) }
@@ -138,7 +138,7 @@ fn digit(value: usize) -> char {
 mod tests {
     use super::{shares as shares_of, *};
 
-    /// What the page's script makes of a column.
+    /// Decodes a column as the page script does.
     fn unpacked(packed: &Packed, column: usize) -> Vec<f64> {
         let value = |digit: u8| DIGITS.iter().position(|known| *known == digit).unwrap();
         let text = packed.columns[column].as_bytes();

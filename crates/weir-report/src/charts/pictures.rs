@@ -10,32 +10,32 @@ use crate::charts::svg::{Layout, bars, chart, comparison, heat_maps};
 use crate::charts::timelines::CellTimeline;
 use crate::model::plot::Plot;
 
-/// Where pictures are, below the folder of the report; that of the headlines is in the folder itself.
+/// The folder of pictures within the report folder. The picture of the headlines is in the report folder itself.
 pub(crate) const FOLDER: &str = "charts";
 
 /// A picture.
 pub(crate) struct Picture {
     pub(crate) id: String,
-    /// Its file, from the folder of the report.
+    /// The path relative to the report folder.
     pub(crate) path: String,
     pub(crate) title: String,
     pub(crate) shows: Shows,
     pub(crate) svg: String,
 }
 
-/// What a picture is of.
+/// The content of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shows {
     /// The headlines of all load points.
     Headlines,
-    /// Figures over the axes.
+    /// Values over the axes.
     Axes,
-    /// The load point at this place of the summary.
+    /// The load point at this index of the summary.
     Point(usize),
 }
 
-/// Every picture of the run `name`: its headlines, `plots` over the axes, and for each load point curves, series and
-/// heat maps.
+/// Every picture of the run `name`: its headlines, `plots` over the axes, and curves, series and heat maps of each load
+/// point.
 pub(crate) fn pictures(
     name: &str,
     summary: &Summary,

@@ -1,4 +1,4 @@
-//! Pictures: SVG that reads in light and dark, in a file of its own or within a page.
+//! SVG pictures for light and dark themes, as files or inline in a page.
 
 mod chart;
 mod comparison;
@@ -11,7 +11,7 @@ pub(crate) use chart::{Layout, chart, panel};
 pub(crate) use comparison::{Bar, bars, bars_alone, comparison};
 pub(crate) use heat::{heat_map, heat_maps};
 
-/// The palette, as light and dark; the page's style has the same.
+/// The palette for light and dark themes. The style of the page has the same colours.
 const PALETTE: [(&str, &str, &str); 12] = [
     ("blue", "#0072b2", "#56b4e9"),
     ("green", "#009e73", "#2fbf95"),
@@ -26,7 +26,7 @@ const PALETTE: [(&str, &str, &str); 12] = [
     ("rose", "#e0789a", "#ffb3c7"),
     ("grey", "#7b828b", "#9aa1a9"),
 ];
-/// Ground, ink, soft ink, lines of the grid, shade of the warm-up.
+/// Background, text, soft text, grid lines, shade of the warm-up.
 const NEUTRAL: [(&str, &str, &str); 5] = [
     ("bg", "#ffffff", "#14171a"),
     ("ink", "#16191d", "#e8eaed"),
@@ -34,7 +34,7 @@ const NEUTRAL: [(&str, &str, &str); 5] = [
     ("line", "#dfe3e7", "#2f353b"),
     ("plain-bg", "#eef1f4", "#22272c"),
 ];
-/// Width of a character at 11 pixels, about.
+/// The approximate width of a character at 11 pixels.
 const CHARACTER: f64 = 6.1;
 
 /// A picture that is being drawn.
@@ -45,7 +45,7 @@ pub(crate) struct Svg {
     body: String,
 }
 
-/// Which end of a text stands at its place.
+/// The alignment of a text at its position.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -54,12 +54,12 @@ pub(crate) enum Anchor {
 }
 
 impl Svg {
-    /// An empty picture; `label` is read out in its place.
+    /// An empty picture; `label` is for screen readers.
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         Self { width, height, label: escape(label), body: String::new() }
     }
 
-    /// Text, with its middle at the height of `at`. Its class is a colour.
+    /// Text, vertically centred at `y`. Its class is a colour.
     pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, words: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -74,7 +74,7 @@ impl Svg {
         );
     }
 
-    /// A filled rectangle; what is said of it shows when it is pointed at.
+    /// A filled rectangle; `said` is its tooltip.
     pub(crate) fn rectangle(
         &mut self,
         (x, y): (f64, f64),
@@ -89,13 +89,13 @@ impl Svg {
         self.end("rect", said);
     }
 
-    /// A disc, or a ring with the class of a stroke.
+    /// A disc, or a ring if the class is a stroke.
     pub(crate) fn circle(&mut self, (x, y): (f64, f64), radius: f64, class: &str, said: &str) {
         let _ = write!(self.body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" class=\"{class}\"");
         self.end("circle", said);
     }
 
-    /// A path in the language of SVG.
+    /// A path in SVG syntax.
     pub(crate) fn path(&mut self, steps: &str, class: &str, said: &str) {
         let _ = write!(self.body, "<path d=\"{steps}\" class=\"{class}\"");
         self.end("path", said);
@@ -106,7 +106,7 @@ impl Svg {
         self.path(&format!("M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}"), class, "");
     }
 
-    /// Everything that `draw` draws, as the series at `place` of the legend.
+    /// Groups the output of `draw` as the series at index `place` of the legend.
     pub(crate) fn series(&mut self, place: usize, draw: impl FnOnce(&mut Self)) {
         let _ = writeln!(self.body, "<g data-series=\"{place}\">");
         draw(self);
@@ -121,7 +121,7 @@ impl Svg {
         }
     }
 
-    /// As a file of its own, with its style and a ground.
+    /// As a file with style and background.
     pub(crate) fn file(self) -> String {
         let Self { width, height, label, body } = self;
         format!(
@@ -132,9 +132,9 @@ impl Svg {
         )
     }
 
-    /// For within a page that has [`style`].
+    /// Inline, for a page that has [`page_style`].
     pub(crate) fn inline(self) -> String {
-        /// Narrower than this share of its size, a picture is scrolled, so that its text can be read.
+        /// Below this share of its size a picture scrolls, so that its text stays readable.
         const LEAST_SCALE: f64 = 0.7;
         let Self { width, height, label, body } = self;
         format!(
@@ -145,7 +145,7 @@ impl Svg {
     }
 }
 
-/// Rules of a picture: `text`, `path` and classes.
+/// CSS rules of a picture: `text`, `path` and classes.
 const RULES: [(&str, &str); 9] = [
     ("text", "font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif"),
     ("text.t-ink", "font-size:12px"),
@@ -158,7 +158,7 @@ const RULES: [(&str, &str); 9] = [
     (".hover:hover", "fill:#80808026"),
 ];
 
-/// The style of every picture: `f-` fills, `s-` strokes, `t-` is text; dark where the reader's setting is.
+/// The style of every picture: `f-` fills, `s-` strokes, `t-` is text. It follows the colour scheme of the system.
 pub(crate) fn style() -> String {
     let of = |color: fn(&(&str, &'static str, &'static str)) -> &'static str| {
         rules("", |entry| color(entry).to_owned())
@@ -167,13 +167,13 @@ pub(crate) fn style() -> String {
     format!("{shapes}{}@media(prefers-color-scheme:dark){{{}}}", of(|entry| entry.1), of(|entry| entry.2))
 }
 
-/// The same for pictures within a page, whose own colours they take: they follow its theme.
+/// The style of inline pictures, which use the colours of the page and follow its theme.
 pub(crate) fn page_style() -> String {
     let shapes: String = RULES.iter().map(|(what, how)| format!("svg.plot {what}{{{how}}}")).collect();
     format!("{shapes}{}", rules("svg.plot ", |entry| format!("var(--{})", entry.0)))
 }
 
-/// The rules of all colours, each with `before` in front of its classes.
+/// The rules of all colours, with the prefix `before` for each class.
 fn rules(before: &str, color: impl Fn(&(&str, &'static str, &'static str)) -> String) -> String {
     let mut rules = String::new();
     for entry in PALETTE.iter().chain(&NEUTRAL) {
@@ -186,13 +186,13 @@ fn rules(before: &str, color: impl Fn(&(&str, &'static str, &'static str)) -> St
     rules
 }
 
-/// The names of the colours of the palette.
+/// The names of all colours of the palette.
 #[cfg(test)]
 pub(crate) fn color_names() -> impl Iterator<Item = &'static str> {
     PALETTE.iter().map(|(name, _, _)| *name)
 }
 
-/// Text in which nothing is markup.
+/// Escapes all markup.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -201,9 +201,9 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // The lines of a title.
+            // A title has several lines.
             '\n' => out.push('\n'),
-            // XML has no other control characters, not even escaped.
+            // XML allows no other control characters, not even escaped.
             other if other.is_control() => out.push(' '),
             other => out.push(other),
         }
@@ -211,7 +211,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// The width of words at 11 pixels, about.
+/// The approximate width of words at 11 pixels.
 fn width_of(words: &str) -> f64 {
     words.chars().count() as f64 * CHARACTER
 }
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// A colour as CIELAB has it, as people see it whose eyes lack a kind of cone (Machado and others, 2009).
+    /// A colour in CIELAB as seen with a colour vision deficiency (Machado et al., 2009).
     fn seen(color: &str, sight: [[f64; 3]; 3]) -> [f64; 3] {
         let linear = [1, 3, 5].map(|at| {
             let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
@@ -250,7 +250,7 @@ mod tests {
         let all = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         let no_red = [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]];
         let no_green = [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9690]];
-        // Of two colours that look alike to some, the shapes on their lines are different.
+        // Colours that look alike to some readers have different shapes on their lines.
         let check = |colors: &[&str], sight, least: f64| {
             for (at, one) in colors.iter().enumerate() {
                 for other in &colors[at + 1..] {
@@ -265,7 +265,7 @@ mod tests {
                 |(_, light, dark): &(&str, &'static str, &'static str)| if is_dark { *dark } else { *light };
             let colors: Vec<&str> = PALETTE.iter().map(of).collect();
             check(&colors, all, 16.0);
-            // Those of the gateways that weir knows.
+            // The colours of gateways that weir knows.
             for sight in [no_red, no_green] {
                 check(&colors[..4], sight, 10.0);
             }

@@ -1,4 +1,4 @@
-//! Charts over the axes of a run: what figures do as one value changes, with a panel for each of the others.
+//! Charts over the axes of a run: values over one axis, with a panel for each value of the other axes.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::charts::headroom_chart;
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 
-/// A figure that is drawn over an axis.
+/// A metric that is drawn over an axis.
 struct Metric {
     name: &'static str,
     slug: &'static str,
@@ -52,9 +52,9 @@ const CPU: Metric = Metric {
     of: |row| Some(&row.cpu_us_per_request),
 };
 
-/// Points of one load, or of several that differ in size, laid out along one scale.
+/// Points of one load, or of several loads of different size, along one scale.
 struct Sweep<'a> {
-    /// What is on the horizontal scale, in words and as part of a file's name.
+    /// The title of the horizontal scale, and its form in file names.
     title: String,
     slug: String,
     unit: Unit,
@@ -63,7 +63,7 @@ struct Sweep<'a> {
     panels: Vec<(String, Vec<(f64, &'a Point)>)>,
 }
 
-/// The charts of faults and changes, of headroom, and those over the axes; none for a run without any.
+/// All charts of faults and changes, of headroom, and over the axes.
 pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut plots = event_chart::plots(summary, cells);
     plots.extend(headroom_chart::plots(summary, cells));
@@ -74,7 +74,7 @@ pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
         }
         known.push(load);
         let points: Vec<&Point> = summary.points.iter().filter(|point| point.load == load).collect();
-        // A curve has its rates side by side, and a chart for each of them would be a dozen.
+        // The headroom charts show the rates of a curve together.
         if points.iter().any(|point| summary.headroom.has_point(point)) {
             continue;
         }
@@ -95,7 +95,7 @@ pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     plots
 }
 
-/// Loads may be named so that nothing of their names is left in a file's.
+/// Makes ids unique: names of loads may have no characters that are safe in file names.
 fn name_apart(plots: &mut [Plot]) {
     for place in 1..plots.len() {
         let (before, plot) = plots.split_at_mut(place);
@@ -105,7 +105,8 @@ fn name_apart(plots: &mut [Plot]) {
     }
 }
 
-/// The charts of one load: figures over the fastest axis, scaling over the CPU limit, CPU time over the load's size.
+/// The charts of one load: values over the fastest axis, scaling over the CPU limit, CPU time over the size of the
+/// load.
 fn of_load(run: &Run, summary: &Summary, load: &str, points: &[&Point]) -> Vec<Plot> {
     let axes: Vec<Axis> = paths(run, points)
         .iter()
@@ -147,8 +148,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The loads of one model over their sizes, where they have several at the same point of the axes and differ in nothing
-/// else.
+/// The loads of one model over their size, if there are several at the same point of the axes that differ only in size.
 fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Option<Sweep<'a>> {
     let loads: BTreeSet<&str> = points.iter().map(|point| point.load.as_str()).collect();
     let kinds: BTreeSet<String> = loads.iter().map(|load| without_size(run, load)).collect();
@@ -162,7 +162,7 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     let placed =
         points.iter().filter_map(|point| Some((rest(point, |_| false, points), place(point)?, *point)));
     let panels = panels(placed);
-    // Two loads of one size differ in something else, which no such scale shows.
+    // Two loads of the same size differ in something that this scale cannot show.
     let apart = |of: &[(f64, &Point)]| of.windows(2).all(|pair| pair[0].0 < pair[1].0);
     if loads.len() < 2 || !panels.iter().all(|(_, points)| points.len() > 1 && apart(points)) {
         return None;
@@ -186,7 +186,7 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     })
 }
 
-/// A load as it is written, but for its size and its length.
+/// A load as written in the scenario, without its size and duration.
 fn without_size(run: &Run, load: &str) -> String {
     let mut written = run.scenario["loads"][load].clone();
     if let Some(fields) = written.as_object_mut() {
@@ -195,7 +195,7 @@ fn without_size(run: &Run, load: &str) -> String {
     written.to_string()
 }
 
-/// Points by panel, each panel's in the order of the scale.
+/// Points by panel, in the order of the scale.
 fn panels<'a>(
     placed: impl Iterator<Item = (String, f64, &'a Point)>,
 ) -> Vec<(String, Vec<(f64, &'a Point)>)> {
@@ -223,7 +223,7 @@ fn plot(summary: &Summary, sweep: &Sweep<'_>, metric: &Metric) -> Option<Plot> {
         lines.filter(|line| !line.spots.is_empty()).collect()
     };
     let plot = sweep.plot(metric.name, metric.slug, metric.unit, lines)?;
-    // The latency of a closed load that nothing of counts is for nobody to quote, and stays in the tables.
+    // Latency of a closed load without any valid value is only in the tables.
     let closed = sweep
         .panels
         .iter()
@@ -238,7 +238,7 @@ fn plot(summary: &Summary, sweep: &Sweep<'_>, metric: &Metric) -> Option<Plot> {
     (counts || !closed || metric.unit != Unit::Nanoseconds).then_some(plot)
 }
 
-/// Throughput over cores beside growth in proportion, and how much of it is left per core.
+/// Throughput over cores compared with growth in proportion, and throughput per core relative to the lowest limit.
 fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
     let gateways = || summary.gateways.iter().map(|gateway| gateway.name.as_str());
     let rows = |gateway: &str, points: &[(f64, &Point)]| -> Vec<(f64, Row)> {
@@ -252,7 +252,7 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
                 spot(*at, row, &row.throughput_per_s, Unit::PerSecond, &sweep.said(*at))
             });
             let measured = Line { spots: spots.collect(), ..line_of(summary, gateway) };
-            // Nothing is in proportion to what does not count.
+            // An excluded value is no reference for the ideal line.
             let first = measured.spots.first().filter(|first| first.counts);
             let base = first.and_then(|first| Some((first.x, first.y?)));
             let ideal = base.map(|(cpus, per_s)| Line {
@@ -303,7 +303,7 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
 }
 
 impl Sweep<'_> {
-    /// A chart of `lines` in every panel; `None` where fewer than two places have a figure.
+    /// A chart of `lines` in every panel; `None` if fewer than two positions have a value.
     fn plot(
         &self,
         name: &str,
@@ -341,7 +341,7 @@ impl Sweep<'_> {
         })
     }
 
-    /// A place on the scale in words: `limits.data.cpus = 0.5`.
+    /// A position on the scale in words: `limits.data.cpus = 0.5`.
     fn said(&self, at: f64) -> String {
         let label =
             self.values.iter().find(|(place, _)| *place == at).map_or("", |(_, label)| label.as_str());
@@ -367,7 +367,7 @@ fn spot(at: f64, row: &Row, figure: &Figure, unit: Unit, place: &str) -> Option<
     let mut spot = Spot::of(at, figure, unit, &format!("{} at {place}", row.gateway))?;
     let bounds: Vec<&str> = row.bounds().into_iter().map(|(bound, _)| bound_name(bound)).collect();
     if !bounds.is_empty() {
-        spot.words += &format!("; bound by {}", bounds.join(", "));
+        spot.words += &format!("; limited by {}", bounds.join(", "));
     }
     Some(spot)
 }
@@ -376,13 +376,13 @@ fn size(point: &Point) -> (u32, Option<f64>) {
     (point.connections, point.rate_per_s)
 }
 
-/// The load of a point in words, without its axes.
+/// The load of a point in words, without the axes.
 fn load_words(point: &Point) -> String {
     let setting = point.setting();
     setting.strip_suffix(&format!("; {}", point.axes_words())).map_or(setting.clone(), str::to_owned)
 }
 
-/// Words as part of a file's name.
+/// Words as part of a file name.
 pub(crate) fn slug(words: &str) -> String {
     const LONGEST: usize = 60;
     let mut out = String::new();

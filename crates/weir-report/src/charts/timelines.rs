@@ -1,25 +1,25 @@
-//! Every load of every cell over time, once for all formats.
+//! Every load of every cell over time, shared by all formats.
 
 use weir_analysis::{Summary, Timeline, timeline};
 use weir_results::{Cell, CellOutcome, Measurement};
 
-/// Steps of a timeline, where a run is not too large for it.
+/// The maximum number of steps of a timeline.
 const STEPS_MAX: usize = 120;
-/// Steps of a timeline at least.
+/// The minimum number of steps of a timeline.
 const STEPS_MIN: usize = 24;
-/// Steps of all timelines of a page together: what keeps a page of hundreds of cells small.
+/// The maximum number of steps of all timelines of a page, which keeps a page of hundreds of cells small.
 const STEPS_IN_ALL: usize = 24_000;
 
 /// One load of one cell over time.
 pub(crate) struct CellTimeline<'a> {
-    /// The place of its load point in the summary.
+    /// The index of its load point in the summary.
     pub(crate) point: usize,
     pub(crate) cell: &'a Cell,
     pub(crate) measurement: &'a Measurement,
     pub(crate) timeline: Timeline,
 }
 
-/// The timelines of `cells` in their order.
+/// The timelines of `cells`, in order.
 pub(crate) fn timelines<'a>(summary: &Summary, cells: &'a [Cell]) -> Vec<CellTimeline<'a>> {
     let measured = || cells.iter().flat_map(|cell| measurements(cell).iter().map(move |of| (cell, of)));
     let steps_max = (STEPS_IN_ALL / measured().count().max(1)).clamp(STEPS_MIN, STEPS_MAX);
@@ -35,13 +35,13 @@ pub(crate) fn timelines<'a>(summary: &Summary, cells: &'a [Cell]) -> Vec<CellTim
 }
 
 impl CellTimeline<'_> {
-    /// Whether its throughput counts.
+    /// Whether its throughput is valid.
     pub(crate) fn counts(&self) -> bool {
         self.measurement.judgement.verdicts.throughput.is_empty()
     }
 }
 
-/// What was measured of a cell.
+/// The measurements of a cell.
 pub(crate) fn measurements(cell: &Cell) -> &[Measurement] {
     match &cell.outcome {
         CellOutcome::Measured { measurements } => measurements,

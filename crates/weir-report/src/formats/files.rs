@@ -1,4 +1,4 @@
-//! The files of a report: what each format writes, and what they share.
+//! The files of a report in each format, and the pictures that formats share.
 
 use std::cell::OnceCell;
 use std::io;
@@ -20,18 +20,18 @@ use crate::pages::cell_page;
 use crate::pages::cell_page::pages;
 use crate::sections::build;
 
-/// A format that is a file.
+/// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// `report.html`; beside it `cells/`, a page for each cell, and the same pictures
+    /// `report.html`, with a page for each cell in `cells/`, and the same pictures
     Html,
-    /// `report.md`, with `comparison.svg` and the pictures in `charts/` where something was measured
+    /// `report.md`, with `comparison.svg` and the pictures in `charts/` if the run has measurements
     Markdown,
-    /// `cells.csv`, the table of `weir export --format csv`; beside it `findings.csv`, if it has findings
+    /// `cells.csv`, the table of `weir export --format csv`; also `findings.csv` if the run has findings
     Csv,
 }
 
-/// Files that were written.
+/// Paths of the written files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// `report.html`
@@ -42,7 +42,7 @@ pub struct Written {
     pub csv: PathBuf,
 }
 
-/// Writes the files of one run's report into one folder; what several formats need is made once.
+/// Writes the report files of one run into one folder. Formats share the pictures, which are written once.
 pub struct Writer<'a> {
     run: &'a Run,
     cells: &'a [Cell],
@@ -51,14 +51,14 @@ pub struct Writer<'a> {
     report: Report,
     plots: Vec<Plot>,
     timelines: OnceCell<Vec<CellTimeline<'a>>>,
-    /// The pictures, once they are written.
+    /// The pictures, after they are written.
     pictures: OnceCell<Vec<Picture>>,
 }
 
-/// Writes every file format into `dir`, which is made where it is missing.
+/// Writes every file format into `dir`, and creates `dir` if it is missing.
 ///
 /// # Errors
-/// When the directory cannot be made or a file cannot be written.
+/// If the directory cannot be created or a file cannot be written.
 pub fn write(run: &Run, cells: &[Cell], summary: &Summary, dir: &Path) -> io::Result<Written> {
     let writer = Writer::new(run, cells, summary, dir);
     Ok(Written {
@@ -69,7 +69,7 @@ pub fn write(run: &Run, cells: &[Cell], summary: &Summary, dir: &Path) -> io::Re
 }
 
 impl<'a> Writer<'a> {
-    /// A writer into `dir`, which is made where it is missing once something is written.
+    /// A writer into `dir`. The first write creates `dir` if it is missing.
     pub fn new(run: &'a Run, cells: &'a [Cell], summary: &'a Summary, dir: &'a Path) -> Self {
         let report = build::build(run, cells, summary);
         let plots = sweep::plots(run, summary, cells);
@@ -77,10 +77,10 @@ impl<'a> Writer<'a> {
         Self { run, cells, summary, dir, report, plots, timelines, pictures }
     }
 
-    /// Writes one format, and gives the path of its main file.
+    /// Writes one format, and returns the path of its main file.
     ///
     /// # Errors
-    /// When the directory cannot be made or a file cannot be written.
+    /// If the directory cannot be created or a file cannot be written.
     pub fn put(&self, format: FileFormat) -> io::Result<PathBuf> {
         std::fs::create_dir_all(self.dir)?;
         match format {
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
         self.timelines.get_or_init(|| timelines(self.summary, self.cells))
     }
 
-    /// The pictures, which are written with the first format that shows them.
+    /// The pictures. The first format that shows them writes them.
     fn pictures(&self) -> io::Result<&[Picture]> {
         if let Some(pictures) = self.pictures.get() {
             return Ok(pictures);

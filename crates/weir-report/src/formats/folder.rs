@@ -1,4 +1,4 @@
-//! The folder that reports go to: whether they can be written there, and each file wholly or not at all.
+//! Checks that the report folder is writable, and writes files atomically.
 
 use std::fs;
 use std::io;
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Sees that files can be written into `dir`, or that it can be made where it is not there. Makes nothing.
+/// Checks that `dir` is writable, or that it can be created if it is missing. Creates nothing.
 ///
 /// # Errors
-/// Why not: a write-protected disk, no permission, or something in its place that is no folder.
+/// If the file system is read-only, permission is missing, or the path is not a directory.
 pub fn check_folder(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let there = dir.ancestors().find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
     if !there.is_dir() {
         return Err(io::Error::new(
             io::ErrorKind::NotADirectory,
-            format!("{} is no folder", there.display()),
+            format!("{} is not a directory", there.display()),
         ));
     }
     Ok(access(there, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Writes `text` as the file `name` in `dir`, and gives its path. A file of that name is replaced when the new one is
-/// whole: a full disk or a crash leaves the old one.
+/// Writes `text` as the file `name` in `dir`, and returns its path. An existing file is replaced only after the new one
+/// is complete: after a full disk or a crash the old file remains.
 pub(crate) fn put(dir: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     let path = dir.join(name);
     let beside = dir.join(format!("{name}.part"));
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_told_and_one_that_can_is_not_made() {
+    fn a_check_reports_a_path_that_is_not_a_directory_and_creates_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let new = folder.path().join("a/b/c");
         check_folder(&new).unwrap();
@@ -51,10 +51,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_leaves_the_old_one() {
+    fn a_failed_write_keeps_the_old_file() {
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), "report.md", "old").unwrap();
-        // What is written beside the file meets a full disk.
+        // The temporary file is on a full disk.
         std::os::unix::fs::symlink("/dev/full", folder.path().join("report.md.part")).unwrap();
         let error = put(folder.path(), "report.md", "new").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);

@@ -1,4 +1,4 @@
-//! One self-contained page: no request leaves it, charts included.
+//! One self-contained page, including its charts. It sends no network requests.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::charts::timelines::CellTimeline;
 use crate::model::Report;
 use crate::model::plot::Plot;
 
-/// The style of every page, without that of the pictures within.
+/// The style of every page, without the style of inline pictures.
 const STYLE: &str = include_str!("../../assets/report.css");
 
-/// How tables and facts are drawn on any page.
+/// Macros for tables and facts on all pages.
 const MACROS: &str = include_str!("../../assets/macros.html");
 const TEMPLATE: &str = include_str!("../../assets/report.html");
 const SCRIPT: &str = concat!(
@@ -27,12 +27,12 @@ const SCRIPT: &str = concat!(
     include_str!("../../assets/sizing-controls.js")
 );
 
-/// What the charts of the page are drawn from.
+/// The data of the charts of the page.
 pub(crate) struct Drawn<'a> {
     /// Charts over the axes.
     pub(crate) plots: &'a [Plot],
     pub(crate) timelines: &'a [CellTimeline<'a>],
-    /// Files beside the page; empty where it stands alone.
+    /// Picture files beside the page; empty if the page is a single file.
     pub(crate) pictures: &'a [Picture],
 }
 
@@ -82,12 +82,12 @@ pub(crate) fn draw(
     })
 }
 
-/// The style of the page and of the pictures within it.
+/// The style of the page and of its inline pictures.
 pub(crate) fn style() -> String {
     format!("{STYLE}\n{}", page_style())
 }
 
-/// What the marks of `plots` mean, those that are drawn.
+/// Explains the marks that `plots` use.
 fn chart_note(plots: &[&Plot]) -> String {
     let spots = || {
         let lines = plots.iter().flat_map(|plot| &plot.panels).flat_map(|panel| &panel.lines);
@@ -107,7 +107,7 @@ fn chart_note(plots: &[&Plot]) -> String {
     said.join(" ")
 }
 
-/// Adds a page's template, with what every template may use.
+/// Adds the template of a page, with the shared macros and filters.
 pub(crate) fn prepare(
     environment: &mut Environment<'_>,
     name: &'static str,
@@ -124,7 +124,7 @@ pub(crate) fn known_colors(summary: &Summary) -> BTreeMap<&str, &str> {
     colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect()
 }
 
-/// Numbers that stay on the line of their unit.
+/// Keeps a number and its unit on one line, by no-break spaces.
 fn tight(text: String) -> String {
     const UNITS: [&str; 9] = ["%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB"];
     let mut words = text.split(' ').peekable();
@@ -139,7 +139,7 @@ fn tight(text: String) -> String {
     out
 }
 
-/// JSON that cannot end the script element it stands in.
+/// JSON that cannot close the script element around it.
 fn island(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "{}".into()).replace('<', "\\u003c")
 }
@@ -148,7 +148,7 @@ fn island(value: &impl serde::Serialize) -> String {
 mod tests {
     use super::*;
 
-    /// Contrast of two colours as the WCAG has it, 1 to 21.
+    /// The WCAG contrast ratio of two colours, 1 to 21.
     fn contrast(one: &str, other: &str) -> f64 {
         let luminance = |color: &str| {
             let channel = |at: usize| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_can_be_read_in_both_themes() {
+    fn every_text_is_readable_in_both_themes() {
         let blocks: Vec<&str> = STYLE.split('}').filter(|block| block.contains("--bg:")).collect();
         assert_eq!(blocks.len(), 3, "light, dark by the system, dark by the button");
         for block in blocks {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_of_intervals_stood_under_charts_without_any() {
+    fn the_legend_explains_only_marks_that_are_drawn() {
         use crate::model::plot::{Line, Marks, Panel, Spot};
         use crate::model::scale::{Scale, Unit};
         let check = |spot: Spot, expected: &str| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn data_cannot_end_its_script() {
+    fn data_cannot_close_its_script_element() {
         assert_eq!(island(&"</script>"), "\"\\u003c/script>\"");
     }
 }

@@ -1,6 +1,5 @@
-//! The objective as tests in the form of JUnit, which continuous integration shows: a suite for each gateway, a test for
-//! each load point and bound. A missed bound is a failure, an undecided one is skipped with its reason, a cell that could
-//! not be measured is an error.
+//! The objective as JUnit tests for continuous integration: a suite for each gateway, a test for each load point and
+//! bound. A missed bound is a failure. An undecided bound is skipped with its reason. A failed cell is an error.
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use weir_analysis::{FailedCell, Met, ObjectiveResult, Summary};
@@ -8,18 +7,18 @@ use weir_results::{DIRECT, Run};
 
 use crate::sections::cells::cell_name;
 
-/// What stands in the `type` of what did not pass, where reports group by it.
+/// The `type` attribute of tests that did not pass. Reports group by it.
 const MISSED: &str = "objective-missed";
 const UNKNOWN: &str = "objective-unknown";
 
 /// Draws the document.
 ///
 /// # Errors
-/// When it cannot be written, which is a defect of weir.
+/// If it cannot be written, which is a defect of weir.
 pub(crate) fn draw(run: &Run, summary: &Summary) -> Result<String, SerializeError> {
     let mut report = Report::new(run.name.clone());
     let mut names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
-    // The twin of the direct baseline is none of them, and its cells may fail, too.
+    // The second direct baseline is no gateway, but its cells may fail.
     for failed in &summary.failed {
         if !names.contains(&failed.key.gateway.as_str()) {
             names.push(&failed.key.gateway);
@@ -27,7 +26,7 @@ pub(crate) fn draw(run: &Run, summary: &Summary) -> Result<String, SerializeErro
     }
     for name in names {
         let suite = suite(run, summary, name);
-        // The direct baseline has nothing to keep; it has a suite where it could not be measured.
+        // The direct baseline has no objective. It has a suite only if one of its cells failed.
         if name != DIRECT || suite.tests > 0 {
             report.add_test_suite(suite);
         }

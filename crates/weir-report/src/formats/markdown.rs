@@ -1,10 +1,10 @@
-//! Markdown: the same tables, for repositories and tickets.
+//! The report as Markdown, for repositories and tickets.
 
 use crate::charts::pictures::{Picture, Shows};
 use crate::model::{Entry, Fact, Report, Table};
 use crate::pages::compare::Report as Comparison;
 
-/// Draws the report; `pictures` are those of files beside it.
+/// Draws the report; `pictures` are files beside it.
 pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
     let of = |shows| pictures.iter().filter(move |picture| picture.shows == shows).map(image);
     let mut out = vec![
@@ -72,7 +72,7 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
     out.join("\n\n") + "\n"
 }
 
-/// Draws a comparison, short enough for a pull request: what is long is folded.
+/// Draws a comparison for a pull request: long parts are folded.
 pub(crate) fn draw_comparison(report: &Comparison) -> String {
     let mut out = vec![
         format!("## {}", text(&report.title)),
@@ -102,7 +102,7 @@ fn image(picture: &Picture) -> String {
     format!("![{}]({})", text(&picture.title), picture.path)
 }
 
-/// Pictures that are unfolded by whoever wants to see them.
+/// Folded pictures.
 fn folded(images: impl Iterator<Item = String>) -> Option<String> {
     let images: Vec<String> = images.collect();
     let images = images.join("\n\n");
@@ -124,7 +124,7 @@ fn failed(report: &Report) -> Vec<String> {
     out
 }
 
-/// Lines as they are: indented, for they may hold any fence.
+/// Lines as an indented code block, because they may contain a fence.
 fn indented(lines: &[impl std::fmt::Display]) -> String {
     lines.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
@@ -173,7 +173,7 @@ fn inline(facts: &[Fact]) -> String {
     format!("{}.", said.join(", "))
 }
 
-/// Text in which nothing is markup.
+/// Escapes all markup.
 fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! How many instances: the table of `weir size`, and what stands below it. The page draws the same by
+//! The number of instances: the table of `weir size` and the notes below it. The page draws the same with
 //! `assets/sizing.js`.
 
 use weir_analysis::quantity::{count, money, percent, range, rate, time_ns};
@@ -49,7 +49,7 @@ fn asked(sizing: &Sizing) -> String {
     asked.join(", ")
 }
 
-/// The bounds of all offers, where they are the same.
+/// The bounds of all instance types, if they are equal.
 fn shared_bounds(sizing: &Sizing) -> Option<&[Bound]> {
     let first = sizing.offers.first().map(|offer| offer.bounds.as_slice()).unwrap_or_default();
     sizing.offers.iter().all(|offer| offer.bounds == first).then_some(first)
@@ -86,7 +86,7 @@ fn table(sizing: &Sizing) -> Table {
     Table { caption: "Instances".into(), columns, rows: rows.collect() }
 }
 
-/// What growth and prices make of the instances; a table of its own, so that a narrow terminal has all of it.
+/// Growth and costs, in a separate table so that it fits on a narrow terminal.
 fn later_and_costs(sizing: &Sizing) -> Option<Table> {
     let (mut columns, has_setting) = names(sizing);
     let (has_growth, has_price) = (sizing.demand.growth_per_year.is_some(), sizing.demand.price.is_some());
@@ -114,7 +114,7 @@ fn later_and_costs(sizing: &Sizing) -> Option<Table> {
     ((has_growth || has_price) && !rows.is_empty()).then_some(Table { caption, columns, rows })
 }
 
-/// The columns that name an offer, and whether it takes more than the gateway.
+/// The columns that identify an instance type, and whether the gateway name is not enough.
 fn names(sizing: &Sizing) -> (Vec<Column>, bool) {
     let has_setting = sizing.offers.iter().any(|offer| !offer.setting.is_empty());
     let mut columns = vec![Column::text("Gateway", KEEP)];
@@ -151,7 +151,7 @@ fn entries(sized: &Sized) -> [Entry; 4] {
     ]
 }
 
-/// One side of a value.
+/// A value with one bound.
 fn one_side(text: String) -> Entry {
     Entry { text, headline: true, ..Entry::default() }
 }
@@ -171,7 +171,7 @@ fn instances(of: Count) -> Entry {
     Entry { text: count(of.value), under: Some(under), headline: true, ..Entry::default() }
 }
 
-/// What has to be known of an offer, each sentence with its name.
+/// The notes on an instance type, each with its name.
 fn sentences(sizing: &Sizing, offer: &Offer) -> Vec<String> {
     let mut name = offer.gateway.clone();
     if !offer.setting.is_empty() {

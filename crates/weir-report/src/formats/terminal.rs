@@ -1,4 +1,4 @@
-//! Tables for a terminal, as wide as it is.
+//! Tables for a terminal, fitted to its width.
 
 use comfy_table::{
     Attribute, Cell as TableCell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table as Drawn,
@@ -11,10 +11,10 @@ use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
 use crate::pages::compare::Report as Comparison;
 use crate::sections::foreign::escaped;
 
-/// Load points that are drawn one by one; of more, the report's files have each.
+/// With more load points than this, the terminal shows none, only the report files do.
 const POINTS_MAX: usize = 4;
 
-/// Rows that a terminal shows of a table; a longer one is in the report's files only.
+/// A table with more rows than this is only in the report files.
 const ROWS_MAX: usize = 60;
 
 /// Draws the report.
@@ -118,7 +118,7 @@ pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) ->
     out.join("\n")
 }
 
-/// A load point: the tables that its load is for, and what follows from them.
+/// A load point: its main tables and its conclusions.
 fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
     let mut out = vec![String::new()];
     out.push(format!("{}  {}", Paint { color }.bold(&point.load), escaped(&point.setting)));
@@ -131,7 +131,7 @@ fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
     out
 }
 
-/// Draws one table, without the columns that do not fit; its sentences stand below it.
+/// Draws one table without the columns that do not fit. Sentences follow below the table.
 pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
     let mut drawn = vec![draw_columns(table, width, color)];
     for column in (0..table.columns.len()).filter(|column| table.columns[*column].prose) {
@@ -141,10 +141,10 @@ pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
     drawn.join("\n")
 }
 
-/// What a sentence is of: points, each with its figures.
+/// The load points of a sentence, each with its metrics.
 type Points<'a> = Vec<(&'a str, Vec<&'a str>)>;
 
-/// The sentences of a column, each once, with all that it is of.
+/// The sentences of a column, each once, with all its load points and metrics.
 fn sentences(table: &Table, column: usize) -> Vec<String> {
     let mut said: Vec<(&str, Points<'_>)> = Vec::new();
     for entry in table.rows.iter().map(|row| &row[column]).filter(|entry| !entry.text.is_empty()) {
@@ -225,9 +225,9 @@ fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> 
     drawn
 }
 
-/// Makes every column as wide as its longest word, where there is room for that.
+/// Makes every column as wide as its longest word, if there is enough room.
 fn keep_words_whole(drawn: &mut Drawn, table: &Table, kept: &[usize], width: usize) {
-    // A blank on either side.
+    // A blank on both sides.
     const PADDING: usize = 2;
     let words = |column: usize| {
         let texts =
@@ -247,10 +247,10 @@ fn keep_words_whole(drawn: &mut Drawn, table: &Table, kept: &[usize], width: usi
     }
 }
 
-/// What stands in a cell: the text, what is said of it, and the interval, below each other.
+/// The content of a table cell: text, chips and interval, one below the other.
 fn content(entry: &Entry) -> String {
     let mut text = entry.plain();
-    // Whose it is has a line of its own: the column is no wider for it.
+    // A break after the colon keeps the column narrow.
     let chips = entry.chips.iter().map(|chip| chip.text.replace(": ", ":\n ")).collect::<Vec<_>>().join("\n");
     if !chips.is_empty() {
         text = if text.is_empty() { chips } else { format!("{text}\n{chips}") };
@@ -277,7 +277,7 @@ fn widest(drawn: &Drawn) -> usize {
     drawn.lines().map(|line| visible_width(&line)).max().unwrap_or(0)
 }
 
-/// Characters that take a column: escape sequences and trailing blanks do not.
+/// The number of visible columns, without escape sequences and trailing blanks.
 fn visible_width(line: &str) -> usize {
     let mut width = 0;
     let mut filled = 0;
@@ -303,7 +303,7 @@ pub(crate) fn bullet(text: &str, width: usize) -> String {
     wrap(&format!("  • {text}"), width, "    ")
 }
 
-/// Breaks at blanks; lines after the first begin with `indent`. Control characters are escaped.
+/// Wraps at blanks. Lines after the first begin with `indent`. Control characters are escaped.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let text = &*escaped(text);
     let mut lines: Vec<String> = Vec::new();
@@ -326,7 +326,7 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     lines.join("\n")
 }
 
-/// Escape sequences, where the terminal takes them.
+/// Adds escape sequences if the terminal supports them.
 struct Paint {
     color: bool,
 }

@@ -1,4 +1,4 @@
-//! A chart as every format draws it: lines over one scale, in panels that share both scales.
+//! A chart for all formats: lines in panels that share both scales.
 
 use weir_analysis::{Figure, bounds_words, quantity, reason_name};
 
@@ -7,38 +7,38 @@ use crate::model::scale::{Scale, Unit};
 /// A chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    /// Names its element in the page and its file in `charts/`.
+    /// The id of the element in the page, and the file name in `charts/`.
     pub(crate) id: String,
-    /// The section that shows it; empty where it stands with the others over the axes.
+    /// The section that shows it; empty for charts over the axes.
     pub(crate) section: &'static str,
-    /// How to read it, below all charts of its section.
+    /// Explains the chart, below all charts of the section.
     pub(crate) note: &'static str,
     pub(crate) title: String,
-    /// What holds for all of it: the load.
+    /// The load.
     pub(crate) setting: String,
     pub(crate) x: Scale,
     pub(crate) y: Scale,
     pub(crate) marks: Marks,
-    /// End of the warm-up on the horizontal scale, where time runs on it.
+    /// The end of the warm-up, if the horizontal scale is time.
     pub(crate) shade_to: Option<f64>,
     pub(crate) panels: Vec<Panel>,
 }
 
-/// How its values are drawn.
+/// How the values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
-    /// A dot for each figure, with its interval, joined by a line.
+    /// A dot with its interval for each value, joined by a line.
     Dots,
-    /// A line alone.
+    /// A line without dots.
     Lines,
-    /// Bars side by side, each as wide as its bucket.
+    /// Adjacent bars, each as wide as its bucket.
     Bars,
 }
 
 /// One of several charts with the same scales.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
-    /// What tells it from the others; empty where there is one.
+    /// Distinguishes the panels; empty for a single panel.
     pub(crate) title: String,
     pub(crate) lines: Vec<Line>,
 }
@@ -49,43 +49,43 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// A colour of the palette.
     pub(crate) color: &'static str,
-    /// Dashed: nothing that was measured of a gateway (the direct baseline, an ideal).
+    /// Dashed if not measured on a gateway (the direct baseline, an ideal line).
     pub(crate) dashed: bool,
-    /// Whether its figures have dots; an ideal has none.
+    /// Whether its values have dots; an ideal line has none.
     pub(crate) marked: bool,
     pub(crate) spots: Vec<Spot>,
 }
 
-/// All lines of a panel at one place of the horizontal scale.
+/// All lines of a panel at one position of the horizontal scale.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) at: f64,
-    /// One for each marked line; `None` where the line has no value.
+    /// One for each marked line; `None` if the line has no value here.
     pub(crate) spots: Vec<Option<&'a Spot>>,
 }
 
-/// A figure at its place.
+/// A value and its position.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spot {
     pub(crate) x: f64,
-    /// `None` where it is beyond the time-out, or was not measured.
+    /// `None` if beyond the time-out or not measured.
     pub(crate) y: Option<f64>,
-    /// Both ends of its interval.
+    /// The lower and the upper end of its interval.
     pub(crate) interval: Option<[f64; 2]>,
-    /// Whether it counts. What does not is a ring.
+    /// Whether it is valid. Excluded values are drawn as rings.
     pub(crate) counts: bool,
-    /// Whether at least one side of it is known. No line leads through a value that is neither valid nor bounded.
+    /// Whether a lower or an upper bound is known. Lines skip values that are neither valid nor bounded.
     pub(crate) bounded: bool,
-    /// Whether it is a quantile among the unanswered.
+    /// Whether the quantile falls on a request without a response.
     pub(crate) beyond_timeout: bool,
-    /// What is said of it when it is pointed at.
+    /// The tooltip.
     pub(crate) words: String,
 }
 
 impl Panel {
-    /// What its marked lines are at each place, in the order of the lines.
+    /// The values of the marked lines at each position, in the order of the lines.
     ///
-    /// Clocks of several gateways differ a little, so places closer than half a step are one.
+    /// The clocks of gateways differ slightly, so positions closer than half a step are merged.
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
         let lines: Vec<&Line> = self.marked().collect();
         let gaps = lines.iter().flat_map(|line| line.spots.windows(2)).map(|pair| pair[1].x - pair[0].x);
@@ -126,12 +126,12 @@ impl Plot {
         known
     }
 
-    /// The place of a line in the legend.
+    /// The index of a line in the legend.
     pub(crate) fn series_of(&self, line: &Line) -> Option<usize> {
         self.legend().iter().position(|known| known.name == line.name)
     }
 
-    /// Which shape stands on a line: none on a mark, and none where there is one line.
+    /// The index of the shape on a line; `None` for marks and for a single line.
     pub(crate) fn symbol_of(&self, line: &Line) -> Option<usize> {
         let named: Vec<&Line> = self.legend().into_iter().filter(|known| known.marked).collect();
         let place = named.iter().position(|known| known.name == line.name)?;
@@ -140,12 +140,12 @@ impl Plot {
 }
 
 impl Spot {
-    /// A value without interval, that says nothing of itself.
+    /// A value without interval and tooltip.
     pub(crate) fn at(x: f64, y: Option<f64>) -> Self {
         Self { x, y, counts: true, ..Self::default() }
     }
 
-    /// A figure over repeats; `None` where it was not measured. `place` is where it is, in words.
+    /// A value over repeats; `None` if it was not measured. `place` describes the position.
     pub(crate) fn of(x: f64, figure: &Figure, unit: Unit, place: &str) -> Option<Self> {
         if figure.mean.is_none() && !figure.beyond_timeout {
             return None;
@@ -178,7 +178,8 @@ impl Spot {
         self.counts || self.bounded
     }
 
-    /// What a scale has to reach: the ends of the interval, unless they are so far off that they would flatten the rest.
+    /// The values that a scale must include: the ends of the interval, unless they are so far away that they would
+    /// flatten the rest.
     pub(crate) fn reach(&self) -> impl Iterator<Item = f64> + use<> {
         const FARTHEST: f64 = 2.0;
         let Some(mean) = self.y else { return Vec::new().into_iter() };
@@ -202,7 +203,7 @@ pub(crate) fn value_words(figure: &Figure, unit: Unit) -> String {
     }
 }
 
-/// The range that a scale for `panels` has to show: that of the figures that count, of all where none does.
+/// The values that a scale for `panels` must include: the valid ones, or all if none is valid.
 pub(crate) fn reach(panels: &[Panel]) -> Vec<f64> {
     let spots = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
     let counting: Vec<f64> = spots().filter(|spot| spot.is_known()).flat_map(Spot::reach).collect();

@@ -1,11 +1,11 @@
-//! Scales of charts: from where to where, with which marks, in which unit.
+//! Scales of charts: range, marks and unit.
 
 use weir_analysis::findings::Unit as Measured;
 use weir_analysis::quantity;
 
 use crate::sections::tables::microseconds;
 
-/// What the numbers on a scale are.
+/// The unit of a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Plain,
@@ -38,13 +38,13 @@ pub(crate) struct Tick {
     pub(crate) label: String,
 }
 
-/// Marks that a scale from zero gets, about.
+/// The approximate number of marks of a scale from zero.
 const TICKS: f64 = 4.0;
-/// Room above the greatest figure, as factor.
+/// Room above the largest value, as factor.
 const ROOM: f64 = 1.08;
-/// Where the greatest is this many times the least, times are drawn over their logarithm.
+/// A time scale is logarithmic if the largest value is at least this many times the smallest.
 const LOG_FROM: f64 = 8.0;
-/// The same for the values of an axis.
+/// The same factor for the values of an axis.
 const LOG_VALUES_FROM: f64 = 20.0;
 
 impl From<Measured> for Unit {
@@ -69,7 +69,7 @@ impl From<Measured> for Unit {
 }
 
 impl Unit {
-    /// A value as people read it.
+    /// A value with its unit.
     pub(crate) fn words(self, value: f64) -> String {
         match self {
             Self::Plain | Self::Cores => quantity::number(value),
@@ -80,7 +80,7 @@ impl Unit {
             Self::Share => quantity::percent(value),
             Self::Seconds => format!("{} s", short(&quantity::number(value))),
             Self::Quantile => {
-                // A digit more for each nine.
+                // One more digit for each nine.
                 let digits = value.max(1.0) as usize;
                 let percent = format!("{:.digits$}", (1.0 - 10_f64.powf(-value)) * 100.0);
                 format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
@@ -88,7 +88,7 @@ impl Unit {
         }
     }
 
-    /// A value in a column of numbers whose head names the unit, see [`Unit::heading`].
+    /// A value without its unit, which the column head names (see [`Unit::heading`]).
     pub(crate) fn in_column(self, value: f64) -> String {
         match self {
             Self::Quantile => self.words(value),
@@ -104,7 +104,7 @@ impl Unit {
         }
     }
 
-    /// The unit of a column of numbers, and how much one of it is.
+    /// The unit of a column of numbers, and its factor.
     fn column(self) -> (&'static str, f64) {
         match self {
             Self::Plain | Self::Quantile => ("", 1.0),
@@ -118,7 +118,7 @@ impl Unit {
         }
     }
 
-    /// The same on a mark, as short as can be.
+    /// The short label of a mark.
     fn label(self, value: f64) -> String {
         if value == 0.0 {
             return "0".into();
@@ -126,7 +126,7 @@ impl Unit {
         short(self.words(value).trim_end_matches("/s"))
     }
 
-    /// What marks are multiples of: sizes have binary units.
+    /// The base of which marks are multiples: sizes have binary units.
     fn base(self, greatest: f64) -> f64 {
         match self {
             Self::Bytes => [30, 20, 10]
@@ -141,7 +141,7 @@ impl Unit {
 }
 
 impl Scale {
-    /// From zero to a little above `greatest`.
+    /// From zero to slightly above `greatest`.
     pub(crate) fn from_zero(title: &str, unit: Unit, greatest: f64) -> Self {
         let greatest = if greatest.is_finite() && greatest > 0.0 { greatest } else { 1.0 };
         let high = greatest * ROOM;
@@ -151,7 +151,7 @@ impl Scale {
         Self { title: title.to_owned(), unit, log: false, low: 0.0, high, ticks }
     }
 
-    /// Over the logarithm, a little below `least` and above `greatest`, which are above zero.
+    /// Logarithmic, from slightly below `least` to slightly above `greatest`. Both are positive.
     pub(crate) fn logarithmic(title: &str, unit: Unit, least: f64, greatest: f64) -> Self {
         let (from, to) = (least.log10(), greatest.log10());
         let room = 0.06 * (to - from + 0.1);
@@ -169,7 +169,7 @@ impl Scale {
         Self { title: title.to_owned(), unit, log: true, low, high, ticks }
     }
 
-    /// For figures: times that are far apart over their logarithm, everything else from zero.
+    /// For values: logarithmic for times that are far apart, otherwise from zero.
     pub(crate) fn of_figures(title: &str, unit: Unit, figures: impl Iterator<Item = f64>) -> Self {
         let figures: Vec<f64> = figures.filter(|value| value.is_finite() && *value > 0.0).collect();
         let greatest = figures.iter().copied().fold(0.0, f64::max);
@@ -181,7 +181,7 @@ impl Scale {
         }
     }
 
-    /// For differences, which may be negative: from zero, or from a little below the least.
+    /// For differences, which may be negative: from zero, or from slightly below the smallest.
     pub(crate) fn of_differences(title: &str, unit: Unit, differences: impl Iterator<Item = f64>) -> Self {
         let differences: Vec<f64> = differences.filter(|value| value.is_finite()).collect();
         let least = differences.iter().copied().fold(0.0, f64::min);
@@ -190,11 +190,11 @@ impl Scale {
         Self { low: least * ROOM, ..scale }
     }
 
-    /// Marks at the `values` themselves, ascending, with a little room at either end.
+    /// Marks at the ascending `values` themselves, with a little room at both ends.
     pub(crate) fn of_values(title: &str, unit: Unit, values: &[(f64, String)]) -> Self {
         let least = values.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
         let greatest = values.iter().map(|(at, _)| *at).fold(f64::NEG_INFINITY, f64::max);
-        // Growth in proportion to cores is a straight line.
+        // On a linear scale, growth in proportion to cores is a straight line.
         let log = unit != Unit::Cores && least > 0.0 && greatest >= least * LOG_VALUES_FROM;
         let (low, high) = if log {
             let room = (greatest / least).powf(0.08);
@@ -209,14 +209,14 @@ impl Scale {
         scale
     }
 
-    /// Without the marks that lie beyond its ends.
+    /// Removes the marks outside the scale.
     pub(crate) fn within(mut self) -> Self {
         let (low, high) = (self.low, self.high);
         self.ticks.retain(|tick| (low..=high).contains(&tick.at));
         self
     }
 
-    /// Where a value lies, 0..=1; what lies beyond an end is drawn at it.
+    /// The position of a value, 0..=1. A value outside the scale is drawn at its end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.log {
             (value / self.low).log10() / (self.high / self.low).log10()
@@ -226,7 +226,7 @@ impl Scale {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Leaves out marks that stand closer to the one before than `least`, a share of the whole.
+    /// Removes marks that are closer to the previous one than `least`, a share of the scale.
     fn thin(&mut self, least: f64) {
         let mut kept: Vec<Tick> = Vec::new();
         for tick in std::mem::take(&mut self.ticks) {
@@ -237,7 +237,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten times `base`, so that there are about [`TICKS`] up to `greatest`.
+/// 1, 2 or 5 times a power of ten times `base`, which gives about [`TICKS`] marks up to `greatest`.
 fn nice_step(greatest: f64, base: f64) -> f64 {
     let raw = greatest / base / TICKS;
     let power = 10_f64.powf(raw.log10().floor());
@@ -245,7 +245,7 @@ fn nice_step(greatest: f64, base: f64) -> f64 {
     factor.unwrap_or(10.0) * power * base
 }
 
-/// To five significant digits, which is more than a chart shows.
+/// Rounded to five significant digits, more than a chart shows.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -255,7 +255,7 @@ fn rounded(value: f64) -> f64 {
     if rounded.is_finite() { rounded } else { value }
 }
 
-/// Without the zeros behind the last digit that says something.
+/// Without trailing zeros.
 fn short(words: &str) -> String {
     let end = words.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1);
     let (number, unit) = words.split_at(end);

@@ -1,4 +1,4 @@
-//! A page for each cell: its verdicts with their evidence, figures, series, histogram, configuration, logs, manifest.
+//! A page for each cell: verdicts with evidence, values, series, histogram, configuration, logs and manifest.
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -20,12 +20,12 @@ use crate::sections::environment::when;
 use crate::sections::tables::{microseconds, role_name};
 use crate::sections::trials;
 
-/// Where the pages are, below the folder of the report.
+/// The folder of the pages, within the report folder.
 pub(crate) const FOLDER: &str = "cells";
 
 const TEMPLATE: &str = include_str!("../../assets/cell.html");
 
-/// A page with the path of its file from the report's folder.
+/// A page with its path relative to the report folder.
 pub(crate) struct Page {
     pub(crate) path: String,
     pub(crate) html: String,
@@ -79,9 +79,9 @@ struct FilePage {
     text: String,
 }
 
-/// The path of a cell's page from the report's folder: a plain name whatever the gateway is called.
+/// The path of a cell's page relative to the report folder. The name of the gateway is reduced to safe characters.
 pub(crate) fn path(key: &CellKey) -> String {
-    // The number tells cells apart, the rest is for people.
+    // The number identifies the cell, the rest is for readers.
     let gateway = slug(&key.gateway);
     format!("{FOLDER}/{:03}-{gateway}-{}.html", u64::from(key.index) + 1, u64::from(key.repeat) + 1)
 }
@@ -139,7 +139,7 @@ fn page(run: &Run, cell: &Cell, summary: &Summary, timelines: &[CellTimeline<'_>
                 format!("{} of {}", quantity::count(u64::from(cell.key.index) + 1), run.plan.len()),
             ),
             Fact::new("Started", when(cell.started_unix_ms)),
-            Fact::new("Took", format!("{} s", quantity::number(seconds))),
+            Fact::new("Duration", format!("{} s", quantity::number(seconds))),
         ],
         failed,
         searches: trials::trials(cell),
@@ -248,7 +248,7 @@ fn counters(counters: &Counters) -> String {
     )
 }
 
-/// What each part used in the phase.
+/// The resources that each part used in the phase.
 fn parts(cell: &Cell, measurement: &Measurement) -> Table {
     let columns = [
         "CPU",
@@ -298,10 +298,14 @@ fn usage_entries(usage: &Usage) -> [Entry; 9] {
 fn part_page(part: &Part) -> PartPage {
     let cpus = part.limit_cpus.map_or("none".into(), |cpus| format!("{} cores", quantity::cores(cpus)));
     let memory = part.limit_memory_bytes.map_or("none".into(), |bytes| quantity::bytes(bytes as f64));
-    let limited = if part.limits_applied { part.limited_by.clone() } else { "not applied".into() };
+    let limited = if part.limits_applied {
+        format!("enforced by {}", part.limited_by)
+    } else {
+        "not applied".to_owned()
+    };
     let mut facts = vec![
         Fact::new("Version", part.version.clone()),
-        Fact::new("Limits", format!("CPU {cpus}, memory {memory}; by {limited}")),
+        Fact::new("Limits", format!("CPU {cpus}, memory {memory}; {limited}")),
         Fact::new("Binary", part.binary.clone()),
     ];
     match &part.image {

@@ -1,4 +1,4 @@
-//! Two datasets compared: one model, drawn for a terminal, as Markdown for a pull request, and as a page.
+//! A comparison of two datasets: one model, drawn for a terminal, as Markdown for a pull request, and as a page.
 
 mod page;
 mod tables;
@@ -16,14 +16,14 @@ pub(crate) use page::draw as page;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) title: String,
-    /// What A and B are.
+    /// The sources of A and B.
     pub(crate) sides: Vec<Fact>,
     pub(crate) verdict: Banner,
-    /// Figures with a verdict.
+    /// Values with a verdict.
     pub(crate) judged: Table,
-    /// Figures without.
+    /// Values without a verdict.
     pub(crate) others: Table,
-    /// What differs, by what it is of.
+    /// Differences of conditions, gateways and environment.
     pub(crate) differences: Vec<Table>,
     pub(crate) notes: Vec<String>,
     pub(crate) unmatched: Vec<String>,
@@ -88,7 +88,7 @@ pub(crate) fn draw_markdown(comparison: &Comparison) -> String {
 
 fn reading(comparison: &Comparison) -> Vec<Fact> {
     let how = if comparison.is_paired {
-        "The interval is a t interval over the logarithms of the ratios, block by block."
+        "The interval is a t interval over the logarithms of the ratios, one ratio per block."
     } else {
         "The interval is Welch's t interval on logarithms, for two independent samples with different \
         variances."
@@ -116,22 +116,22 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
         ),
         Fact::new(
             "Smallest effect",
-            "The smallest true difference that a comparison with this noise and this many repeats detects in \
-            four of five cases.",
+            "The minimum detectable difference: a true difference of this size is detected with a probability of \
+            80 %, at this noise and this number of repeats.",
         ),
         Fact::new(
             "Direct",
-            "The direct baseline of B / that of A, with its 95 % interval. Both measure the same thing. If \
-            the interval excludes 1, the rig itself differs, and smaller differences stay undecided.",
+            "The direct baseline of B / that of A, with its 95 % interval. Both measure the rig without a \
+            gateway. If the interval excludes 1, the rig itself differs, and smaller differences stay undecided.",
         ),
     ];
     if comparison.points.iter().flat_map(|point| &point.figures).any(|of| of.beyond.is_some()) {
         facts.push(Fact::new(
             "Beyond",
             format!(
-                "A repeat beyond what was measured (`> timeout`, `not recovered`) is a lower \
-                bound, so there is no ratio. Exact tests of counts and of ranks decide, with {} for all of \
-                these metrics together.",
+                "A repeat beyond the measured range (`> timeout`, `not recovered`) is a lower bound, so \
+                there is no ratio. Exact tests of counts and of ranks give the verdict, with a confidence of {} \
+                for all of these metrics together.",
                 tables::share(comparison.confidence)
             ),
         ));
@@ -140,10 +140,9 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
         facts.push(Fact::new(
             "Rig",
             "CPU time per request of the rig's own upstream and load generator, B / A, in the same loads. \
-            Their work is the same for both sides, so this ratio shows the speed of the host. weir compares \
-            CPU time per request of the gateways at equal speed, where the ratio is 1. If its interval \
-            excludes 1, the rig may have had different work, and a verdict must hold with and without this \
-            correction.",
+            Their work is the same for both sides, so this ratio shows the speed of the host. weir corrects the \
+            CPU time per request of the gateways by this ratio. If its interval excludes 1, the rig may have \
+            had different work, and a verdict must hold with and without the correction.",
         ));
     }
     facts

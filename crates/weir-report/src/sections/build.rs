@@ -1,4 +1,4 @@
-//! From a run and its summary to the report model.
+//! Builds the report model from a run and its summary.
 
 use weir_analysis::capacity::Capacity;
 use weir_analysis::{Figure, Point, Summary, axes_words, host_noise, quantity};
@@ -16,7 +16,7 @@ use crate::sections::sharpen::sharpen;
 use crate::sections::tables;
 use crate::sections::unequal::unequal;
 
-/// Details of a verdict that are read one by one; more are grouped by their cause.
+/// More details of a verdict than this are grouped by cause.
 const DETAILS_MAX: usize = 8;
 
 /// Builds the model.
@@ -40,7 +40,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         manifest: manifest(run, cells_run),
         reading: reading(run, summary),
     };
-    // Where the plan has fewer repeats for all, the verdict says it once.
+    // If all points have too few repeats by plan, the verdict mentions it once.
     if planned_repeats(run) >= weir_analysis::HEADLINE_REPEATS as u32 {
         report.mark_few();
     }
@@ -57,7 +57,7 @@ fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
     let mut facts = vec![Fact::new("Started", when(run.started_unix_ms))];
     if let Some(ended) = run.ended_unix_ms {
         let seconds = ended.saturating_sub(run.started_unix_ms) / 1_000;
-        facts.push(Fact::new("Took", format!("{} min {:02} s", seconds / 60, seconds % 60)));
+        facts.push(Fact::new("Duration", format!("{} min {:02} s", seconds / 60, seconds % 60)));
     }
     facts.push(Fact::new("Gateways", gateways.to_string()));
     facts.push(Fact::new("Repeats", repeats.to_string()));
@@ -69,7 +69,7 @@ fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
     facts
 }
 
-/// Headlines that the loads are for, and how many of them count.
+/// The verdict: how many of the expected headline values are valid.
 fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let rows = || summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
     let searched = || summary.capacities.iter().flat_map(Capacity::gateways);
@@ -96,7 +96,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let most_repeats = planned.max().unwrap_or(0);
     let (tone, headline) = if !problems.is_empty() {
         let counted = if counting == expected && expected > 0 {
-            format!("All {expected} headline results are valid, but there are problems")
+            format!("All {expected} headline results are valid, but the run has problems")
         } else {
             states
         };
@@ -105,7 +105,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
         (Tone::Good, format!("All {expected} headline results are valid"))
     } else if most_repeats < weir_analysis::HEADLINE_REPEATS {
         let repeats = if most_repeats == 1 { "one repeat".into() } else { format!("{most_repeats} repeats") };
-        (Tone::Plain, format!("Valid results, but no headlines: {repeats}, and a headline needs three"))
+        (Tone::Plain, format!("Valid results, but no headlines: {repeats}, three are required"))
     } else {
         (Tone::Plain, states)
     };
@@ -116,7 +116,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     }
 }
 
-/// What is known of a headline result.
+/// The state of a headline result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Valid,
@@ -134,22 +134,22 @@ impl State {
     }
 }
 
-/// What is said below the verdict and is no problem.
+/// Notes below the verdict that are not problems.
 fn notes(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<String> {
     let again = match summary.cells_measured_again {
         0 => None,
         1 => Some(
-            "weir re-measured loads of one cell after host noise or late sends of the generator".to_owned(),
+            "weir re-measured loads of one cell after host noise or late sends by the generator".to_owned(),
         ),
         n => Some(format!(
-            "weir re-measured loads of {n} cells after host noise or late sends of the generator"
+            "weir re-measured loads of {n} cells after host noise or late sends by the generator"
         )),
     };
     let noise = sharpen(run, summary).into_iter().chain(host_noise(cells, run.thresholds.disturbed_share));
     noise.chain(relaxed_thresholds(run)).chain(summary.missing_added_latency()).chain(again).collect()
 }
 
-/// The thresholds that the scenario has relaxed.
+/// The thresholds that the scenario relaxes.
 fn relaxed_thresholds(run: &Run) -> Option<String> {
     let relaxed = run.thresholds.relaxed();
     let words = relaxed.iter().map(|of| format!("{} {} (default {})", of.name, of.value, of.default));
@@ -157,7 +157,7 @@ fn relaxed_thresholds(run: &Run) -> Option<String> {
     (!words.is_empty()).then(|| format!("the scenario relaxes thresholds: {}", words.join(", ")))
 }
 
-/// Problems by their cause, and below them what is none; empty where there are few.
+/// Problems by cause, then the notes; empty if there are few.
 fn causes(summary: &Summary, notes: &[String]) -> Vec<Cause> {
     if summary.problems().len() + notes.len() <= DETAILS_MAX {
         return Vec::new();
@@ -185,7 +185,7 @@ fn point_report(index: usize, point: &Point) -> PointReport {
         send time of each request."
     } else {
         "A closed load. Quote throughput and CPU time per request from here, but not latency: the connections \
-        keep the gateway as busy as they can."
+        send as fast as the gateway responds, so latency depends on their number."
     };
     let mut tables = tables::comparison(point);
     tables.extend([requests::requests(point), requests::percentiles(point), resources::resources(point)]);
@@ -239,15 +239,15 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
         ),
         Fact::new(
             "CPU per request",
-            "User and system time of the gateway's data plane, as the kernel accounts it, over completed \
+            "User and system time of the gateway's data plane, as accounted by the kernel, divided by completed \
             requests. It depends on the load point, so weir compares it only at equal connections or an equal \
             rate.",
         ),
         Fact::new(
-            "Bound by",
+            "Limited by",
             format!(
-                "What limited throughput: the gateway, the upstream or the generator from {} of its CPU \
-                limit, the host, the connections (concurrency), or the offered rate.",
+                "The part that limited throughput: the gateway, the upstream or the generator at {} or more of \
+                its CPU limit, the host, the connections (concurrency), or the offered rate.",
                 quantity::percent(thresholds.bound_share)
             ),
         ),
@@ -294,9 +294,9 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
     if summary.points.iter().any(|point| point.direct().is_some()) {
         facts.push(Fact::new(
             "Direct",
-            "The direct baseline: the same load sent straight to the origin, once per repeat. If the rig \
-            limits it, a share of direct is an upper bound (≤). Added latency is the difference of quantiles \
-            in the same repeat.",
+            "The direct baseline: the same load sent directly to the upstream, without a gateway, once per \
+            repeat. If the rig limits it, a share of direct is an upper bound (≤). Added latency is the \
+            difference of quantiles in the same repeat.",
         ));
     }
     facts

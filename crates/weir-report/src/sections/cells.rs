@@ -1,4 +1,4 @@
-//! Every load of every cell, with its verdicts and the evidence for them.
+//! Every load of every cell, with its verdict and the evidence for it.
 
 use weir_analysis::{axes_words, bound_name, quantity, reason_name};
 use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
@@ -8,7 +8,7 @@ use crate::pages::cell_page;
 use crate::sections::tables::microseconds;
 use crate::sections::trials::load_name;
 
-/// The table of all cells in the order in which they ran.
+/// The table of all cells, in the order in which they ran.
 pub(crate) fn cells(cells: &[Cell]) -> Table {
     let has_axes = cells.iter().any(|cell| !cell.key.axes.is_empty());
     let mut columns = vec![
@@ -21,7 +21,7 @@ pub(crate) fn cells(cells: &[Cell]) -> Table {
         Column::number("p99", KEEP),
         Column::number("CPU per request", KEEP),
         Column::number("Errors", KEEP),
-        Column::text("Bound by", KEEP),
+        Column::text("Limited by", KEEP),
         Column::text("Verdict", KEEP),
     ];
     if has_axes {
@@ -106,7 +106,7 @@ fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
     ]
 }
 
-/// `valid`, or a chip per reason; one that affects only latency says so.
+/// `valid`, or a chip per reason. A reason that affects only latency is marked so.
 pub(crate) fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
     let verdicts = &measurement.judgement.verdicts;
     let reasons = verdicts.reasons();
@@ -118,7 +118,7 @@ pub(crate) fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
         if !verdicts.throughput.contains(&reason) && !verdicts.cpu.contains(&reason) {
             Chip { text: format!("{name}: latency"), tone: Tone::Plain }
         } else {
-            // A direct baseline that the rig limits is no news.
+            // The rig is expected to limit the direct baseline.
             let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
             let tone = if direct && by_the_rig { Tone::Plain } else { Tone::Bad };
             Chip { text: name.to_owned(), tone }

@@ -1,4 +1,4 @@
-//! Where and with what it ran: the manifest (`docs/method.md#manifest`).
+//! The environment of the run: the manifest (`docs/method.md#manifest`).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use weir_results::{Cell, CellOutcome, Manifest, Pilot, Run};
 
 use crate::model::Fact;
 
-/// The environment, line by line; what could not be read is `n/a`.
+/// The environment, one fact a line; unreadable values are `n/a`.
 pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
     let Manifest {
         weir_version,
@@ -55,7 +55,7 @@ pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
         Fact::new("Mitigations", if mitigated.is_empty() { "n/a".into() } else { mitigated.join("; ") }),
     ];
     if *repeats_were_added {
-        facts.push(Fact::new("Repeats", "added after a look at the results; intervals hold at every look"));
+        facts.push(Fact::new("Repeats", "added after a look at the results; intervals remain valid"));
     }
     facts.extend(pilot.iter().flat_map(pilot_facts));
     facts.extend(configurations.iter().map(|(name, file)| {
@@ -65,13 +65,13 @@ pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
     facts
 }
 
-/// A moment in UTC.
+/// A time in UTC.
 pub(crate) fn when(unix_ms: u64) -> String {
     let moment = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     moment.map_or_else(|| "n/a".into(), |moment| moment.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
-/// What connections of the cells have really agreed on; `None` where none spoke TLS.
+/// The TLS parameters that the connections negotiated; `None` if none used TLS.
 fn negotiated(cells: &[Cell]) -> Option<String> {
     let measured = cells.iter().filter_map(|cell| match &cell.outcome {
         CellOutcome::Measured { measurements } => Some(measurements),
@@ -82,12 +82,12 @@ fn negotiated(cells: &[Cell]) -> Option<String> {
     (!suites.is_empty()).then(|| suites.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// As much of a hash as tells it from every other.
+/// The first digits of a hash, enough to distinguish it.
 pub(crate) fn short(hash: &str) -> String {
     hash.chars().take(12).collect()
 }
 
-/// What rates that were shares are of.
+/// The rates that were shares of a pilot's result.
 fn pilot_facts(pilot: &Pilot) -> Vec<Fact> {
     pilot.rates.iter().map(|rate| Fact::new("Pilot", rate.words())).collect()
 }

@@ -1,4 +1,4 @@
-//! Sections of findings: their tables as the model of reports has them.
+//! Sections of findings, converted to the tables of the report model.
 
 use std::iter;
 
@@ -23,7 +23,8 @@ fn section(finding: &Finding) -> Section {
     }
 }
 
-/// Rows grouped by what leads, or by gateway: it stands once, and so do the load of a gateway and columns that say so.
+/// Groups rows by the leading columns, or else by gateway. A group shows these once, and also its load and columns with
+/// `once`.
 fn table(values: &Values) -> Table {
     let order = order(values.columns);
     let heading = |at: &At| match at {
@@ -55,15 +56,15 @@ fn table(values: &Values) -> Table {
     }
 }
 
-/// What a column of the drawn table shows.
+/// The content of a column of the drawn table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Gateway,
-    /// The value at this place.
+    /// The value at this index.
     Value(usize),
 }
 
-/// Columns that lead, the gateway, and the others.
+/// The order of columns: leading columns, the gateway, the others.
 fn order(columns: &[Of]) -> Vec<At> {
     let of = |leads: bool| {
         let places = columns.iter().enumerate().filter(move |(_, column)| column.leads == leads);

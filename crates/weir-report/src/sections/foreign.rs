@@ -1,28 +1,28 @@
-//! Text from elsewhere, made harmless to a terminal: names, messages and logs of other programs and of imported runs.
+//! Escapes untrusted text for a terminal: names, messages and logs of other programs and of imported runs.
 //!
-//! Control characters can move the cursor, set the clipboard or answer as if the user had typed. Characters that change
-//! the direction of text can make a line read as another. Both are printed as `\u001b`, which is also how JSON writes
-//! them, so that an escaped JSON document is the same document.
+//! Control characters can move the cursor, set the clipboard or inject input. Characters that change the direction of
+//! text can disguise a line. Both are printed as escapes such as `\u001b`. JSON uses the same form, so an escaped JSON
+//! document keeps its content.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The style sequences that weir prints itself, without `ESC [` and `m`.
+/// The style sequences that weir prints, without `ESC [` and `m`.
 const STYLES: &[&str] = &["0", "1", "2", "39", "49", "38;5;9", "1;31", "1;32"];
 
-/// `text` with every control character escaped but line breaks and tabs.
+/// Escapes every control character of `text` except line breaks and tabs.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, |_| None)
 }
 
-/// The same, but keeps the styles that weir prints itself.
+/// Like [`escaped`], but keeps the styles that weir prints.
 ///
-/// For a whole page or line that weir composed. Escape foreign pieces by [`escaped`] before they are styled.
+/// For a page or line that weir composed. Escape untrusted pieces with [`escaped`] before they are styled.
 pub fn escaped_but_styles(text: &str) -> Cow<'_, str> {
     escape(text, style_len)
 }
 
-/// Bytes of the style sequence at the start of `text`, if it is one of weir's.
+/// The length in bytes of a style sequence of weir at the start of `text`.
 fn style_len(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("\u{1b}[")?;
     let (code, _) = rest.split_once('m')?;
@@ -48,7 +48,7 @@ fn escape(text: &str, kept_len: impl Fn(&str) -> Option<usize>) -> Cow<'_, str> 
     Cow::Owned(out)
 }
 
-/// Control characters, and those that change the direction of text (Unicode's Bidi_Control).
+/// Whether it is a control character or changes the direction of text (Unicode property Bidi_Control).
 fn is_harmful(character: char) -> bool {
     let is_layout = matches!(character, '\n' | '\t');
     let is_direction = matches!(
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminal_escapes_of_foreign_text_are_printed_as_text() {
+    fn control_characters_of_untrusted_text_are_escaped() {
         for (text, expected) in [
             ("plain, with ünï and\n\tlines", "plain, with ünï and\n\tlines"),
             ("\u{1b}]52;c;cm0gLXJm\u{7}", "\\u001b]52;c;cm0gLXJm\\u0007"),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn of_escape_sequences_only_weirs_own_styles_are_kept() {
+    fn only_style_sequences_of_weir_are_kept() {
         for (text, expected) in [
             ("\u{1b}[1;31mbad\u{1b}[0m\n", "\u{1b}[1;31mbad\u{1b}[0m\n"),
             ("\u{1b}[8mhidden", "\\u001b[8mhidden"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_json_document_is_the_same_document() {
+    fn an_escaped_json_document_keeps_its_content() {
         let value = serde_json::json!({ "\u{9b}": "a\u{1b}b\u{202e}\u{7f}\r\n" });
         let text = serde_json::to_string_pretty(&value).unwrap();
         let printed = escaped(&text);

@@ -1,4 +1,4 @@
-//! Gateways side by side over the loads of one point of the axes.
+//! All gateways side by side, for the loads of one point of the axes.
 
 use weir_analysis::{Point, Row, quantity};
 use weir_results::{ArrivalModel, DIRECT};
@@ -6,10 +6,10 @@ use weir_results::{ArrivalModel, DIRECT};
 use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::tables::{cost, figure, latency_entry, microseconds, without_interval};
 
-/// The headlines of each gateway: throughput and what it costs from a closed load, latency from an open one.
+/// The headlines of each gateway: throughput and cost from a closed load, latency from an open load.
 pub(crate) fn glance(caption: String, points: &[&Point]) -> Table {
     let of_model = |model| points.iter().copied().filter(move |point: &&Point| point.model == model);
-    // Of several closed loads the one with the most connections asks the most of the gateway.
+    // Of several closed loads, the one with the most connections loads the gateway most.
     let closed = of_model(ArrivalModel::Closed).rev().max_by_key(|point| point.connections);
     let open = of_model(ArrivalModel::Open).next();
     let with = match closed {

@@ -1,4 +1,4 @@
-//! The objects of the rig: role, description and version, with limits and hashes (`docs/method.md#manifest`).
+//! The parts of the rig: role, description, version, limits and hashes (`docs/method.md#manifest`).
 
 use serde_json::Value;
 use weir_analysis::{Summary, quantity};
@@ -8,7 +8,7 @@ use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::environment::short;
 use crate::sections::tables::role_name;
 
-/// A row for each part of each gateway, then the upstream and the generator, which all gateways share.
+/// A row for each part of each gateway, then for the upstream and the generator, which all gateways share.
 pub(crate) fn inventory(run: &Run, cells: &[Cell], summary: &Summary) -> Table {
     let columns = [
         "Object",
@@ -17,7 +17,7 @@ pub(crate) fn inventory(run: &Run, cells: &[Cell], summary: &Summary) -> Table {
         "Version",
         "CPU limit",
         "Memory limit",
-        "Limited by",
+        "Limits enforced by",
         "Binary",
         "Configuration",
         "Command",
@@ -25,7 +25,7 @@ pub(crate) fn inventory(run: &Run, cells: &[Cell], summary: &Summary) -> Table {
     let mut rows = Vec::new();
     for gateway in &summary.gateways {
         for part in gateway.parts.iter().filter(|part| is_own(part)) {
-            // Two gateways may be the same program.
+            // Two gateways may run the same program.
             let name = match part.name == gateway.name {
                 true => part.name.clone(),
                 false => format!("{}: {}", gateway.name, part.name),
@@ -55,7 +55,7 @@ pub(crate) fn inventory(run: &Run, cells: &[Cell], summary: &Summary) -> Table {
     }
 }
 
-/// The limits that a part had, over all cells.
+/// The limits of a part in all cells.
 struct Limits {
     cpus: Vec<Option<f64>>,
     memory_bytes: Vec<Option<u64>>,
@@ -73,7 +73,7 @@ impl Limits {
     }
 }
 
-/// `0.25 to 1 cores`, or one limit where all are alike.
+/// `0.25 to 1 cores`, or a single limit if all are equal.
 fn spanned<T: Copy + PartialEq>(limits: &[Option<T>], none: &str, words: impl Fn(T) -> String) -> String {
     let one = |limit: Option<T>| limit.map_or(none.into(), &words);
     match (limits.first(), limits.last()) {
@@ -88,7 +88,7 @@ fn is_own(part: &Part) -> bool {
     matches!(part.role, Role::Data | Role::Control | Role::Service)
 }
 
-/// Parts of upstream and generator, each with its like: replicas are one object.
+/// Parts of upstream and generator, grouped by role: replicas share one row.
 fn shared(summary: &Summary) -> Vec<Vec<&Part>> {
     let mut alike: Vec<Vec<&Part>> = Vec::new();
     for part in summary.gateways.iter().flat_map(|gateway| &gateway.parts).filter(|part| !is_own(part)) {
@@ -102,7 +102,7 @@ fn shared(summary: &Summary) -> Vec<Vec<&Part>> {
     alike
 }
 
-/// What the scenario says of the gateway beyond its name.
+/// The settings of the gateway in the scenario.
 fn gateway_description(run: &Run, name: &str, role: Role) -> String {
     let mut listed = run.scenario.get("gateways").and_then(Value::as_array).into_iter().flatten();
     let written = listed.find(|gateway| gateway.get("name").and_then(Value::as_str) == Some(name));
@@ -130,7 +130,7 @@ fn origin_description(run: &Run, replicas: usize) -> String {
     said.join(", ")
 }
 
-/// The loads that it makes.
+/// The loads that the generator creates.
 fn generator_description(summary: &Summary) -> String {
     let mut said: Vec<String> = Vec::new();
     for point in &summary.points {
@@ -149,7 +149,7 @@ fn generator_description(summary: &Summary) -> String {
 
 fn part_row(part: &Part, name: String, description: String, limits: &Limits) -> Vec<Entry> {
     let limited = if part.limits_applied { part.limited_by.clone() } else { "not applied".into() };
-    // Of a gateway that runs elsewhere nobody may have said what limits it has; its program is not known.
+    // The limits and the program of a remote gateway may be unknown.
     let none = if part.is_elsewhere() { "n/a" } else { "none" };
     let or_na = |text: String| Entry::text(if text.is_empty() { "n/a".into() } else { text });
     vec![

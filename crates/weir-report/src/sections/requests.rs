@@ -6,7 +6,7 @@ use weir_results::ArrivalModel;
 use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::tables::{counts, figure, latency_entry, without_interval};
 
-/// Percentiles of Locust's table by the name of their figure; the last is the greatest.
+/// Percentiles of Locust's table by the name of their value; the last is the maximum.
 const PERCENTILES: [(&str, &str, u8); 11] = [
     ("50 %", "p50", KEEP),
     ("66 %", "p66", 1),
@@ -21,7 +21,7 @@ const PERCENTILES: [(&str, &str, u8); 11] = [
     ("100 %", "max", 3),
 ];
 
-/// Requests, fails, times and rates.
+/// Requests, failures, times and rates.
 pub(crate) fn requests(point: &Point) -> Table {
     let columns = vec![
         Column::text("Gateway", KEEP),

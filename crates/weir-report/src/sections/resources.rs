@@ -1,4 +1,4 @@
-//! What each part of the rig used at a load point, generator and origin included.
+//! The resources that each part of the rig used at a load point, including generator and origin.
 
 use weir_analysis::{PartUse, Point, Row, quantity};
 
@@ -53,7 +53,7 @@ pub(crate) fn kernel_counts(point: &Point) -> Table {
     }
 }
 
-/// The parts of each gateway under its name.
+/// One row for each part, with the gateway that was measured.
 fn rows(point: &Point, entries: fn(&PartUse) -> Vec<Entry>) -> Vec<Vec<Entry>> {
     let part = |row: &Row, part: &PartUse| {
         let name = format!("{} ({})", part.name, role_name(part.role));

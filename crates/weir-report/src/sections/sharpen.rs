@@ -1,15 +1,15 @@
-//! What would turn bounded values into valid ones.
+//! Advice on how to turn bounded values into valid ones.
 
 use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Summary};
 use weir_results::{ArrivalModel, Run};
 
-/// Values named in the sentence.
+/// The message names at most this many values.
 const NAMED: usize = 3;
-/// More repeats than this are no advice.
+/// Above this number, more repeats are not advised.
 const REPEATS_MAX: usize = 100;
 
-/// Names the headline values that have bounds only, and how many more repeats would make them valid, by the share of valid
-/// repeats so far. Without any the noise is constant, and only a quieter host helps.
+/// Names the headline values that have only bounds, and estimates how many more repeats would make them valid from the
+/// share of valid repeats so far. If none was valid, only a quieter host helps.
 pub(crate) fn sharpen(run: &Run, summary: &Summary) -> Option<String> {
     let rows = summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
     let bounded: Vec<(String, &Figure)> = rows.flat_map(|(point, row)| bounded(point, row)).collect();
@@ -30,11 +30,11 @@ pub(crate) fn sharpen(run: &Run, summary: &Summary) -> Option<String> {
             run.id,
             repeats + more
         ),
-        None => format!("{what}. Noise was constant: a quieter host would sharpen them (`weir doctor`)"),
+        None => format!("{what}. The host noise was constant: use a quieter host (check with `weir doctor`)"),
     })
 }
 
-/// The headline values of a row that have bounds only, by name.
+/// The headline values of a row that have only bounds, with their names.
 fn bounded<'a>(point: &Point, row: &'a Row) -> impl Iterator<Item = (String, &'a Figure)> + use<'a> {
     let main = match point.model {
         ArrivalModel::Closed => vec![("throughput", Some(&row.throughput_per_s))],
@@ -47,13 +47,13 @@ fn bounded<'a>(point: &Point, row: &'a Row) -> impl Iterator<Item = (String, &'a
     bounded.map(move |(name, figure)| (format!("{name} of {place}"), figure))
 }
 
-/// The repeats that are missing for three valid ones, at the share that was valid so far; `None` if none was.
+/// The number of repeats until three are valid, from the share that is valid so far; `None` if none is.
 fn more_repeats(figure: &Figure) -> Option<usize> {
     let missing = HEADLINE_REPEATS.saturating_sub(figure.valid);
     (figure.valid > 0).then(|| (missing * figure.repeats.len()).div_ceil(figure.valid))
 }
 
-/// `, 6 min`: how long so many more repeats take, by what those of the run took.
+/// `, 6 min`: the estimated duration of the additional repeats, from the duration of the run.
 fn took(run: &Run, repeats: usize, more: usize) -> String {
     let Some(ended) = run.ended_unix_ms else { return String::new() };
     let seconds =
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_repeats_follow_from_the_share_that_is_valid() {
+    fn missing_repeats_follow_from_the_share_of_valid_ones() {
         let figure = |valid, of| Figure {
             valid,
             bounds: Range { low: None, high: Some(1.0) },

@@ -1,4 +1,4 @@
-//! Tables of figures: gateways compared at a load point.
+//! Tables that compare gateways at a load point.
 
 use weir_analysis::findings::Value;
 use weir_analysis::{
@@ -9,7 +9,7 @@ use weir_results::{ArrivalModel, BoundBy, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 
-/// The tables of a load point: first what the load is for, then the rest.
+/// The tables of a load point: first the values to quote from this load, then the others.
 pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     match point.model {
         ArrivalModel::Closed => {
@@ -19,7 +19,7 @@ pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     }
 }
 
-/// The objective, by load point and gateway, and then of findings; `None` where the run has none.
+/// The objective, by load point and gateway, then by finding; `None` if the run has none.
 pub(crate) fn objective(summary: &Summary) -> Option<Table> {
     let of_points = summary.points.iter().flat_map(|point| {
         let of_row = move |row: &'_ Row| {
@@ -60,7 +60,7 @@ pub(crate) fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// A quantile's name for people: `p999` is p99.9.
+/// The displayed name of a quantile: `p999` is p99.9.
 pub(crate) fn latency_title(name: &str) -> &str {
     match name {
         "p999" => "p99.9",
@@ -87,7 +87,7 @@ fn capacity(point: &Point) -> Table {
         Column::number("Mean memory", 4),
         Column::number("Peak memory", 7),
         Column::number("Errors", 3),
-        Column::text("Bound by", 8),
+        Column::text("Limited by", 8),
         Column::text("Valid repeats", KEEP),
     ];
     if closed {
@@ -117,7 +117,7 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
     entries
 }
 
-/// Throughput as share of direct, an upper bound where the rig limited direct.
+/// Throughput as share of direct; an upper bound if the rig limited direct.
 fn of_direct(row: &Row) -> Entry {
     let known = row.ratio_to_direct.as_ref().map(RatioToDirect::known);
     known.map_or_else(|| Entry::text("–"), |known| figure(&known, quantity::percent))
@@ -142,7 +142,7 @@ fn latency(point: &Point, caption: &str) -> Table {
         columns.push(Column::number("Added p50", 7));
         columns.push(Column::number("Added p99", 7));
     }
-    columns.push(Column::text("Bound by", 8));
+    columns.push(Column::text("Limited by", 8));
     columns.push(Column::text("Valid repeats", KEEP));
     let rows = point
         .rows
@@ -162,7 +162,7 @@ fn latency(point: &Point, caption: &str) -> Table {
     Table { caption: caption.into(), columns, rows }
 }
 
-/// A latency with its interval; of the least and the greatest the extremes over the repeats, which have none.
+/// A latency with its interval. Minimum and maximum are those over all repeats, without interval.
 pub(crate) fn latency_entry(row: &Row, name: &str) -> Entry {
     row.latency(name).map_or_else(
         || Entry::text("–"),
@@ -179,17 +179,17 @@ fn added_entry(row: &Row, name: &str) -> Entry {
     added.map_or_else(|| Entry::text("–"), |of| figure(of, quantity::time_ns))
 }
 
-/// A figure of the data plane, which the direct baseline does not have.
+/// A value of the data plane, which the direct baseline does not have.
 pub(crate) fn cost(row: &Row, of: &Figure, format: fn(f64) -> String) -> Entry {
     if row.is_direct() { Entry::text("–") } else { figure(of, format) }
 }
 
-/// How many of the requests that were sent went wrong.
+/// Failed requests of all sent requests.
 pub(crate) fn errors_of(errors: u64, sent: u64) -> Entry {
     Entry::text(format!("{} of {}", quantity::count(errors), quantity::count(sent)))
 }
 
-/// A value with its interval, or its bounds; in parentheses, or struck, if it is invalid.
+/// A value with its interval or its bounds; if invalid, in parentheses or struck.
 pub(crate) fn figure(figure: &Figure, format: impl Fn(f64) -> String) -> Entry {
     if figure.is_bounded() {
         return Entry::text(bounds_words(&figure.bounds, format));
@@ -209,18 +209,18 @@ pub(crate) fn figure(figure: &Figure, format: impl Fn(f64) -> String) -> Entry {
     }
 }
 
-/// Whether fewer repeats count than a headline needs.
+/// Whether fewer repeats are valid than a headline needs.
 fn is_of_few(figure: &Figure) -> bool {
     figure.valid < HEADLINE_REPEATS
 }
 
-/// A figure where the interval stands elsewhere.
+/// Removes the interval, which another table shows.
 pub(crate) fn without_interval(mut entry: Entry) -> Entry {
     entry.under = None;
     entry
 }
 
-/// The least or the greatest time of the repeats that count.
+/// The minimum or the maximum over the valid repeats.
 fn extreme(figure: &Figure, of: fn(&Figure) -> Sample) -> Entry {
     if figure.is_bounded() {
         return Entry::text(bounds_words(&figure.bounds, quantity::time_ns));
@@ -247,12 +247,12 @@ fn bounds(row: &Row) -> Entry {
     Entry::text(words)
 }
 
-/// How many repeats of `figure` are valid, and why the others are not.
+/// The number of valid repeats of `figure`, and the reasons of the invalid ones.
 pub(crate) fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
     valid_repeats(&Value::valid_of_row(row, figure, closed))
 }
 
-/// The entry of a [`Value::Valid`]; expected reasons do not stand out.
+/// The entry of a [`Value::Valid`]; expected reasons have a plain tone.
 pub(crate) fn valid_repeats(value: &Value) -> Entry {
     let Value::Valid { valid, planned, reasons } = value else { return Entry::default() };
     let chip = |(text, is_expected): &(String, bool)| Chip {

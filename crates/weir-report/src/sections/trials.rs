@@ -6,7 +6,7 @@ use weir_results::{Cell, Measurement, TrialSays};
 use crate::charts::timelines::measurements;
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 
-/// The words for what a trial says.
+/// The displayed result of a trial.
 pub(crate) fn says_words(says: TrialSays) -> (&'static str, Tone) {
     match says {
         TrialSays::Met => ("met", Tone::Good),
@@ -16,7 +16,7 @@ pub(crate) fn says_words(says: TrialSays) -> (&'static str, Tone) {
     }
 }
 
-/// A load's name in lists of measurements: `capacity, trial 3`.
+/// The name of a load in lists of measurements: `capacity, trial 3`.
 pub(crate) fn load_name(measurement: &Measurement) -> String {
     match &measurement.trial {
         Some(trial) => format!("{}, trial {}", measurement.load, trial.number),
@@ -24,7 +24,7 @@ pub(crate) fn load_name(measurement: &Measurement) -> String {
     }
 }
 
-/// The trials of a cell's searches, a table for each; empty where it has none.
+/// The trials of a cell, with a table for each search.
 pub(crate) fn trials(cell: &Cell) -> Vec<Table> {
     let mut tables: Vec<(&str, Table)> = Vec::new();
     for measurement in measurements(cell) {
@@ -48,8 +48,8 @@ fn empty(load: &str) -> Table {
     let columns = vec![
         Column::number("Trial", KEEP),
         Column::number("Rate", KEEP),
-        Column::text("Gave", KEEP),
-        Column::text("The objective", KEEP),
+        Column::text("Measured", KEEP),
+        Column::text("Objective", KEEP),
     ];
     Table { caption: format!("Trials of the search {load}"), columns, rows: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! What could not be made equal: lines that gateways share once, and of two configurations of one driver what differs.
+//! Differences that weir could not remove: lines by gateway, and a diff of two configurations of the same driver.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,20 +8,20 @@ use weir_results::{Cell, FileKind, KeptFile, Run};
 
 use crate::model::Fact;
 
-/// Lines of one difference that are shown.
+/// The maximum number of lines of one diff.
 const LINES_MAX: usize = 40;
-/// Lines around a change that are shown with it.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 1;
-/// What stands in place of an address that weir chose for the cell.
+/// Replaces an address that weir chose for the cell.
 const ADDRESS: &str = "ADDRESS";
 const CELL: &str = "/cell-";
 
-/// What is unequal.
+/// Differences between gateways.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Unequal {
-    /// What could not be made equal, by the gateways that it is true of.
+    /// Differences that weir could not remove, with the gateways that they apply to.
     pub(crate) facts: Vec<Fact>,
-    /// How the files of two configurations of one driver differ.
+    /// Diffs between two configurations of the same driver.
     pub(crate) files: Vec<FileDifference>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Unequal {
 pub(crate) struct FileDifference {
     /// `gateway/nginx.conf: old (-) and new (+)`
     pub(crate) title: String,
-    /// Changed lines with `-` or `+` in front of them, and a few beside them.
+    /// Changed lines with the prefix `-` or `+`, and a few lines around them.
     pub(crate) lines: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Unequal {
     }
 }
 
-/// Collects it.
+/// Collects the differences.
 pub(crate) fn unequal(run: &Run, cells: &[Cell], summary: &Summary) -> Unequal {
     let of_gateways = summary.gateways.iter().map(|gateway| (gateway.name.as_str(), &gateway.unequal[..]));
     let mut unequal = Unequal { facts: by_gateways(&of_gateways.collect::<Vec<_>>()), files: Vec::new() };
@@ -55,7 +55,7 @@ pub(crate) fn unequal(run: &Run, cells: &[Cell], summary: &Summary) -> Unequal {
     unequal
 }
 
-/// Each line once, with the names of the gateways that it is true of; those of several gateways first.
+/// Each line once, with the gateways that it applies to. Lines of several gateways are first.
 fn by_gateways(of: &[(&str, &[String])]) -> Vec<Fact> {
     let mut lines: Vec<(&String, Vec<&str>)> = Vec::new();
     for (name, line) in of.iter().flat_map(|(name, lines)| lines.iter().map(move |line| (*name, line))) {
@@ -69,7 +69,7 @@ fn by_gateways(of: &[(&str, &[String])]) -> Vec<Fact> {
     lines.into_iter().map(|(line, names)| Fact::new(names.join(", "), line.clone())).collect()
 }
 
-/// The driver of a gateway, which has the gateway's name where the scenario says none.
+/// The driver of a gateway, by default the one with the same name.
 fn driver(run: &Run, name: &str) -> Option<String> {
     let mut listed = run.scenario.get("gateways")?.as_array()?.iter();
     let found = listed.find(|gateway| {
@@ -118,7 +118,7 @@ fn configuration(cell: &Cell) -> impl Iterator<Item = &KeptFile> {
     cell.files.iter().filter(|file| file.kind == FileKind::Configuration)
 }
 
-/// The lines in which two files differ, with `-` and `+` in front of them.
+/// The lines in which two files differ, with the prefix `-` or `+`.
 fn difference(old: &[String], new: &[String]) -> Vec<String> {
     let groups = similar::group_diff_ops(capture_diff_slices(Algorithm::Myers, old, new), CONTEXT);
     let mut lines = Vec::new();
@@ -148,7 +148,8 @@ fn is_change(op: &DiffOp) -> bool {
     op.tag() != DiffTag::Equal
 }
 
-/// A line without what differs from cell to cell: the addresses and ports that weir chooses, and the cell's folder.
+/// Masks the parts of a line that differ between cells: addresses and ports that weir chooses, and the folder of the
+/// cell.
 fn masked(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -174,7 +175,7 @@ fn masked(line: &str) -> String {
     out + rest
 }
 
-/// Whether these digits after `before` are a port that weir chose: behind an address, or where Envoy has one.
+/// Whether these digits after `before` are a port that weir chose: after an address, or after `port_value:` of Envoy.
 fn is_port(digits: &str, before: &str) -> bool {
     let behind_address = before.strip_suffix(':').is_some_and(|host| {
         host.ends_with(|letter: char| letter.is_ascii_digit() || letter == ']' || letter == '*')
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_two_gateways_shared_were_printed_twice() {
+    fn lines_of_two_gateways_are_printed_once() {
         let lines = |of: &[&str]| of.iter().map(|line| (*line).to_owned()).collect::<Vec<String>>();
         let (old, new, other) =
             (lines(&["a", "b", "only old"]), lines(&["b", "only new", "a"]), lines(&["c"]));
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_weir_chooses_for_a_cell_is_no_difference() {
+    fn addresses_and_ports_of_a_cell_are_masked() {
         let check = |line: &str, expected: &str| assert_eq!(masked(line), expected);
         check("listen 127.0.0.1:20417 reuseport;", "listen ADDRESS reuseport;");
         check("server a 10.7.0.2:8080 check", "server a ADDRESS check");
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_shown_with_a_line_around_it() {
+    fn a_diff_has_changed_lines_and_one_line_around_them() {
         let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
         let check = |old: &str, new: &str, expected: &[&str]| {
             assert_eq!(difference(&lines(old), &lines(new)), expected);

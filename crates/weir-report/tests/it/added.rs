@@ -1,4 +1,4 @@
-//! The section of added latency: the rig beside the gateways, what authentication costs, and every repeat.
+//! The section of added latency: the rig, the gateways, the cost of authentication, and every repeat.
 
 use serde_json::{Value, json};
 use weir_analysis::summarize;
@@ -6,7 +6,7 @@ use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Reason, Run};
 
 use crate::fixture::{Scene, run};
 
-/// A run whose direct cells have a twin, with an open load more at twice the rate, without TLS and with it.
+/// A run with a second direct baseline and another open load at twice the rate, without TLS and with TLS.
 fn added() -> (Run, Vec<Cell>) {
     let (mut run, base) = run(Scene::Good, &[0.5]);
     let mut cells: Vec<Cell> = Vec::new();
@@ -36,7 +36,7 @@ fn added() -> (Run, Vec<Cell>) {
     (run, cells)
 }
 
-/// Every latency of the open load by so much later.
+/// Increases every latency of the open load by `more_ns`.
 fn later(cell: &mut Cell, more_ns: u64) {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { return };
     let times = &mut measurements[1].record.result.latency_ns;
@@ -54,7 +54,7 @@ fn later(cell: &mut Cell, more_ns: u64) {
     times.mean = times.mean.map(|ns| ns + more_ns as f64);
 }
 
-/// The open load once more, at twice the rate.
+/// Adds a copy of the open load at twice the rate.
 fn twice(cell: &mut Cell) {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { return };
     let mut more = measurements[1].clone();
@@ -66,7 +66,7 @@ fn twice(cell: &mut Cell) {
 fn section(text: &str) -> &str {
     let start = text.find("## Added latency").expect("the section");
     let end = text[start..].find("\n## Results by axis").or_else(|| text[start..].find("\n## full: "));
-    text[start..start + end.expect("what follows it")].trim_end()
+    text[start..start + end.expect("the next section")].trim_end()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn added_latency_as_markdown() {
 }
 
 #[test]
-fn a_void_direct_cell_is_no_fault_of_the_gateways() {
+fn an_invalid_direct_cell_is_reported_as_the_reason() {
     let (run, mut cells) = added();
     let direct = cells.iter_mut().find(|cell| cell.key.gateway == DIRECT).unwrap();
     let CellOutcome::Measured { measurements } = &mut direct.outcome else { panic!("it was measured") };
@@ -93,17 +93,17 @@ fn a_void_direct_cell_is_no_fault_of_the_gateways() {
     assert!(text.contains(missing), "{text}");
     let narrow = weir_report::terminal(&run, &cells, &summarize(&run, &cells), 80, false);
     let below: Vec<&str> = narrow.lines().skip_while(|line| !line.contains("direct:")).skip(1).collect();
-    assert!(below[0].trim_end().ends_with(" generator-limited"), "words are whole: {narrow}");
+    assert!(below[0].trim_end().ends_with(" generator-limited"), "a word is broken: {narrow}");
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
 }
 
 #[test]
-fn a_long_page_has_contents_and_folds_what_is_long() {
+fn a_long_page_has_contents_and_folds_long_tables() {
     let (run, mut cells) = added();
     for (at, cell) in cells.iter_mut().enumerate() {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
         let reason = if at % 2 == 0 { Reason::GeneratorLimited } else { Reason::HostNoise };
-        // As many repeats as differ from load to load and from one gateway to the next, so that no two lines say the same.
+        // The number of repeats differs between loads and gateways, so that no two lines are equal.
         let of_repeats = |place: usize| (at % 6 + 2 * place + at / 18) % 4;
         for (place, measurement) in measurements.iter_mut().enumerate() {
             if (cell.key.repeat as usize) < of_repeats(place) {
@@ -125,7 +125,7 @@ fn a_long_page_has_contents_and_folds_what_is_long() {
     for id in ["glance", "added-latency", "sizing", "point-0", "time", "cells", "reading"] {
         assert!(contents.contains(&format!("\"#{id}\"")), "{contents}");
     }
-    // Two loads at two points of six systems in three repeats; and each load of every cell.
+    // Two loads at two points for six systems in three repeats; and each load of every cell.
     for (heading, rows) in [("<h3>All repeats</h3>", 72), ("<h2>All loads of all cells</h2>", 108)] {
         let (_, below) = page.split_once(heading).unwrap();
         let fold = format!("<details class=\"fold rows\"><summary>{rows} rows</summary>");
@@ -168,7 +168,7 @@ fn files_have_the_charts_and_every_repeat() {
     let table = std::fs::read_to_string(folder.path().join("findings.csv")).unwrap();
     let is_p50 = |line: &&str| line.starts_with("added-latency,") && line.contains(",latency_p50,ns,");
     let rows: Vec<&str> = table.lines().filter(is_p50).collect();
-    // Two loads at two points of six systems in three repeats.
+    // Two loads at two points for six systems in three repeats.
     assert_eq!(rows.len(), 72);
     let bias = table.lines().filter(|line| line.contains("the rig (A/A)") && line.contains(",p50,ns,"));
     assert_eq!(bias.count(), 4, "{table}");

@@ -1,4 +1,4 @@
-//! The page in a browser (headless Chromium): as it is when it has just been loaded, and what its script adds.
+//! The page in a browser (headless Chromium): its state after loading, and the functions of its script.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ fn chromium() -> PathBuf {
     places.find(|path| path.exists()).expect("no chromium-headless-shell; `make peers` fetches it")
 }
 
-/// What the browser has of `page` once it is loaded; it waits for nothing beyond that.
+/// The document of `page` in the browser right after loading.
 fn loaded(folder: &Path, page: &str) -> String {
     let mut command = Command::new(chromium());
     command.args(["--no-sandbox", "--disable-gpu", "--timeout=60000", "--dump-dom"]);
@@ -40,8 +40,8 @@ fn written(run: &Run, cells: &[Cell]) -> (tempfile::TempDir, String) {
     (folder, page)
 }
 
-/// What the browser returns for each of `steps`: the body of a function of the page, run one after the other before the
-/// page has loaded.
+/// The results of `steps` in the browser. Each step is the body of a function in the page. They run in sequence before
+/// the page has loaded.
 fn driven(folder: &Path, page: &str, steps: &[&str]) -> Vec<Value> {
     const TOOLS: &str = r##"
       const svgOf = (id, place = 0) => document.getElementById(id).querySelectorAll("svg.plot")[place];
@@ -78,7 +78,7 @@ fn driven(folder: &Path, page: &str, steps: &[&str]) -> Vec<Value> {
     serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {shown}"))
 }
 
-/// Whether something is drawn in each of its pictures beside the scales, in the colours of gateways.
+/// Whether each of its pictures has marks in a colour of the palette, not only scales.
 fn has_marks(figure: &str) -> bool {
     const COLORS: [&str; 9] =
         ["blue", "green", "vermilion", "pink", "amber", "violet", "brown", "teal", "grey"];
@@ -91,18 +91,18 @@ fn has_marks(figure: &str) -> bool {
 }
 
 #[test]
-fn charts_were_empty_boxes_until_the_script_had_drawn_them() {
+fn charts_are_complete_before_the_script_runs() {
     for limits in [&[0.5][..], &[0.25, 0.5]] {
         let (run, cells) = fixture::run(Scene::Good, limits);
         let (folder, written) = written(&run, &cells);
-        // Before the script has run, and as soon as the browser calls the page loaded.
+        // Before the script runs, and right after loading.
         let after = loaded(folder.path(), "report.html");
         let pages = [seen(&written), seen(&after)];
         for page in pages {
             let figures = figures(page);
             assert!(figures.len() >= 10, "{} figures", figures.len());
             for figure in figures {
-                assert!(has_marks(figure), "nothing is drawn: {}", id(figure));
+                assert!(has_marks(figure), "no marks: {}", id(figure));
             }
         }
         assert_eq!(pages[0].matches("<path ").count(), pages[1].matches("<path ").count());
@@ -110,7 +110,7 @@ fn charts_were_empty_boxes_until_the_script_had_drawn_them() {
 }
 
 #[test]
-fn charts_of_a_cell_are_there_as_soon_as_its_page_is() {
+fn the_page_of_a_cell_has_all_charts_right_after_loading() {
     let (run, cells) = fixture::run(Scene::Single, &[0.5]);
     let (folder, _) = written(&run, &cells);
     let mut pages: Vec<PathBuf> =
@@ -152,7 +152,7 @@ fn the_value_under_the_pointer_is_shown() {
     let lines: Vec<&str> = text(2).lines().collect();
     assert!(lines.len() == 6 && lines[0] == "3 s" && lines[1].starts_with("weir: 12,"), "{lines:?}");
     assert_eq!(shown[3], json!([0, 1]), "no second tooltip by the browser, and one column is marked");
-    assert_eq!(shown[4], Value::Null, "beside a chart nothing is shown");
+    assert_eq!(shown[4], Value::Null, "there is no tooltip outside charts");
     assert!(text(5).starts_with("0 to 1 s\n") && text(5).ends_with(" %"), "{}", text(5));
 }
 
@@ -234,7 +234,7 @@ fn every_load_and_repeat_can_be_chosen() {
     assert_eq!((&shown[1][2], &shown[1][3]), (&json!(5), &json!(5)));
     assert_eq!(shown[2], "point-0-rate-per-s-repeat-1");
     assert_eq!(shown[3], json!(["point-0-rate-per-s-repeat-1", 5]), "it is prepared once");
-    // The same words as in the titles, from the table of the values.
+    // The table of values gives the same text as the titles.
     let rows = table(figure(&page, "point-1-p99-ns-repeat-2"));
     let words: Vec<&str> = shown[1][1].as_str().unwrap().lines().collect();
     assert_eq!(words[0], "4 s");
@@ -272,7 +272,7 @@ fn the_values_of_a_chart_are_a_csv_file() {
     assert_eq!(lines(0).len(), 2 + 12);
     assert!(lines(0)[2].starts_with("0,2"), "{:?}", lines(0));
     assert_eq!(lines(1)[1], "gateway,\"from, s\",\"to, s\",\"latency low, ns\",\"latency high, ns\",share");
-    // The shares of a step of a gateway are all of its responses.
+    // The shares of one step of a gateway add up to 1.
     let step = lines(1).into_iter().filter(|line| line.starts_with("nginx,3,4,"));
     let sum: f64 = step.map(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap()).sum();
     assert!((sum - 1.0).abs() < 0.01, "{sum}");

@@ -1,11 +1,11 @@
-//! Searches for the capacity in every format: a section of their own, trials in the lists of cells and on their pages.
+//! Capacity searches in every format: a section, trials in the list of cells and on the pages of cells.
 
 use weir_analysis::summarize;
 use weir_results::{Cell, CellOutcome, Found, Objective, Run, Stopped, Trial, TrialSays};
 
 use crate::fixture::{Scene, run};
 
-/// The fixture's run with a search in each cell: nginx's ends at the generator's limit.
+/// The fixture's run with a search in each cell. The search of nginx ends at the generator's limit.
 fn searched() -> (Run, Vec<Cell>) {
     let (run, mut cells) = run(Scene::Good, &[0.5]);
     for cell in &mut cells {
@@ -52,7 +52,7 @@ fn a_search_as_markdown() {
 }
 
 #[test]
-fn a_run_of_searches_alone_has_a_whole_report() {
+fn a_run_with_only_searches_has_a_complete_report() {
     let (run, mut cells) = searched();
     for cell in &mut cells {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { continue };

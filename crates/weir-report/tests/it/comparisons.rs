@@ -5,7 +5,7 @@ use weir_analysis::{Figure, Repeated, Sample};
 
 use crate::fixture::{self, Scene};
 
-/// The good run, and the mixed one under another id and on another kernel.
+/// The good run, and the mixed run with another id and another kernel.
 fn comparison(label: &str) -> Comparison {
     let side = |scene, id: &str, kernel: &str| {
         let (mut run, cells) = fixture::run(scene, &[0.5]);
@@ -40,7 +40,7 @@ fn a_comparison_fits_the_terminal() {
     }
 }
 
-/// Two repeats of each, which differ by so much that their interval reaches anywhere.
+/// Two repeats of each side, so different that the interval is useless.
 fn noisy() -> Comparison {
     let measures = [Measure::Throughput, Measure::CpuPerRequest, Measure::Latency("p99")];
     let side = |label: &str, values: [f64; 2]| {
@@ -55,7 +55,7 @@ fn noisy() -> Comparison {
 }
 
 #[test]
-fn an_interval_that_tells_nothing_is_no_number_in_any_format() {
+fn an_interval_that_is_too_wide_is_printed_in_words() {
     let comparison = noisy();
     let terminal = weir_report::comparison_terminal(&comparison, 140, false);
     let markdown = weir_report::comparison_markdown(&comparison).replace("\\<", "<");
@@ -71,14 +71,14 @@ fn an_interval_that_tells_nothing_is_no_number_in_any_format() {
         let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words} in {text}"));
         assert!(place("a.csv: 900 of 1,000 requests failed.") < place("Smallest effect"), "{text}");
     }
-    assert!(terminal.contains("Valid repeats"), "no column is pushed out: {terminal}");
+    assert!(terminal.contains("Valid repeats"), "a column is missing: {terminal}");
     let json = serde_json::to_value(&comparison).unwrap();
     for end in json["points"][0]["figures"][0]["interval"].as_array().unwrap() {
         assert!(end.is_number(), "{json}");
     }
 }
 
-/// Recovery times of six repeats: all of A recover, so many of B do not.
+/// Recovery times of six repeats: all of A recover, `beyond` of B do not.
 fn recovered(beyond: u32) -> Comparison {
     let side = |label: &str, beyond: u32| {
         let repeated = |repeat: u32| Repeated {
@@ -99,25 +99,24 @@ fn recovered(beyond: u32) -> Comparison {
 }
 
 #[test]
-fn repeats_beyond_what_was_measured_are_told_in_the_words_of_their_metric() {
+fn repeats_beyond_the_measured_range_use_the_words_of_their_metric() {
     let comparison = recovered(5);
     let terminal = weir_report::comparison_terminal(&comparison, 160, false);
     let markdown = weir_report::comparison_markdown(&comparison);
     for text in [&terminal, &markdown] {
         let text = &text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let sentence =
-            "recovery.time of new is worse: not recovered in 5 of 6 repeats, and in 0 of 6 of old.";
+        let sentence = "recovery.time of new is worse: not recovered in 5 of 6 repeats (old: 0 of 6).";
         assert!(text.contains(sentence), "{text}");
         assert!(!text.contains("timeout in") && !text.contains("Recovered within"), "{text}");
     }
     assert!(markdown.contains("Exact tests of counts and of ranks"), "{markdown}");
     let terminal = weir_report::comparison_terminal(&recovered(2), 160, false);
-    let words = "not recovered in 2 of 6 repeats of B and 0 of 6 of A, which can be chance.";
+    let words = "not recovered in 2 of 6 repeats of B and 0 of 6 of A, which may be chance.";
     assert!(terminal.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{terminal}");
 }
 
 #[test]
-fn a_reason_that_several_figures_have_stands_once_on_a_terminal() {
+fn a_reason_of_several_values_is_printed_once_on_a_terminal() {
     let terminal = weir_report::comparison_terminal(&comparison(""), 1_000, false);
     let reasons: Vec<&str> = terminal
         .lines()
@@ -134,7 +133,7 @@ fn a_reason_that_several_figures_have_stands_once_on_a_terminal() {
 }
 
 #[test]
-fn the_page_of_a_comparison_lays_both_over_each_other_and_runs_nothing() {
+fn the_page_of_a_comparison_draws_both_sides_together_and_has_no_scripts() {
     let page = weir_report::comparison_html(&comparison("<img src=x>")).expect("a page");
     let points = 8;
     assert_eq!(page.matches("Values with 95 % intervals").count(), points, "bars for each");

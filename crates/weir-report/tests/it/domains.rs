@@ -6,7 +6,7 @@ use weir_results::{Cell, CellOutcome, ColdStart, CpuSeconds, DIRECT, HostShare, 
 
 use crate::fixture::{Scene, run};
 
-/// A run whose closed load makes a connection for each request, with one domain and with a thousand.
+/// A run whose closed load opens a connection per request, with one domain and with a thousand.
 fn many_domains() -> (Run, Vec<Cell>) {
     let (mut run, base) = run(Scene::Good, &[0.25, 0.5]);
     let mut cells: Vec<Cell> = Vec::new();
@@ -43,7 +43,7 @@ fn started(cell: &mut Cell, domains: u64) {
 
 fn section(text: &str) -> &str {
     let start = text.find("## Throughput per CPU limit").expect("the section");
-    let end = text[start + 3..].find("\n## ").expect("what follows it");
+    let end = text[start + 3..].find("\n## ").expect("the next section");
     text[start..start + 3 + end].trim_end()
 }
 

@@ -1,4 +1,4 @@
-//! Faults in every format: a table from fault to fault, sentences, and each second as charts.
+//! Faults in every format: a table of the time between faults, sentences, and charts per second.
 
 use weir_analysis::findings::FindingObjective;
 use weir_analysis::{Met, Outcome, Summary, summarize};
@@ -6,8 +6,8 @@ use weir_results::{Cell, CellOutcome, FaultAction, FaultEvent, FaultTarget, Obje
 
 use crate::fixture::{self, Scene};
 
-/// The good run, in whose open load a server was killed at 5.2 s and returned at 9.1 s; a hundred requests a second were
-/// answered otherwise meanwhile.
+/// The good run with faults in the open load: a server is killed at 5.2 s and returns at 9.1 s. From 5 s to 9 s, 100
+/// requests per second have an unexpected status.
 fn faulted() -> (Run, Vec<Cell>, Summary) {
     let (run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway != "direct") {
@@ -36,8 +36,8 @@ fn faults_have_their_table_sentences_and_pictures() {
         "## Faults",
         "Between faults: tail",
         "replica 3 killed",
-        "weir: 1,200 of 150,000 requests of tail failed. Before the first fault: none of 45,000; replica 3 killed: \
-        1,200 of 60,000, until the end; replica 3 returned: none of 45,000.",
+        "weir: 1,200 of 150,000 requests of tail failed. Before the first fault: 0 of 45,000; replica 3 killed: \
+        1,200 of 60,000, until the end; replica 3 returned: 0 of 45,000.",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
     }

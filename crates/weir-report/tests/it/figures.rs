@@ -1,6 +1,6 @@
-//! The charts of a page, as a test reads them.
+//! Parses the charts of a page for tests.
 
-/// Every chart of a page, also those of other loads and repeats.
+/// Every chart of a page, including those of other loads and repeats.
 pub(crate) fn figures(page: &str) -> Vec<&str> {
     page.split("<figure class=\"plot").skip(1).map(|rest| before(rest, "</figure>")).collect()
 }
@@ -13,26 +13,26 @@ pub(crate) fn figure<'a>(page: &'a str, wanted: &str) -> &'a str {
     figures(page).into_iter().find(|figure| id(figure) == wanted).unwrap_or_else(|| panic!("no {wanted}"))
 }
 
-/// The titles of its panels.
+/// The titles of the panels.
 pub(crate) fn panels(figure: &str) -> Vec<&str> {
     figure.split("<h4>").skip(1).map(|rest| before(rest, "</h4>")).collect()
 }
 
-/// The names in its legend.
+/// The names in the legend.
 pub(crate) fn legend(figure: &str) -> Vec<&str> {
     let (_, list) = figure.split_once("<ul class=\"legend\">").unwrap_or_default();
     let entries = before(list, "</ul>").split("</i>").skip(1);
     entries.map(|rest| before(rest, "</li>")).collect()
 }
 
-/// The table of its values; the first row has the heads.
+/// The table of values; the first row has the heads.
 pub(crate) fn table(figure: &str) -> Vec<Vec<&str>> {
     let (_, table) = figure.split_once("<details class=\"numbers\">").expect("a table of the values");
     let rows = before(table, "</table>").split("<tr>").skip(1);
     rows.map(|row| row.split("<t").filter_map(cell_text).collect()).collect()
 }
 
-/// What stands behind the start of the tag of a cell; end tags are optional.
+/// The text of a table cell, from the rest after `<t`. End tags are optional.
 fn cell_text(rest: &str) -> Option<&str> {
     let (tag, text) = rest.split_once('>')?;
     tag.starts_with(['h', 'd']).then(|| before(text, "<"))

@@ -1,4 +1,4 @@
-//! A run that never happened, built from formulas: four gateways and direct, a closed and an open load.
+//! A synthetic run, built from formulas: four gateways and direct, a closed and an open load.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use weir_results::{
     Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
-/// What goes wrong in the run.
+/// The faults of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
     /// Nothing.
     Good,
-    /// One cell fails, one is disturbed, one gateway is overloaded in the open load.
+    /// One cell fails, one has host noise, and one gateway is overloaded in the open load.
     Mixed,
     /// One repeat only.
     Single,
@@ -39,7 +39,7 @@ pub(crate) fn run(scene: Scene, cpus: &[f64]) -> (Run, Vec<Cell>) {
     run_with_users(scene, cpus, &[])
 }
 
-/// The same with a closed load for each number of users, in place of the one at full load.
+/// The same with a closed load for each number of users instead of the one at full load.
 pub(crate) fn run_with_users(scene: Scene, cpus: &[f64], users: &[u32]) -> (Run, Vec<Cell>) {
     let repeats = if scene == Scene::Single { 1 } else { 3 };
     let mut cells = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn run_with_users(scene: Scene, cpus: &[f64], users: &[u32]) -> (Run,
     (described(plan, &cells), cells)
 }
 
-/// The same over two axes: every CPU limit with every number of connections of the closed load.
+/// The same over two axes: every CPU limit with every connection count of the closed load.
 pub(crate) fn run_over(cpus: &[f64], connections: &[u32]) -> (Run, Vec<Cell>) {
     let (mut run, base) = run(Scene::Good, cpus);
     let mut cells: Vec<Cell> = Vec::new();
@@ -83,9 +83,9 @@ pub(crate) fn run_over(cpus: &[f64], connections: &[u32]) -> (Run, Vec<Cell>) {
     (run, cells)
 }
 
-/// Makes every load as long as `seconds`: what it does at its end goes on.
+/// Extends every load to `seconds` by repeating its phase.
 pub(crate) fn lengthen(cells: &mut [Cell], seconds: usize) {
-    fn goes_on<T: Clone>(series: &mut Vec<T>, seconds: usize, at: fn(&mut T) -> &mut f64) {
+    fn extend<T: Clone>(series: &mut Vec<T>, seconds: usize, at: fn(&mut T) -> &mut f64) {
         let (warmup, phase) = (WARMUP_S as usize, series.len() - WARMUP_S as usize);
         for second in series.len()..seconds {
             let mut next = series[warmup + (second - warmup) % phase].clone();
@@ -96,13 +96,13 @@ pub(crate) fn lengthen(cells: &mut [Cell], seconds: usize) {
     for cell in cells {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { continue };
         for measurement in measurements {
-            goes_on(&mut measurement.record.seconds, seconds, |second| &mut second.t_s);
-            goes_on(&mut measurement.series, seconds, |second| &mut second.t_s);
+            extend(&mut measurement.record.seconds, seconds, |second| &mut second.t_s);
+            extend(&mut measurement.series, seconds, |second| &mut second.t_s);
         }
     }
 }
 
-/// What is kept of a gateway's files.
+/// The kept files of a gateway.
 fn files(gateway: &str) -> Vec<KeptFile> {
     let configuration = format!("# {gateway}\nworkers 1\nlisten 127.0.0.1:41873\n");
     let log = format!("{gateway} starts\n{gateway}: <ready> & listening\n");
@@ -231,7 +231,7 @@ fn measurements(
     users: &[u32],
 ) -> Vec<Measurement> {
     let known = GATEWAYS.iter().find(|gateway| gateway.0 == key.gateway);
-    // Repeats differ by a fixed wobble, so that intervals have a width.
+    // Repeats vary by a fixed pattern, so that intervals have a width.
     let wobble = 1.0 + 0.012 * (f64::from((key.repeat * 7 + key.index * 3) % 5) - 2.0);
     let scale = limit_cpus / 0.5;
     let full_rate = known.map_or(61_000.0, |gateway| gateway.1 as f64 * scale) * wobble;
@@ -274,7 +274,7 @@ fn measurements(
         .collect()
 }
 
-/// What a load looks like.
+/// The values of a load.
 #[derive(Clone)]
 struct Shape {
     load: String,
@@ -289,7 +289,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Full load, as far as so many users give it.
+    /// The full load with this number of users.
     fn with_users(&self, users: u32, limit_cpus: f64) -> Self {
         let share = (f64::from(users) * 0.11).min(0.991);
         let rate_per_s = self.rate_per_s * share / 0.991 * (1.0 - f64::from(users) * 0.001);
@@ -484,7 +484,7 @@ fn series(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Vec<UsageSecond> {
         .collect()
 }
 
-/// `total` times with that median, spread as a lognormal, and a tail that is a little heavier.
+/// `total` times with a lognormal distribution of this median and a slightly heavier tail.
 fn lognormal(p50_ns: f64, sigma: f64, total: u64) -> hdrhistogram::Histogram<u64> {
     const STEPS: u64 = 1_000;
     let mut histogram = new_histogram();

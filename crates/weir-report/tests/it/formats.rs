@@ -16,7 +16,7 @@ fn terminal(scene: Scene, width: usize, color: bool) -> String {
     weir_report::terminal(&run, &cells, &summary, width, color)
 }
 
-/// The page without its style, its scripts, its data, its pictures with their values, and other loads over time.
+/// The page without style, scripts, data, pictures, tables of values, and other loads over time.
 fn skeleton(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
@@ -50,7 +50,7 @@ fn a_good_run_on_a_narrow_terminal() {
 }
 
 #[test]
-fn noisy_headlines_are_marked_and_told_with_their_figures() {
+fn noisy_headlines_are_marked_and_reported_with_their_values() {
     let (mut run, cells, good) = made(Scene::Good, &[0.5]);
     assert!(good.problems().is_empty(), "{:?}", good.problems());
     run.thresholds.interval_share = Some(0.000_001);
@@ -61,7 +61,7 @@ fn noisy_headlines_are_marked_and_told_with_their_figures() {
     {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
-    // In the table: the figure in parentheses, its repeats valid, and why it does not count.
+    // In the table: the value in parentheses, valid repeats, and the reason.
     let row = text
         .lines()
         .find(|line| line.contains("3 of 3 noisy"))
@@ -70,11 +70,11 @@ fn noisy_headlines_are_marked_and_told_with_their_figures() {
 }
 
 #[test]
-fn what_two_of_three_repeats_say_is_marked_as_no_headline() {
+fn values_from_two_of_three_repeats_are_marked() {
     let (run, cells, summary) = made(Scene::Mixed, &[0.5]);
     let wide = weir_report::terminal(&run, &cells, &summary, 160, false);
     let markdown = weir_report::markdown(&run, &cells, &summary);
-    // One cell of haproxy failed: nothing of it is a headline. Nothing of nginx is missing at full load.
+    // One cell of haproxy failed, so it has no headline. nginx is complete at full load.
     let row = |text: &str, name: &str| {
         text.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned()
     };
@@ -86,7 +86,7 @@ fn what_two_of_three_repeats_say_is_marked_as_no_headline() {
     assert!(
         markdown.contains("in the table of all loads. \\*: fewer than three valid repeats, so no headline.")
     );
-    // Where no gateway has three repeats, the verdict says it.
+    // If no gateway has three repeats, only the verdict mentions it.
     assert!(!terminal(Scene::Single, 160, false).contains('*'));
     assert!(!terminal(Scene::Good, 160, false).contains("*:"));
 }
@@ -97,7 +97,7 @@ fn a_single_repeat_on_a_terminal() {
 }
 
 #[test]
-fn p99_outlives_the_quantile_beyond_it_on_a_narrow_terminal() {
+fn a_narrow_terminal_keeps_p99_and_drops_p99_9() {
     let head = |width| {
         terminal(Scene::Good, width, false).lines().find(|line| line.contains("Mean RPS")).unwrap().to_owned()
     };
@@ -115,7 +115,7 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn escape_sequences_are_for_terminals_that_take_them() {
+fn escape_sequences_need_color() {
     assert!(!terminal(Scene::Mixed, 100, false).contains('\u{1b}'));
     assert!(
         terminal(Scene::Mixed, 100, true)
@@ -155,7 +155,7 @@ fn the_picture_of_the_headlines() {
 }
 
 #[test]
-fn a_run_in_which_nothing_was_measured_has_a_report() {
+fn a_run_without_measurements_has_a_report() {
     let (mut run, _) = fixture::run(Scene::Single, &[0.5]);
     run.ended_unix_ms = None;
     let summary = summarize(&run, &[]);

@@ -1,4 +1,4 @@
-//! Objectives as tests in the form of JUnit, and how many instances, from a run that never happened.
+//! Objectives as JUnit tests, and the number of instances, from a synthetic run.
 
 use weir_analysis::sizing::{Bound, Demand, Price, PriceOf, size};
 use weir_analysis::summarize;
@@ -25,14 +25,14 @@ fn sizing(scene: Scene, cpus: &[f64], demand: Demand, width: usize) -> String {
 }
 
 #[test]
-fn missed_objectives_failed_cells_and_what_nobody_can_tell_as_junit() {
+fn missed_and_undecided_objectives_and_failed_cells_as_junit() {
     let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
     let tests = weir_report::junit(&run, &summarize(&run, &cells)).unwrap();
     insta::assert_snapshot!(tests);
 }
 
 #[test]
-fn errors_on_a_disturbed_host_are_a_failure_and_no_skipped_test() {
+fn errors_under_host_noise_are_a_failure_and_not_skipped() {
     let (run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway == "nginx") {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -84,9 +84,9 @@ fn a_sizing_with_everything_on_a_terminal() {
 }
 
 #[test]
-fn what_was_asked_for_is_never_left_out_of_a_sizing() {
+fn a_narrow_sizing_keeps_all_requested_columns() {
     let drawn = sizing(Scene::Good, &[0.5, 1.0], everything(), 80);
-    // Words of a title stand below each other where it is narrow.
+    // A narrow table wraps the words of a title.
     for title in ["CPU %", "Instances", "In 12", "In 24", "Cost per", "month", "million"] {
         assert!(drawn.contains(title), "{title}: {drawn}");
     }

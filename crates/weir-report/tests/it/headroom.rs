@@ -1,4 +1,4 @@
-//! Headroom in every format: curves of several rates, and routes that changed.
+//! Headroom in every format: curves of several rates, and route changes.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use weir_results::{Cell, CellOutcome, Changed, RouteChange, Run};
 
 use crate::fixture::{self, Scene};
 
-/// Rates of the open load; at `LIMIT_PER_S` nothing is left.
+/// Rates of the open load; the gateways saturate at `LIMIT_PER_S`.
 const RATES: [u32; 7] = [500, 1_500, 2_500, 3_500, 4_500, 5_500, 6_500];
 const LIMIT_PER_S: f64 = 7_000.0;
 
-/// The good run, with the open load at several rates in place of one; routes changed at the last of them.
+/// The good run, with the open load at several rates instead of one. Routes change at the last rate.
 fn climbing() -> (Run, Vec<Cell>, Summary) {
     let (mut run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     for cell in &mut cells {
@@ -78,7 +78,7 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
         let svg = read(&folder.path().join(format!("charts/{chart}.svg")));
         assert!(svg.contains("nginx, routes change"), "{chart}");
     }
-    // A chart of each rate for itself would be a dozen.
+    // Rates have no separate charts.
     assert!(!markdown.contains("over tail-500"), "{markdown}");
     let html = read(&written.html);
     for words in ["id=\"headroom\"", "id=\"headroom-tail\"", "routes change at 4 s"] {
@@ -102,7 +102,7 @@ fn changes_are_marked_in_the_series_of_their_load_and_cell() {
 }
 
 #[test]
-fn a_change_that_the_first_look_found_is_not_told_as_no_time() {
+fn a_change_that_the_first_check_finds_is_not_printed_as_zero_time() {
     let (run, mut cells, _) = climbing();
     let measured = cells.iter_mut().filter_map(|cell| match &mut cell.outcome {
         CellOutcome::Measured { measurements } => Some(measurements),

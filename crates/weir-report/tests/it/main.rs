@@ -1,4 +1,4 @@
-//! Every format of a report, from a run that never happened.
+//! Every format of a report, from a synthetic run.
 
 mod added;
 mod browser;

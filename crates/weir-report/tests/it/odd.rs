@@ -1,4 +1,4 @@
-//! Odd data is drawn without a panic: seeded changes to the numbers of a run.
+//! Unusual data causes no panic: seeded changes to the numbers of a run.
 
 use serde_json::Value;
 use weir_analysis::summarize;
@@ -6,7 +6,7 @@ use weir_results::Cell;
 
 use crate::fixture::{self, Scene};
 
-/// Changes a number here and there; the place follows from the seed.
+/// Changes some numbers, chosen by the seed.
 fn change(value: &mut Value, state: &mut u64) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(|field| change(field, state)),
@@ -40,7 +40,7 @@ fn odd_data_never_panics() {
             .iter()
             .filter_map(|cell| {
                 let mut cell = cell.clone();
-                // Measurements are changed one by one, so that most of a cell stays readable.
+                // Only parts of a cell change, so that most cells stay readable.
                 change(cell.pointer_mut("/outcome/measurements/1/record/result/latency_ns")?, &mut state);
                 change(cell.pointer_mut("/outcome/measurements/0/usage")?, &mut state);
                 change(cell.pointer_mut("/outcome/measurements/0/cpu_us_per_request")?, &mut state);

@@ -1,4 +1,4 @@
-//! The page opens offline and cannot be made to run what stands in the data.
+//! The page works offline and does not execute code in the data.
 
 use weir_analysis::summarize;
 
@@ -12,18 +12,18 @@ fn page(change: impl Fn(&mut weir_results::Run, &mut [weir_results::Cell])) -> S
 }
 
 #[test]
-fn nothing_is_loaded_from_anywhere() {
+fn a_page_loads_nothing() {
     let page = page(|_, _| {});
     for loads in
         ["src=", "url(", "@import", "http://", "https://", "fetch(", "XMLHttpRequest", "<link", "<iframe"]
     {
         assert!(!page.contains(loads), "the page has {loads}");
     }
-    // Links lead to files beside the page, and only when they are followed.
+    // Links lead only to files beside the page.
     for link in page.split(" href=\"").skip(1) {
         assert!(link.starts_with("cells/") || link.starts_with('#'), "a link to {}", &link[..40]);
     }
-    // Its policy forbids it too, pictures from anywhere included.
+    // The content security policy forbids all loads, including pictures.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
                   form-action 'none'";
     assert!(page.contains(&format!("content=\"{policy}\"")));
@@ -43,7 +43,7 @@ fn data_is_no_markup() {
             key.gateway = evil.into();
         }
     });
-    assert!(!page.contains("<img"), "an element out of the data");
+    assert!(!page.contains("<img"), "an element from the data");
     assert_eq!(page.matches("</script>").count(), 2, "the data island and the page's script end once each");
 }
 

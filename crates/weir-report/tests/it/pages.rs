@@ -1,4 +1,4 @@
-//! The pages of cells, the pictures, and the sizes of everything for a large run.
+//! The pages of cells, the pictures, and the sizes of all files of a large run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use weir_results::{Cell, CellOutcome, Reason, Run};
 use crate::figures::{figure, figures, id, legend, panels, table};
 use crate::fixture::{self, Scene};
 
-/// Greatest size of the page of a large run, bytes: what a mail takes and a browser opens at once.
+/// The maximum size of the page of a large run in bytes: it fits into a mail and opens quickly.
 const PAGE_MAX: usize = 6_500_000;
-/// The same for a run of a few gateways at two loads, such as that of quickstart.
+/// The same for a run of a few gateways at two loads, such as quickstart.
 const SMALL_PAGE_MAX: usize = 600_000;
 
 struct Report {
@@ -48,7 +48,7 @@ fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_cell_has_a_page_that_the_report_leads_to() {
+fn every_cell_has_a_page_that_the_report_links() {
     let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
     let report = Report::of(&run, &cells);
     let page = report.page();
@@ -66,7 +66,7 @@ fn every_cell_has_a_page_that_the_report_leads_to() {
 }
 
 #[test]
-fn a_cells_page_says_everything_of_it() {
+fn the_page_of_a_cell_is_complete() {
     let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
     let report = Report::of(&run, &cells);
     let at = |gateway: &str, repeat: u32| {
@@ -96,7 +96,7 @@ fn a_cells_page_says_everything_of_it() {
     let evidence = &measurements[1].judgement.evidence[0];
     let words = |text: &str| text.replace('\u{a0}', " ").replace("&#x27;", "'");
     assert!(words(&page).contains(evidence.as_str()), "no `{evidence}`");
-    // A column to point at for each of the 12 seconds, in two charts of each of two loads, and as many of samples.
+    // A hover column for each of the 12 seconds, in four charts for each of two loads.
     assert_eq!(page.matches("class=\"hover\"").count(), 12 * 4 * 2);
 
     let (_, page) = at("haproxy", 2);
@@ -107,7 +107,7 @@ fn a_cells_page_says_everything_of_it() {
 }
 
 #[test]
-fn nothing_of_a_cells_page_is_loaded_from_anywhere_or_run() {
+fn the_page_of_a_cell_loads_and_executes_nothing() {
     let evil = "</style></pre><script>alert(1)</script><img src=x onerror=alert(1)>";
     let (run, mut cells) = fixture::run(Scene::Mixed, &[0.5]);
     for cell in &mut cells {
@@ -142,7 +142,7 @@ fn a_run_without_axes_has_no_charts_over_them() {
 }
 
 #[test]
-fn figures_over_an_axis_have_their_intervals_and_their_words() {
+fn charts_over_an_axis_have_intervals_and_descriptions() {
     let (run, cells) = fixture::run(Scene::Good, &[0.25, 0.5, 1.0]);
     let report = Report::of(&run, &cells);
     let page = report.page();
@@ -150,7 +150,7 @@ fn figures_over_an_axis_have_their_intervals_and_their_words() {
     let over = |load: &str, figures: &[&str]| -> Vec<String> {
         figures.iter().map(|figure| format!("{figure}-over-limits-data-cpus-{load}")).collect()
     };
-    // A closed loop against a quota is throttled, which voids its latency: nothing of it is drawn.
+    // A closed load against a quota is throttled, so its latency is invalid and not drawn.
     let full = over("full", &["throughput", "cpu-per-request", "scaling", "efficiency"]);
     let tail = over("tail", &["throughput", "p50", "p99", "cpu-per-request"]);
     assert_eq!(ids, [full, tail].concat());
@@ -171,11 +171,11 @@ fn figures_over_an_axis_have_their_intervals_and_their_words() {
     for row in of("nginx", full) {
         let [mean, low, high] = [2, 3, 4].map(|at| number(row[at]));
         assert!(low < mean && mean < high && row[5] == "yes", "{row:?}");
-        assert!(row[6].contains("3 repeats; bound by gateway"), "{row:?}");
+        assert!(row[6].contains("3 repeats; limited by gateway"), "{row:?}");
     }
     let direct = &of("direct", full)[0];
     assert!(direct[5] == "no" && direct[6].contains("0 of 3 repeats valid: generator-limited"), "{direct:?}");
-    // Rates of the fixture go with the limit, but for the wobble of its repeats.
+    // Rates of the fixture are proportional to the limit, except for the variation of repeats.
     for row in of("nginx", "efficiency-over-limits-data-cpus-full") {
         assert!((number(row[2]) - 100.0).abs() < 5.0, "{row:?}");
     }
@@ -185,7 +185,7 @@ fn figures_over_an_axis_have_their_intervals_and_their_words() {
 }
 
 #[test]
-fn instances_are_sized_only_where_repeats_count() {
+fn instances_are_sized_only_from_valid_repeats() {
     let page = |scene| {
         let (run, cells) = fixture::run(scene, &[0.5]);
         Report::of(&run, &cells).page()
@@ -230,7 +230,7 @@ fn markdown_shows_every_picture() {
 }
 
 #[test]
-fn a_run_of_a_hundred_cells_stays_small() {
+fn the_report_of_a_hundred_cells_stays_small() {
     let (run, mut cells) = fixture::run(Scene::Good, &[0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0]);
     fixture::lengthen(&mut cells, 62);
     assert!(cells.len() >= 100);
@@ -256,7 +256,7 @@ fn a_page_of_a_few_gateways_can_be_mailed() {
 }
 
 #[test]
-fn a_long_load_is_drawn_in_no_more_steps_than_two_minutes() {
+fn a_long_load_has_as_many_steps_as_a_load_of_two_minutes() {
     let (run, mut cells) = fixture::run(Scene::Single, &[0.5]);
     cells.truncate(1);
     fixture::lengthen(&mut cells, 1_000);
@@ -277,7 +277,7 @@ fn every_chart_has_a_label_and_its_values_as_a_table() {
     let page = Report::of(&run, &cells).page();
     let all = figures(&page);
     assert!(all.len() > 60, "{}", all.len());
-    assert_eq!(all.len(), page.matches("<figure").count(), "no other charts");
+    assert_eq!(all.len(), page.matches("<figure").count(), "there are other charts");
     for figure in all {
         let rows = table(figure);
         assert!(rows.len() > 1, "no values: {}", id(figure));
@@ -286,7 +286,7 @@ fn every_chart_has_a_label_and_its_values_as_a_table() {
         assert!(pictures > 0 && figure.matches("role=\"img\" aria-label=\"").count() == pictures);
         assert!(!figure.contains("aria-label=\"\""), "{}", id(figure));
     }
-    // Ids name elements and files, so there is one of each.
+    // Ids name elements and files, so they are unique.
     let mut ids: Vec<&str> = figures(&page).into_iter().map(id).collect();
     let count = ids.len();
     ids.sort_unstable();
@@ -295,7 +295,7 @@ fn every_chart_has_a_label_and_its_values_as_a_table() {
 }
 
 #[test]
-fn a_column_stands_for_each_row_of_a_table_over_time() {
+fn each_row_of_a_table_over_time_has_a_column() {
     let (run, cells) = fixture::run(Scene::Mixed, &[0.5]);
     let page = Report::of(&run, &cells).page();
     let over_time: Vec<&str> = figures(&page)
@@ -314,7 +314,7 @@ fn a_column_stands_for_each_row_of_a_table_over_time() {
 }
 
 #[test]
-fn nothing_is_in_proportion_to_what_does_not_count() {
+fn an_excluded_value_is_no_reference_for_scaling() {
     let (run, mut cells) = fixture::run(Scene::Good, &[0.25, 0.5]);
     let least = |cell: &&mut Cell| cell.key.gateway == "weir" && cell.key.axes["limits.data.cpus"] == 0.25;
     for cell in cells.iter_mut().filter(least) {
@@ -325,7 +325,7 @@ fn nothing_is_in_proportion_to_what_does_not_count() {
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
     assert!(scaling.contains(&"nginx, in proportion") && !scaling.contains(&"weir, in proportion"));
-    // The efficiency at the other limit rests on it too.
+    // The efficiency at the other limit depends on it.
     let tables = figures(&page).into_iter().flat_map(table).flatten();
     let void = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();
     assert_eq!(void, 4, "throughput over the limit, scaling, and both efficiencies");

@@ -1,4 +1,4 @@
-//! Tables over load points: users, limits and the share of direct, with rows that belong together merged.
+//! Tables over load points: users, limits and the share of direct, with merged rows.
 
 use weir_analysis::summarize;
 use weir_results::{Cell, Run};
@@ -16,7 +16,7 @@ fn markdown(scene: Scene) -> String {
     weir_report::markdown(&run, &cells, &summarize(&run, &cells))
 }
 
-/// The part of a report from the heading `from` up to the heading `to`.
+/// The part of a report from the heading `from` to the heading `to`.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (start, end) = (text.find(from).expect(from), text.find(to).expect(to));
     text[start..end].trim_end()
@@ -29,7 +29,7 @@ fn users_limits_and_shares_of_direct_as_markdown() {
 }
 
 #[test]
-fn what_does_not_count_is_marked_and_left_out_of_the_sentences() {
+fn excluded_values_are_marked_and_not_in_sentences() {
     let text = markdown(Scene::Mixed);
     insta::assert_snapshot!(between(&text, "## Users at each limit", "### Share of direct"));
 }
@@ -52,7 +52,7 @@ fn no_line_of_a_sizing_run_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn merged_rows_leave_no_cell_of_a_page_out() {
+fn merged_rows_keep_every_table_cell_of_a_page() {
     let (run, cells) = sized(Scene::Mixed);
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let (mut tables, mut spans) = (0, 0);
@@ -60,7 +60,7 @@ fn merged_rows_leave_no_cell_of_a_page_out() {
         let table = table.split("</table>").next().unwrap();
         let (head, body) = table.split_once("</thead>").unwrap();
         let columns = head.matches("<th ").count() + head.matches("<th>").count();
-        // How many rows below each column is still spanned for.
+        // For each spanned column, the number of rows that the span still covers.
         let mut below: Vec<usize> = Vec::new();
         for row in body.split("<tr>").skip(1) {
             below.retain(|rows| *rows > 0);
@@ -84,7 +84,7 @@ fn merged_rows_leave_no_cell_of_a_page_out() {
 }
 
 #[test]
-fn a_run_with_one_limit_and_one_number_of_users_has_none_of_these_tables() {
+fn a_run_with_one_limit_and_one_number_of_users_has_no_such_tables() {
     let (run, cells) = run_with_users(Scene::Good, &[0.5], &[]);
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
     for heading in ["## Users at each limit", "## Throughput per core", "## Throughput as share of direct"] {

@@ -1,11 +1,11 @@
-//! What could not be made equal between two configurations of one driver.
+//! Differences between two configurations of the same driver.
 
 use weir_analysis::summarize;
 use weir_results::{Cell, FileKind, Run};
 
 use crate::fixture::{self, Scene};
 
-/// The run with HAProxy and Envoy as two configurations of nginx, of which the second has one line of its own.
+/// The run with HAProxy and Envoy as two configurations of nginx that differ in one line.
 fn two_configurations(own_line: &str) -> (Run, Vec<Cell>) {
     let (mut run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     let (old, new) = ("haproxy", "envoy");
@@ -32,7 +32,7 @@ fn two_configurations(own_line: &str) -> (Run, Vec<Cell>) {
 }
 
 #[test]
-fn a_report_listed_the_same_lines_for_each_of_two_configurations() {
+fn lines_of_two_configurations_are_listed_once() {
     let (run, cells) = two_configurations("keepalive 64;");
     let summary = summarize(&run, &cells);
     let said = [
@@ -47,7 +47,7 @@ fn a_report_listed_the_same_lines_for_each_of_two_configurations() {
             let plain = text.replace('\\', "").replace("&#x2f;", "/");
             assert!(plain.contains(part), "no `{part}` in {text}");
         }
-        assert!(!text.contains("127.0.0.1:200"), "ports that weir chooses are no difference");
+        assert!(!text.contains("127.0.0.1:200"), "ports that weir chooses are masked");
     }
     let (terminal, page) = (&said[0], &said[2]);
     let shown = |text: &str, indent: &str| {
@@ -58,7 +58,7 @@ fn a_report_listed_the_same_lines_for_each_of_two_configurations() {
             .all(|line| text.contains(line))
     };
     assert!(shown(terminal, "      ") && shown(page, ""), "{terminal}");
-    assert!(!terminal.contains("events {}"), "a line further away is not shown");
+    assert!(!terminal.contains("events {}"), "distant lines are not shown");
 
     let (run, cells) = two_configurations("keepalive 4;");
     let said = weir_report::terminal(&run, &cells, &summarize(&run, &cells), 200, false);

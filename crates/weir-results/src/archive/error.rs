@@ -1,13 +1,13 @@
-//! What can be wrong with an archive, and what to do about it.
+//! Errors of archives, and their remedies.
 
 use std::io;
 
-/// An archive that cannot be read. Every message names the file, and the line where there is one.
+/// An archive that cannot be read. Every message names the file, and the line if possible.
 ///
-/// Lines count from 1 in the unpacked text: `gzip -dc FILE | sed -n 3p` shows the third.
+/// Lines count from 1 in the decompressed text: `gzip -dc FILE | sed -n 3p` prints line 3.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The file cannot be read at all.
+    /// The file cannot be read.
     #[error("{name}: cannot read the file: {source}")]
     Unreadable {
         /// The file.
@@ -30,26 +30,26 @@ pub enum ArchiveError {
         what: &'static str,
         /// Version of the file.
         found: u32,
-        /// Greatest version that this program reads.
+        /// Newest version that this program supports.
         known: u32,
-        /// The weir that wrote it.
+        /// The weir version that wrote it.
         weir_version: String,
     },
-    /// The end is missing.
+    /// The file is truncated.
     #[error("{name}: the file is incomplete: it ends in line {line}")]
     Cut {
         /// The file.
         name: String,
-        /// The line in which it ends.
+        /// The last line.
         line: usize,
     },
-    /// It unpacks to far more than an archive of its size.
+    /// The file decompresses to far more than an archive of its size.
     #[error("{name}: the file decompresses to more than {} times its size", super::limits::RATIO_MAX)]
     TooLarge {
         /// The file.
         name: String,
     },
-    /// What is there makes no sense.
+    /// The content is invalid.
     #[error("{name}: line {line} is damaged: {detail}")]
     Damaged {
         /// The file.

@@ -1,8 +1,8 @@
-//! Limits on what a small file can make its reader allocate.
+//! Limits on the memory that a small file can make its reader allocate.
 //!
-//! Archives of weir unpack to about ten times their size, and become about as much memory as their text has bytes. A
-//! hostile file can unpack to a thousand times its size, and can hold documents whose every second byte becomes a value
-//! of 32 bytes.
+//! Archives of weir decompress to about ten times their size, and need about as much memory as their text. A hostile
+//! file can decompress to a thousand times its size, and can contain documents in which every second byte becomes a
+//! value of 32 bytes.
 
 use std::io::{self, Read};
 
@@ -10,13 +10,13 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Maximum of unpacked bytes per packed byte, beyond [`FREE_BYTES`].
+/// Maximum of decompressed bytes per compressed byte, beyond [`FREE_BYTES`].
 pub(super) const RATIO_MAX: u64 = 32;
-/// Unpacked bytes that are always allowed: short files of few repeated lines pack well.
+/// Decompressed bytes that are always allowed, because short files with few repeated lines compress well.
 const FREE_BYTES: u64 = 4 << 20;
 /// Maximum length of a cell's key in bytes.
 const KEY_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of JSON values in the line of the run; a plan of 100,000 cells has about a third of it.
+/// Maximum number of JSON values in the line of the run; a plan of 100,000 cells needs about a third of it.
 const RUN_VALUES_MAX: usize = 2_000_000;
 
 /// The file decompresses to more than [`RATIO_MAX`] allows.
@@ -24,7 +24,7 @@ const RUN_VALUES_MAX: usize = 2_000_000;
 #[error("decompresses to more than {RATIO_MAX} times its size")]
 pub(super) struct TooLarge;
 
-/// The unpacked content of a gzip file, with a limit that grows with the packed bytes read.
+/// The decompressed content of a gzip file, with a limit that grows with the compressed bytes read.
 pub(super) struct Unpacked<R> {
     decoder: MultiGzDecoder<Counted<R>>,
     unpacked_bytes: u64,
@@ -47,7 +47,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted<R> {
     input: R,
     bytes: u64,
@@ -61,7 +61,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// A line of a cell, of which only the key is looked at.
+/// A line with a cell, of which only the key is parsed.
 #[derive(Deserialize)]
 struct CellLine<'a> {
     #[serde(borrow)]
@@ -74,10 +74,10 @@ struct CellKeyOnly<'a> {
     key: &'a RawValue,
 }
 
-/// Checks a line before it is parsed; a line of another form is left to the parser.
+/// Checks a line before it is parsed. Lines of other forms are left to the parser.
 ///
 /// # Errors
-/// What in it is too large.
+/// When a part of the line is too large; the error names it.
 pub(super) fn check_line(line: &[u8]) -> Result<(), String> {
     if line.starts_with(br#"{"run""#) {
         return match values(line) > RUN_VALUES_MAX {
@@ -93,7 +93,7 @@ pub(super) fn check_line(line: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Number of JSON values in `text`, give or take those of empty arrays and objects.
+/// Approximate number of JSON values in `text`: empty arrays and objects count one too many.
 fn values(text: &[u8]) -> usize {
     let (mut values, mut in_string, mut is_escaped) = (1, false, false);
     for byte in text {
@@ -124,7 +124,7 @@ mod tests {
         output.finish().unwrap()
     }
 
-    /// Bytes that no compression makes shorter.
+    /// Bytes that cannot be compressed.
     fn noise(bytes: usize) -> Vec<u8> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_archive_that_unpacks_to_much_is_refused_early() {
+    fn a_small_archive_that_decompresses_to_much_is_rejected_early() {
         let zeros = vec![b'0'; 64 << 20];
         let bytes = packed(&[br#"{"weir":""#, &zeros]);
         let mut unpacked = Unpacked::new(&bytes[..]);
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn what_packs_as_archives_do_is_read_to_its_end() {
-        // Ten bytes for each that cannot be packed, of 9 MiB.
+    fn content_that_compresses_like_archives_is_read() {
+        // 10 MiB, of which a tenth cannot be compressed.
         let parts: Vec<Vec<u8>> = (0..256).map(|_| [noise(4 << 10), vec![0; 36 << 10]].concat()).collect();
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let mut all = Vec::new();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_would_become_many_values_are_refused() {
+    fn lines_with_too_many_values_are_rejected() {
         let zeros = |count: usize| format!("[{}0]", "0,".repeat(count));
         let cell = |count| format!(r#"{{"cell":{{"rest":[1],"key":{{"axes":{{"a":{}}}}}}}}}"#, zeros(count));
         let run = |count| format!(r#"{{"run":{{"scenario":{}}}}}"#, zeros(count));

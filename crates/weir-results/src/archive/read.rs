@@ -1,4 +1,4 @@
-//! Reading an archive: versions first, then every line checked against what stands before it.
+//! Reads an archive: first the versions, then each line, checked against the lines before it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
@@ -7,22 +7,22 @@ use super::limits::{self, TooLarge, Unpacked};
 use super::{ARCHIVE_VERSION, Archive, ArchiveError, Line, Versions};
 use crate::{Cell, CellOutcome, Histogram, HistogramError, LoadRecord, Run, SCHEMA_VERSION};
 
-/// Longest line in bytes; a cell with ten hours of seconds stays below a tenth of it.
+/// Maximum length of a line in bytes; a cell with ten hours of seconds needs less than a tenth of it.
 const LINE_BYTES_MAX: u64 = 1 << 30;
-/// How gzip begins.
+/// The first bytes of gzip.
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-/// How the first line begins.
+/// The start of the first line.
 const FIRST_LINE: &[u8] = b"{\"weir\":";
-/// Longest id of a run in bytes.
+/// Maximum length of a run id in bytes.
 const ID_BYTES_MAX: usize = 100;
 
-/// Reads an archive; `name` is the file's as the user gave it, for errors.
+/// Reads an archive; `name` is the file name for errors, as the user gave it.
 ///
-/// What comes back holds together: the run's id can name a folder, each cell is in the plan and there once, and every
+/// The result is consistent: the run id is valid as a folder name, each cell is in the plan and occurs once, and every
 /// histogram can be decoded.
 ///
 /// # Errors
-/// When the input is no archive, a newer one, cut or damaged, or cannot be read.
+/// When the input is not an archive, is newer, truncated or damaged, or cannot be read.
 pub fn read_archive(name: &str, input: impl Read) -> Result<Archive, ArchiveError> {
     let input = unpacked(name, input)?;
     let mut lines = Lines { name, line: 0, input: BufReader::new(input) };
@@ -31,7 +31,7 @@ pub fn read_archive(name: &str, input: impl Read) -> Result<Archive, ArchiveErro
         _ => return Err(ArchiveError::Foreign { name: name.into() }),
     };
     check_versions(name, versions)?;
-    let Line::Run(run) = lines.next()? else { return Err(lines.damaged("the run should stand here")) };
+    let Line::Run(run) = lines.next()? else { return Err(lines.damaged("expected the run")) };
     check_run(&run).map_err(|detail| lines.damaged(detail))?;
     let mut cells: Vec<Cell> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -41,25 +41,23 @@ pub fn read_archive(name: &str, input: impl Read) -> Result<Archive, ArchiveErro
                 check_cell(&run, &cell, &mut seen).map_err(|detail| lines.damaged(detail))?;
                 cells.push(*cell);
             }
-            Line::End { cells: told } if told == cells.len() => break,
-            Line::End { cells: told } => {
-                return Err(
-                    lines.damaged(format!("it tells of {told} cells, and {} stand above", cells.len()))
-                );
+            Line::End { cells: expected } if expected == cells.len() => break,
+            Line::End { cells: expected } => {
+                return Err(lines.damaged(format!("expected {expected} cells, found {}", cells.len())));
             }
-            _ => return Err(lines.damaged("a cell or the end should stand here")),
+            _ => return Err(lines.damaged("expected a cell or the end")),
         }
     }
-    // Reading on to the file's end also checks the sums over all of it.
+    // Reading to the end of the file also verifies the checksums.
     if !lines.text()?.is_empty() {
-        return Err(lines.damaged("nothing should stand behind the end"));
+        return Err(lines.damaged("unexpected data after the end"));
     }
-    // In the order of the plan, as the store gives them, whoever wrote the file.
+    // In the order of the plan, as from the store.
     cells.sort_by_key(|cell| cell.key.index);
     Ok(Archive { run: *run, cells })
 }
 
-/// The content behind the compression; what is not compressed is another kind of file.
+/// The decompressed content. Files that are not gzip are rejected.
 fn unpacked(name: &str, mut input: impl Read) -> Result<impl Read, ArchiveError> {
     let mut start = Vec::new();
     let read = input.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut start);
@@ -70,7 +68,7 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<impl Read, ArchiveError>
     Ok(Unpacked::new(GZIP_MAGIC.chain(input)))
 }
 
-/// The lines of an archive, counted.
+/// Counts and parses the lines of an archive.
 struct Lines<'a, R> {
     name: &'a str,
     line: usize,
@@ -87,19 +85,19 @@ impl<R: BufRead> Lines<'_, R> {
             return Err(ArchiveError::Cut { name: self.name.into(), line: self.line });
         }
         limits::check_line(&text).map_err(|detail| self.damaged(detail))?;
-        // Each line is a document of its own, so only the column says where.
+        // Each line is a separate document, so only the column is useful.
         serde_json::from_slice(&text)
             .map_err(|error| self.damaged(error.to_string().replace(" at line 1 column ", " at column ")))
     }
 
-    /// The next line with its end; empty behind the last.
+    /// The next line with its line break; empty after the last one.
     fn text(&mut self) -> Result<Vec<u8>, ArchiveError> {
         self.line += 1;
         let mut text = Vec::new();
         let read = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text);
         let (name, line) = (self.name.to_owned(), self.line);
         match read.map_err(|error| (error.kind(), error)) {
-            Ok(read) if read as u64 == LINE_BYTES_MAX => Err(self.damaged("it is longer than any cell")),
+            Ok(read) if read as u64 == LINE_BYTES_MAX => Err(self.damaged("the line is too long")),
             Ok(_) => Ok(text),
             Err((_, error)) if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) => {
                 Err(ArchiveError::TooLarge { name })
@@ -132,11 +130,11 @@ fn check_versions(name: &str, versions: Versions) -> Result<(), ArchiveError> {
 fn check_run(run: &Run) -> Result<(), String> {
     let id = &run.id;
     let letters = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-    // The id becomes the name of a folder for reports, and `last` means another run.
+    // The id becomes the name of a report folder, and `last` is an alias.
     if !letters || id.is_empty() || id.len() > ID_BYTES_MAX || id == "last" {
         return Err(format!("`{}` is not a run id", id.escape_debug()));
     }
-    // What is printed as it stands must not say anything to a terminal.
+    // Names are printed on terminals, so they must not contain control characters.
     let names = std::iter::once(&run.name).chain(run.plan.iter().map(|key| &key.gateway));
     if let Some(name) = names.into_iter().find(|name| name.contains(char::is_control)) {
         return Err(format!("`{}` is not a valid name", name.escape_debug()));
@@ -154,7 +152,7 @@ fn check_cell(run: &Run, cell: &Cell, seen: &mut BTreeSet<u32>) -> Result<(), St
         return Err(format!("cell {index} is not in the run's plan"));
     }
     if !seen.insert(index) {
-        return Err(format!("cell {index} stands above already"));
+        return Err(format!("duplicate cell {index}"));
     }
     let CellOutcome::Measured { measurements } = &cell.outcome else { return Ok(()) };
     for measurement in measurements {

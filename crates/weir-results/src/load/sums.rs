@@ -1,4 +1,4 @@
-//! Exact sums of what loads give: over the steps of a load, and over the machines that carry it.
+//! Exact sums of load results: over the steps of a load, and over machines.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub fn add_counts(sum: &mut BTreeMap<String, u64>, other: &BTreeMap<String, u64>
     }
 }
 
-/// Adds routes by their names; one that is not among `sum` comes last.
+/// Adds routes by their names. New routes are added at the end.
 ///
 /// # Errors
 /// When a histogram cannot be decoded.
@@ -42,7 +42,7 @@ fn add_route(sum: &mut RouteResult, route: &RouteResult) -> Result<(), Histogram
 }
 
 impl Http2Result {
-    /// Adds the counts of `other`, which asks for as many streams.
+    /// Adds the counts of `other`, which has the same `streams`.
     pub fn add(&mut self, other: &Self) {
         let Self { streams: _, streams_allowed_min, goaways, sent_again, streams_reset } = *other;
         self.streams_allowed_min = self.streams_allowed_min.into_iter().chain(streams_allowed_min).min();

@@ -1,7 +1,7 @@
-//! Merges the records of the shards of a load into the record that one machine would have given.
+//! Merges the records of the shards of a load into one record, as if one machine had carried the load.
 //!
 //! Counts and histograms are added, quantiles and rates are computed from the sums, and nothing is averaged
-//! (`docs/method.md#many-machines`). Records that do not belong together are refused with the name of their agent.
+//! (`docs/method.md#many-machines`). Records that do not belong together are rejected with the name of their agent.
 
 mod belong;
 mod error;
@@ -24,13 +24,13 @@ use error::unreadable;
 use phase::Phase;
 use result::Measured;
 
-/// Significant digits of a rate behind the first: more than anybody asks for, and fewer than a sum of parts rounds.
+/// Digits of a rate after the first: enough for every rate, and few enough to hide rounding errors of a sum.
 const RATE_DIGITS: usize = 11;
 
 /// Merges the shards of one load.
 ///
 /// # Errors
-/// When the records are not of one load, or one of them is damaged.
+/// When the records are not of the same load, or one of them is damaged.
 ///
 /// ```
 /// assert!(matches!(weir_results::merge(&[]), Err(weir_results::MergeError::Empty)));
@@ -43,7 +43,7 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
     let steps = steps(shards)?;
     let result = match steps.is_empty() {
         true => result::merged(&measured, phase.duration_s)?,
-        // The phases of steps have pauses between them, and their responses came within the steps alone.
+        // There are pauses between the phases of steps, and only responses within the phases count.
         false => result::merged(&measured, steps.iter().map(|step| step.result.duration_s).sum())?,
     };
     Ok(LoadRecord {
@@ -73,7 +73,7 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
     })
 }
 
-/// The row that stays of a shard.
+/// The stored row of a shard.
 fn row(shard: &ShardRecord) -> ShardResult {
     let start_offset_ns = phase::start_offset_ns(shard);
     let row = ShardResult::of(&shard.agent, &shard.record, start_offset_ns, shard.clock_bound_ns);
@@ -102,7 +102,7 @@ fn step(shards: &[ShardRecord], nth: usize) -> Result<StepRecord, MergeError> {
     })
 }
 
-/// The rate that was asked for, from the sum of the shards' parts: thirds of 0.1 do not add up to 0.1 in binary.
+/// The offered rate from the sum of the shards' parts. Thirds of 0.1 do not add up to 0.1 in binary.
 fn whole_rate_per_s(sum_per_s: f64) -> f64 {
     format!("{sum_per_s:.RATE_DIGITS$e}").parse().unwrap_or(sum_per_s)
 }
@@ -122,7 +122,7 @@ fn requests<'a>(books: impl Iterator<Item = &'a Requests>) -> Requests {
     sum
 }
 
-/// The sum of one histogram of each shard, by the names of their agents.
+/// The sum of one histogram per shard, given with agent names.
 fn histogram<'a>(
     parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
     name: &'static str,

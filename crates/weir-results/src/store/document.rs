@@ -1,7 +1,7 @@
-//! The documents of cells and measurements: everything that no query asks for, as one JSON column.
+//! Documents of cells and measurements: all fields that no query uses, in one JSON column.
 //!
-//! A new field needs no migration: give it a default, and older documents are read as before. A change that older
-//! programs would misread raises [`DOCUMENT_VERSION`] and comes with a migration, by which they refuse the database.
+//! A new field needs no migration: give it a default, so that older documents can still be read. A change that older
+//! programs would misread raises [`DOCUMENT_VERSION`] and needs a migration, so that they reject the database.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use crate::{
 /// Version of both documents.
 pub(super) const DOCUMENT_VERSION: u32 = 1;
 
-/// What is kept of a cell beside its columns.
+/// The fields of a cell that have no column.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CellDocument<'a> {
     #[serde(deserialize_with = "known_version")]
     version: u32,
-    /// These three only of a cell that failed.
+    /// This and the next two only for a failed cell.
     pub(super) message: Option<Cow<'a, str>>,
     pub(super) remedy: Option<Cow<'a, str>>,
     pub(super) log_tail: Option<Cow<'a, str>>,
@@ -34,7 +34,7 @@ pub(super) struct CellDocument<'a> {
     pub(super) cold_start: Option<Cow<'a, ColdStart>>,
 }
 
-/// What is kept of a measurement beside its columns, its verdicts, histograms and series.
+/// The fields of a measurement that have no column and are not verdicts, histograms or series.
 #[derive(Serialize, Deserialize)]
 pub(super) struct MeasurementDocument<'a> {
     #[serde(deserialize_with = "known_version")]
@@ -115,7 +115,7 @@ impl<'a> MeasurementDocument<'a> {
     }
 }
 
-/// Refuses documents of newer versions, whose fields may mean something else.
+/// Rejects documents of newer versions, whose fields may have another meaning.
 fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
         version if version <= DOCUMENT_VERSION => Ok(version),
@@ -130,14 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newer_documents_are_refused() {
+    fn newer_documents_are_rejected() {
         let read = |version: u32| {
             let text = format!(
                 r#"{{"version":{version},"parts":[],"unequal":[],"files":[],"attempts":1,"later":true}}"#
             );
             serde_json::from_str::<CellDocument<'_>>(&text).map(|document| document.attempts)
         };
-        assert_eq!(read(DOCUMENT_VERSION).unwrap(), 1, "a field that this version does not have is skipped");
+        assert_eq!(read(DOCUMENT_VERSION).unwrap(), 1, "an unknown field is skipped");
         let error = read(2).unwrap_err().to_string();
         assert!(error.starts_with("the document has version 2, but this weir supports versions up to 1"));
     }

@@ -1,14 +1,14 @@
-//! What can go wrong with the store, and what to do about it.
+//! Errors of the store, and their remedies.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// The store could not do what was asked. Every message names the file.
+/// An operation of the store failed. Every message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database's folder could not be made.
+    /// The database's folder could not be created.
     #[error("{}: cannot create the folder of the database: {source}", path.display())]
     Folder {
         /// The folder.
@@ -16,7 +16,7 @@ pub enum StoreError {
         /// Why.
         source: std::io::Error,
     },
-    /// There is no database.
+    /// The database does not exist.
     #[error("{}: no such database", path.display())]
     Missing {
         /// The file.
@@ -29,7 +29,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Version of the file.
         found: i64,
-        /// Greatest version this program reads.
+        /// Newest version that this program supports.
         known: i64,
     },
     /// A SQLite database of another program.
@@ -38,45 +38,45 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// Not a database, or one whose pages contradict each other.
+    /// Not a database, or its pages are inconsistent.
     #[error("{}: the file is damaged or not a database ({detail}); it was not changed", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What SQLite says, or which value cannot be read.
+        /// SQLite's message, or the value that cannot be read.
         detail: String,
     },
-    /// No space left.
+    /// No space is left.
     #[error("{}: the disk is full", path.display())]
     Full {
         /// The file.
         path: PathBuf,
     },
-    /// The file, or its folder, cannot be written.
+    /// The file or its folder cannot be written.
     #[error("{}: cannot write the database: {detail}", path.display())]
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's message.
         detail: String,
     },
-    /// Another process held the database for longer than the time-out.
+    /// Another process locked the database for longer than the timeout.
     #[error("{}: the database is locked by another process", path.display())]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// The cell is in the store already: another weir carries on the same run.
+    /// The cell is already in the store: another weir process runs the same run.
     #[error("{}: cell {index} of run {run} is already in the database", path.display())]
     CellExists {
         /// The file.
         path: PathBuf,
         /// The run's id.
         run: String,
-        /// The cell's place in the plan.
+        /// The cell's index in the plan.
         index: u32,
     },
-    /// The run's plan in the store is not the beginning of the one that it is to have: another weir extended it.
+    /// The stored plan is not a prefix of the new one: another weir process extended the run.
     #[error("{}: another process changed the plan of run {run}", path.display())]
     OtherPlan {
         /// The file.
@@ -84,50 +84,50 @@ pub enum StoreError {
         /// The run's id.
         run: String,
     },
-    /// The run is in the database already, and not the same.
+    /// The run is already in the database, with other content.
     #[error("{}: run {run} is already in the database with different content: {difference}", path.display())]
     RunDiffers {
         /// The file.
         path: PathBuf,
         /// The run's id.
         run: String,
-        /// Where it differs.
+        /// The first difference.
         difference: String,
     },
-    /// A value that no column can hold.
+    /// A value that does not fit its column.
     #[error("{}: cannot store a value: {detail}", path.display())]
     Unstorable {
         /// The file.
         path: PathBuf,
-        /// Which value, and why.
+        /// The value, and why it does not fit.
         detail: String,
     },
-    /// No run of that name.
+    /// No run has this name.
     #[error("{}: no run `{wanted}`", path.display())]
     NoRun {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested name.
         wanted: String,
         /// The latest runs, newest first.
         latest: Vec<String>,
     },
-    /// The prefix fits several runs.
+    /// Several runs match the prefix.
     #[error("{}: `{prefix}` matches several runs: {}", path.display(), matches.join(", "))]
     Ambiguous {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested prefix.
         prefix: String,
-        /// Every run that it fits, newest first.
+        /// Matching runs, newest first.
         matches: Vec<String>,
     },
-    /// Anything else SQLite says.
+    /// Any other SQLite error.
     #[error("{}: {detail}", path.display())]
     Other {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's message.
         detail: String,
     },
 }
@@ -163,7 +163,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the caller asked for something that is not there, rather than the machine failing.
+    /// Whether the caller's request is wrong, rather than the machine failing.
     pub fn is_wrong_use(&self) -> bool {
         matches!(
             self,
@@ -182,7 +182,7 @@ impl StoreError {
             Some(ErrorCode::DiskFull) => Self::Full { path },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged { path, detail },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
-            // SQLite reports a full disk as a failed write here, and as a file that cannot be opened there.
+            // SQLite reports a full disk as a failed write, or as a file that cannot be opened.
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if disk_is_full(&path) => {
                 Self::Full { path }
             }
@@ -194,17 +194,17 @@ impl StoreError {
             None if matches!(error, rusqlite::Error::ToSqlConversionFailure(_)) => {
                 Self::Unstorable { path, detail }
             }
-            // Conversions of what the file holds: the file contradicts the schema that it claims.
+            // A value cannot be converted, so the content contradicts the schema version of the file.
             None => Self::Damaged { path, detail },
         }
     }
 }
 
-/// Whether not even one block finds room beside `path`.
+/// Whether not even one more block fits next to `path`.
 fn disk_is_full(path: &Path) -> bool {
     let probe = path.with_extension(format!("probe-{}", std::process::id()));
     let written = std::fs::File::create_new(&probe).and_then(|mut file| {
-        // Gone by its name at once, so that whatever happens now nothing stays.
+        // Unlinked at once, so that the probe never stays.
         std::fs::remove_file(&probe)?;
         file.write_all(&[0; 8192])
     });

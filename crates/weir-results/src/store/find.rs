@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError};
 
-/// How far a run came.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
@@ -15,7 +15,7 @@ pub enum RunState {
     Unfinished,
 }
 
-/// A line of `weir runs`.
+/// A row of `weir runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunListing {
     /// The run's id.
@@ -26,13 +26,13 @@ pub struct RunListing {
     pub started_unix_ms: u64,
     /// End of the last cell, milliseconds since the Unix epoch; `None` while unfinished.
     pub ended_unix_ms: Option<u64>,
-    /// Cells of the plan.
+    /// Planned cells.
     pub cells_planned: u32,
-    /// Of these, cells in the store.
+    /// Planned cells that are in the store.
     pub cells_done: u32,
-    /// Of these, cells that could not be measured.
+    /// Stored cells that failed.
     pub cells_failed: u32,
-    /// How far it came.
+    /// State of the run.
     pub state: RunState,
 }
 
@@ -54,10 +54,10 @@ impl Store {
         rows.collect::<Result<_, _>>().map_err(self.failed())
     }
 
-    /// The id of the run that `name` means: an id, a unique prefix of one, or `last`.
+    /// The id of the run with this name: an id, a unique prefix of an id, or `last`.
     ///
     /// # Errors
-    /// When no run fits, several do, or the database cannot be read.
+    /// When no run or several runs match, or the database cannot be read.
     pub fn find(&self, name: &str) -> Result<String, StoreError> {
         let ids: Vec<String> = self.runs()?.into_iter().map(|run| run.id).collect();
         let path = self.path.clone();

@@ -1,4 +1,4 @@
-//! The bounds of hosts.
+//! Limits of hosts.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -6,7 +6,7 @@ use super::{Store, StoreError};
 use crate::HostBounds;
 
 impl Store {
-    /// Keeps the bounds of a host, in place of those that were measured before.
+    /// Stores the limits of a host, and replaces earlier ones.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -22,7 +22,7 @@ impl Store {
         })
     }
 
-    /// The bounds of the host with this fingerprint, where they were measured.
+    /// The limits of the host with this fingerprint, if they were measured.
     ///
     /// # Errors
     /// When the database cannot be read.

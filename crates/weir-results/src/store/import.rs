@@ -1,4 +1,4 @@
-//! Taking over a run that another database holds.
+//! Import of a run from another database.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,20 @@ use super::write::{insert_cell, insert_run};
 use super::{Store, StoreError};
 use crate::{Cell, Run};
 
-/// What became of a run that was to be taken over.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imported {
-    /// It was not there, and now is.
+    /// The run was added.
     New,
-    /// It was there already, with the same content.
+    /// The run was already in the database, with the same content.
     Present,
 }
 
 impl Store {
-    /// Writes a whole run under its own id, with those of its cells that are finished: all of it, or nothing.
+    /// Writes a run under its id with its finished cells, in one transaction.
     ///
     /// # Errors
-    /// When the database holds other content under this id, which stays as it is, or cannot be written.
+    /// When the database has other content under this id, or cannot be written. Nothing changes then.
     pub fn import(&mut self, run: &Run, cells: &[Cell]) -> Result<Imported, StoreError> {
         let mut exists = false;
         self.commit(|t| {
@@ -43,15 +43,16 @@ impl Store {
         }
     }
 
-    /// Where what is kept under the run's id differs from `run` and `cells`, in words.
+    /// The first difference between the stored run and `run` with `cells`, in words.
     fn difference(&self, run: &Run, cells: &[Cell]) -> Result<Option<String>, StoreError> {
         let kept = self.cells(&run.id)?;
         let indexes = |cells: &[Cell]| -> BTreeSet<u32> { cells.iter().map(|cell| cell.key.index).collect() };
         if indexes(&kept) != indexes(cells) {
-            return Ok(Some(format!("{} finished cells there, {} in the file", kept.len(), cells.len())));
+            let (kept, cells) = (kept.len(), cells.len());
+            return Ok(Some(format!("{kept} finished cells in the database, {cells} in the file")));
         }
         if self.run(&run.id)? != *run {
-            return Ok(Some("its plan, scenario or manifest".into()));
+            return Ok(Some("plan, scenario or manifest".into()));
         }
         let same = |cell: &&Cell| kept.iter().any(|kept| kept == *cell);
         let other = cells.iter().find(|cell| !same(cell));

@@ -1,4 +1,4 @@
-//! Reading runs and cells back.
+//! Reading runs and cells.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ impl Store {
         cells.collect::<Result<_, _>>().map_err(self.failed())
     }
 
-    /// The places in the plan of a run's finished cells.
+    /// Plan indexes of the finished cells of a run.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -217,7 +217,7 @@ impl Store {
     }
 }
 
-/// The key in the first four columns: place, gateway, axes, repeat.
+/// The key in the first four columns: index, gateway, axes, repeat.
 fn key(row: &Row<'_>) -> rusqlite::Result<CellKey> {
     Ok(CellKey { index: row.get(0)?, gateway: row.get(1)?, axes: json(row, 2)?, repeat: row.get(3)? })
 }
@@ -227,7 +227,7 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlit
     serde_json::from_str(text).map_err(|error| unreadable(column, error))
 }
 
-/// A variant from the one word by which JSON names it.
+/// An enum variant from its JSON name.
 fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     serde_json::from_value(text.into()).map_err(|error| unreadable(column, error))

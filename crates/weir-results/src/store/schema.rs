@@ -1,4 +1,4 @@
-//! Tables and their versions.
+//! Tables and migrations.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::StoreError;
 /// `PRAGMA application_id` of weir's databases: "weir" in ASCII.
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
-/// One step per version: step `i` leads from version `i` to `i + 1`. Never edit a step that was released.
+/// Migration `i` upgrades version `i` to `i + 1`. Never edit a released migration.
 pub(super) const MIGRATIONS: &[&str] = &[
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9,
     VERSION_10,
@@ -129,7 +129,7 @@ CREATE TABLE samples (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Loads with routes and steps; what hosts can be measured with.
+/// Routes and steps of loads; limits of hosts.
 const VERSION_2: &str = "
 ALTER TABLE measurements ADD COLUMN routes TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE measurements ADD COLUMN steps TEXT NOT NULL DEFAULT '[]';
@@ -145,17 +145,17 @@ const VERSION_3: &str = "
 ALTER TABLE cells ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
 ";
 
-/// What each core and TCP did.
+/// CPU use per core, and TCP statistics.
 const VERSION_4: &str = "
 ALTER TABLE measurements ADD COLUMN host_usage TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// How often cells were measured.
+/// Number of attempts per cell.
 const VERSION_5: &str = "
 ALTER TABLE cells ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1;
 ";
 
-/// Routes that changed while a load ran, and trials of searches.
+/// Route changes under load, and trials of searches.
 const VERSION_6: &str = "
 CREATE TABLE route_changes (
     run_id           TEXT NOT NULL,
@@ -169,23 +169,22 @@ CREATE TABLE route_changes (
 ALTER TABLE measurements ADD COLUMN trial TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// How gateways started.
+/// Cold starts of gateways.
 const VERSION_7: &str = "
 ALTER TABLE cells ADD COLUMN cold_start TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// What was done to the upstream while a load ran.
+/// Faults of the upstream under load.
 const VERSION_8: &str = "
 ALTER TABLE measurements ADD COLUMN faults TEXT NOT NULL DEFAULT '[]';
 ";
 
-/// What slow clients beside a load came to.
+/// Results of slow clients.
 const VERSION_9: &str = "
 ALTER TABLE measurements ADD COLUMN slow TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// Events of disturbances; documents in place of columns that no query asks for. What stands in those is JSON already and
-/// moves byte for byte.
+/// Events of disturbances. Documents replace columns that no query uses; their JSON is moved byte for byte.
 const VERSION_10: &str = r#"
 ALTER TABLE cells ADD COLUMN document TEXT NOT NULL DEFAULT '{}';
 UPDATE cells SET document = '{"version":1'
@@ -250,12 +249,12 @@ ALTER TABLE measurements DROP COLUMN faults;
 ALTER TABLE measurements DROP COLUMN slow;
 "#;
 
-/// Refuses what this program must not touch: another program's database, a newer one, what is no database. Whether
-/// it is of the newest version.
+/// Rejects files that this program must not change: databases of other programs, newer databases, and other files.
+/// Returns whether the database has the newest version.
 pub(super) fn check(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-    // The first of these reads the file's header, so that a file which is no database is seen here.
+    // The first query reads the file header, so it fails for a file that is not a database.
     let version = number("user_version").map_err(failed)?;
     let application = number("application_id").map_err(failed)?;
     let tables: i64 =
@@ -270,8 +269,8 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<bool, StoreE
     Ok(version == known)
 }
 
-/// Refuses a database whose pages contradict each other, before anything more is written into it. This reads all
-/// of it, which takes a second for every few hundred megabytes.
+/// Rejects a database with inconsistent pages before it is changed. Reads the whole database, about a second for every
+/// few hundred megabytes.
 pub(super) fn check_whole(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(|error| StoreError::from_sqlite(path, error))?.as_str() {
@@ -283,11 +282,11 @@ pub(super) fn check_whole(path: &Path, connection: &Connection) -> Result<(), St
     }
 }
 
-/// Brings the database to the newest version; each step commits with its number.
+/// Migrates the database to the newest version. Each migration is committed with its version.
 pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
     loop {
-        // Taken at once for writing, so that two programs which open a new file do not both make its tables.
+        // Immediate, so that two programs that open a new file do not both create its tables.
         let step = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
         let step = step.map_err(failed)?;
         let version: i64 = step.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;

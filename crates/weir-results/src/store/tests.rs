@@ -212,14 +212,14 @@ fn failed_cell(run: &Run, index: u32) -> Cell {
 }
 
 #[test]
-fn runs_and_cells_come_back_as_they_went_in() {
+fn runs_and_cells_are_read_as_written() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let cells = [cell(&run, 0), failed_cell(&run, 1)];
     {
         let mut store = Store::open(&folder.db()).unwrap();
         store.begin_run(&run).unwrap();
-        // Finished out of order, read in the order of the plan.
+        // Cells finish out of order, and are read in the order of the plan.
         store.add_cell(&run.id, &cells[1]).unwrap();
         store.add_cell(&run.id, &cells[0]).unwrap();
     }
@@ -243,7 +243,7 @@ fn an_extended_run_keeps_its_cells_and_is_unfinished_again() {
     run.plan.extend(more.collect::<Vec<_>>());
     run.scenario["repeats"] = 2.into();
     store.extend_run(&run).unwrap();
-    assert_eq!(store.run(&run.id).unwrap(), run, "its end is taken back, its scenario says the repeats");
+    assert_eq!(store.run(&run.id).unwrap(), run, "the run has no end, and its scenario has the new repeats");
     assert_eq!(store.cells(&run.id).unwrap(), cells);
     let listing = store.runs().unwrap().remove(0);
     assert_eq!((listing.cells_planned, listing.cells_done, listing.state), (4, 2, RunState::Unfinished));
@@ -251,7 +251,7 @@ fn an_extended_run_keeps_its_cells_and_is_unfinished_again() {
 }
 
 #[test]
-fn a_run_is_extended_wholly_or_not_at_all() {
+fn a_failed_extension_changes_nothing() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
@@ -260,7 +260,7 @@ fn a_run_is_extended_wholly_or_not_at_all() {
     twice.scenario["repeats"] = 2.into();
     let key = CellKey { index: 2, ..run.plan[0].clone() };
     twice.plan.extend([key.clone(), key]);
-    assert!(store.extend_run(&twice).is_err(), "two cells cannot have one place");
+    assert!(store.extend_run(&twice).is_err(), "two cells cannot have the same index");
     assert_eq!(store.run(&run.id).unwrap(), run);
     let mut other = run.clone();
     other.plan.swap(0, 1);
@@ -270,7 +270,7 @@ fn a_run_is_extended_wholly_or_not_at_all() {
 }
 
 #[test]
-fn a_listing_tells_how_far_a_run_came() {
+fn a_listing_shows_the_progress_of_a_run() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
@@ -287,13 +287,13 @@ fn a_listing_tells_how_far_a_run_came() {
 }
 
 #[test]
-fn a_crash_in_mid_transaction_loses_the_running_cell_only() {
+fn a_crash_in_a_transaction_loses_only_the_running_cell() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
     store.begin_run(&run).unwrap();
     store.add_cell(&run.id, &cell(&run, 0)).unwrap();
-    // A process that dies within a transaction leaves it uncommitted, on disk as in memory.
+    // A process that dies within a transaction leaves it uncommitted, on disk and in memory.
     store.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let insert = "INSERT INTO cells SELECT run_id, 1, 0, 0, outcome, cause, document FROM cells";
     assert_eq!(store.connection.execute(insert, []).unwrap(), 1);
@@ -309,14 +309,14 @@ fn a_crash_in_mid_transaction_loses_the_running_cell_only() {
 }
 
 #[test]
-fn a_cell_is_written_wholly_or_not_at_all() {
+fn a_failed_write_of_a_cell_changes_nothing() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
     store.begin_run(&run).unwrap();
     let mut broken = cell(&run, 0);
     let CellOutcome::Measured { measurements } = &mut broken.outcome else { unreachable!() };
-    // The second measurement cannot be stored: SQLite's integers end at 2^63 - 1.
+    // The second measurement cannot be stored, because SQLite's integers end at 2^63 - 1.
     measurements[1].record.seconds[0].sent = u64::MAX;
     assert!(store.add_cell(&run.id, &broken).is_err());
     assert!(store.finished(&run.id).unwrap().is_empty());
@@ -340,14 +340,14 @@ fn a_cell_is_never_written_twice() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_earlier_cells_stay() {
+fn a_full_disk_is_reported_and_earlier_cells_stay() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
     store.begin_run(&run).unwrap();
     store.add_cell(&run.id, &failed_cell(&run, 0)).unwrap();
     let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    // SQLite's own bound on the file gives the same error as a disk without room.
+    // SQLite's own limit on the file size gives the same error as a full disk.
     store.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
     let error = store.add_cell(&run.id, &cell(&run, 1)).unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
@@ -356,7 +356,7 @@ fn a_full_disk_is_named_and_earlier_cells_stay() {
 }
 
 #[test]
-fn a_newer_database_is_refused_and_left_alone() {
+fn a_newer_database_is_rejected_unchanged() {
     let folder = Folder::new();
     let store = Store::open(&folder.db()).unwrap();
     store.connection.pragma_update(None, "user_version", 99).unwrap();
@@ -375,7 +375,7 @@ fn a_newer_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_left_alone() {
+fn a_file_that_is_not_a_database_is_rejected_unchanged() {
     let folder = Folder::new();
     let text = "not a database, but somebody's notes\n".repeat(100);
     std::fs::write(folder.db(), &text).unwrap();
@@ -386,7 +386,7 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_torn_database_is_named_as_damaged() {
+fn an_overwritten_database_is_reported_as_damaged() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
@@ -394,7 +394,7 @@ fn a_torn_database_is_named_as_damaged() {
     store.add_cell(&run.id, &cell(&run, 0)).unwrap();
     drop(store);
     let mut bytes = std::fs::read(folder.db()).unwrap();
-    // The header stays; every page behind the first is overwritten.
+    // Keeps the header and overwrites every page after the first.
     bytes[4096..].fill(0xff);
     std::fs::write(folder.db(), &bytes).unwrap();
     let error = Store::open(&folder.db()).and_then(|store| store.cells(&run.id)).unwrap_err();
@@ -402,7 +402,7 @@ fn a_torn_database_is_named_as_damaged() {
 }
 
 #[test]
-fn another_programs_database_is_refused_and_left_alone() {
+fn a_database_of_another_program_is_rejected_unchanged() {
     let folder = Folder::new();
     Connection::open(folder.db()).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
     let before = std::fs::read(folder.db()).unwrap();
@@ -411,7 +411,7 @@ fn another_programs_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn readers_make_no_database() {
+fn readers_create_no_database() {
     let folder = Folder::new();
     assert!(matches!(Store::open_existing(&folder.db()), Err(StoreError::Missing { .. })));
     assert!(!folder.db().exists());
@@ -425,7 +425,7 @@ fn readers_make_no_database() {
 }
 
 #[test]
-fn a_folder_is_no_database() {
+fn a_folder_is_not_a_database() {
     let folder = Folder::new();
     std::fs::create_dir(folder.db()).unwrap();
     for opened in [Store::open(&folder.db()), Store::open_existing(&folder.db())] {

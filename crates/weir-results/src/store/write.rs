@@ -1,4 +1,4 @@
-//! Writing: a run with its plan at the start, then one transaction per cell.
+//! Writing: first the run with its plan, then one transaction per cell.
 
 use rusqlite::{Transaction, TransactionBehavior, params};
 use serde::Serialize;
@@ -11,15 +11,15 @@ impl Store {
     /// Writes a run with its plan and manifest, before its first cell.
     ///
     /// # Errors
-    /// When the database cannot be written; then nothing of the run is in it.
+    /// When the database cannot be written. Then it contains nothing of the run.
     pub fn begin_run(&mut self, run: &Run) -> Result<(), StoreError> {
         self.commit(|t| insert_run(t, run))
     }
 
-    /// Adds the cells of `run` that are not in its plan yet, with its scenario and manifest; it is unfinished then.
+    /// Adds new cells of `run` to its plan, and updates its scenario and manifest. The run is then unfinished.
     ///
     /// # Errors
-    /// When the database cannot be written, or its plan is not the beginning of the run's: nothing is changed then.
+    /// When the database cannot be written, or the stored plan is not a prefix of the run's plan. Then nothing changes.
     pub fn extend_run(&mut self, run: &Run) -> Result<(), StoreError> {
         let kept = self.run(&run.id)?.plan;
         if !run.plan.starts_with(&kept) {
@@ -38,10 +38,10 @@ impl Store {
         })
     }
 
-    /// Writes a finished cell of the run `run_id`: wholly, or not at all.
+    /// Writes a finished cell of the run `run_id`, in one transaction.
     ///
     /// # Errors
-    /// When the database cannot be written, or holds the cell already.
+    /// When the database cannot be written, or already contains the cell.
     pub fn add_cell(&mut self, run_id: &str, cell: &Cell) -> Result<(), StoreError> {
         let exists: bool = self
             .connection
@@ -58,7 +58,7 @@ impl Store {
         self.commit(|t| insert_cell(t, run_id, cell))
     }
 
-    /// Notes that every cell of the run is in the store.
+    /// Marks the run as finished: every cell is in the store.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -136,7 +136,7 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
     Ok(())
 }
 
-/// Where a measurement stands.
+/// Key of a measurement.
 #[derive(Clone, Copy)]
 struct At<'a> {
     run_id: &'a str,
@@ -234,7 +234,7 @@ fn json(value: &impl Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// The one word by which JSON names a variant.
+/// The JSON name of an enum variant.
 fn word(value: &impl Serialize) -> rusqlite::Result<String> {
     Ok(json(value)?.trim_matches('"').to_owned())
 }

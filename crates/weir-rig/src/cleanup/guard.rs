@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::ledger;
 
-/// How long an engine may take to make a container that was asked for.
+/// How long an engine may take to create a requested container.
 const LATE_CONTAINER: Duration = Duration::from_secs(2);
 
 /// Waits for the end of standard input, then cleans up after the run whose ledger is at `path`.
@@ -29,7 +29,7 @@ pub fn run_guard(path: &Path) {
     }
     let entries = ledger::read(path);
     ledger::clean(path);
-    // A request of the dead lab for one more container may still have been on its way to the engine.
+    // The engine may still process a request of the dead lab for one more container.
     for (engine, run) in ledger::containers(&entries) {
         thread::sleep(LATE_CONTAINER);
         engine.remove_containers(run);

@@ -1,5 +1,5 @@
-//! The ledger of a run: what the run started and created. Entries are written before or while that happens, so that a
-//! cleanup after a killed run finds exactly what belongs to it.
+//! The ledger of a run lists everything that the run starts and creates. Entries are written before or during an
+//! operation, so that a cleanup after a killed run finds exactly its processes and files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -34,7 +34,7 @@ pub(crate) enum Entry {
     Process(ProcessId),
     /// The folders of a control group, which may not exist yet.
     Groups(Vec<PathBuf>),
-    /// The containers of the run, which bear its name, at this engine.
+    /// The containers of the run at this engine; their label contains the run.
     Containers { engine: Daemon, run: String },
     /// The work folder.
     WorkDir(PathBuf),
@@ -81,7 +81,7 @@ pub(crate) fn clean(path: &Path) -> bool {
         _ => None,
     });
     let mut cleaned = cleanup::kill_sessions(&leaders.collect::<Vec<_>>());
-    // Engines come first: what is killed in a container may start again, and its groups are the engine's to remove.
+    // Containers come first: an engine can restart a killed process, and removes the groups of its containers itself.
     for (engine, run) in containers(&entries) {
         cleaned &= engine.remove_containers(run);
     }
@@ -129,7 +129,7 @@ pub(crate) fn clean_leftovers(state_dir: &Path) {
     for path in ledgers {
         let entries = read(&path);
         if entries.is_empty() && is_new(&path) {
-            // An agent beside this run is about to write who it is.
+            // An agent on this host is about to write its first entry.
             continue;
         }
         let alive = |wanted: fn(&Entry) -> Option<&ProcessId>| {

@@ -1,4 +1,4 @@
-//! Kills exactly the processes that a run started, and removes what it created.
+//! Kills exactly the processes of a run, and removes its groups, namespaces and files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -21,7 +21,7 @@ pub use guard::run_guard;
 const VANISH_TIMEOUT: Duration = Duration::from_secs(5);
 const VANISH_POLL: Duration = Duration::from_millis(5);
 
-/// The environment variable that marks a process and its descendants, whatever sessions and groups they create.
+/// The environment variable that marks a process and its descendants, in all sessions and groups.
 pub(crate) const MARK_VARIABLE: &str = "WEIR_RUN_PART";
 
 /// A process, distinguished from later ones with the same ID.
@@ -179,13 +179,13 @@ pub(crate) fn pids_in(directory: &Path) -> Vec<i32> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// Removes control groups without processes, with their children; returns whether all are gone. The kernel keeps a group
-/// busy for a moment after its last process exits.
+/// Removes control groups without processes, with their children; returns whether all are gone. The kernel keeps a
+/// group busy for a moment after its last process exits.
 pub(crate) fn remove_groups(directories: &[PathBuf]) -> bool {
     wait_until(|| directories.iter().filter(|directory| !remove_group(directory)).count() == 0)
 }
 
-/// Engines leave groups of their own below those of a run.
+/// Engines leave their own groups below those of a run.
 fn remove_group(directory: &Path) -> bool {
     let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     children.filter(|path| path.is_dir()).for_each(|child| {
@@ -234,7 +234,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_reused_number_is_nobody_of_ours() {
+    fn a_reused_process_id_is_not_killed() {
         let mut child = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
         let own = ProcessId::of(child.id() as i32).unwrap();
         assert!(wait_until(|| members(&own) == [own.pid]), "it begins a session");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_borne_by_descendants_that_left_and_by_nobody_else() {
+    fn a_mark_identifies_descendants_in_other_sessions_only() {
         let run = format!("marks-{}", std::process::id());
         let start = |mark: String, command: &[&str]| {
             Command::new(command[0]).args(&command[1..]).env(MARK_VARIABLE, mark).spawn().unwrap()

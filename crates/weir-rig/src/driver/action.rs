@@ -1,4 +1,4 @@
-//! What the steps of a driver or service do besides files and processes: messages, requests, manifests.
+//! The steps of a driver or service other than files and processes: messages, requests, manifests.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,28 +14,28 @@ use super::{misnamed, wrong};
 use crate::http::{self, Asked, Sent};
 use crate::{Certificates, Credentials, Namespace, RigError};
 
-/// How long an object may take to be as a step awaits it.
+/// Default timeout of the step `kube_wait`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the response to the request of a step may take.
+/// Timeout of the response to the request of a step.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pause before a request is repeated.
 const SEND_AGAIN: Duration = Duration::from_millis(20);
 
-/// Letters of an unexpected response that an error shows.
+/// Maximum characters of an unexpected response in an error.
 const BODY_SHOWN: usize = 300;
 
 /// An action, and when it is due.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// The number of processes that are launched before.
+    /// The number of processes that are launched before it.
     pub after: usize,
-    /// What is done.
+    /// The operation.
     pub what: Act,
 }
 
-/// What an action does.
+/// An operation of an action.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Publishes messages to NATS.
@@ -59,7 +59,7 @@ pub struct StepRequest {
     content_type: String,
     body: String,
     status: u16,
-    /// How long it is repeated until that status comes.
+    /// How long the request is repeated until it gets that status.
     patience: Duration,
     credentials: Credentials,
 }
@@ -67,9 +67,9 @@ pub struct StepRequest {
 /// How to reach a Kubernetes API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeAccess {
-    /// As the outputs of a service say.
+    /// By the outputs of a service.
     Service(String),
-    /// By these files.
+    /// By this address and these files.
     Own(KubeEndpoint),
 }
 
@@ -86,7 +86,7 @@ pub struct KubeEndpoint {
     pub key: PathBuf,
 }
 
-/// An object of a Kubernetes API that is waited for.
+/// An object of a Kubernetes API for which a step waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwaitedObject {
     /// Group and version.
@@ -97,21 +97,21 @@ pub struct AwaitedObject {
     pub namespace: Option<String>,
     /// The name.
     pub name: String,
-    /// The condition that must be `True`; `None` if it is enough that the object exists.
+    /// The condition that must be `True`; `None` if the object only has to exist.
     pub condition: Option<String>,
-    /// How long that may take.
+    /// Timeout.
     pub patience: Duration,
 }
 
-/// What actions get from the rig.
+/// The values that the rig passes to actions.
 pub(super) struct ActionContext<'a> {
-    /// The path of the file whose steps these are, for errors.
+    /// The path of the file with these steps, for errors.
     pub(super) place: &'a str,
     pub(super) templates: &'a Templates<'a>,
     pub(super) certificates: Option<&'a Certificates>,
     /// An address by its name; `None` if nothing will listen there.
     pub(super) address: &'a dyn Fn(&str) -> Option<SocketAddr>,
-    /// What the step `nats_publish` publishes.
+    /// The messages of the step `nats_publish`.
     pub(super) publication: &'a dyn Fn(&Step) -> Result<Option<Publication>, RigError>,
 }
 
@@ -119,7 +119,7 @@ impl StepRequest {
     /// Sends it to its address, in `namespace` or on the host.
     ///
     /// # Errors
-    /// [`RigError::Launch`] if the response has another status or does not come.
+    /// [`RigError::Launch`] if the response has another status, or the request fails.
     pub fn send(&self, namespace: Option<&Namespace>) -> Result<(), RigError> {
         let deadline = Instant::now() + self.patience;
         loop {
@@ -133,7 +133,7 @@ impl StepRequest {
         }
     }
 
-    /// Sends it once; the error says what came instead.
+    /// Sends it once; the error describes the unexpected response.
     fn try_send(&self, namespace: Option<&Namespace>) -> Result<(), String> {
         let Self { address, host, method, path, content_type, body, status, .. } = self;
         let (asked, sent) = (Asked { host, path }, Sent { method, content_type, body });
@@ -204,7 +204,7 @@ impl ActionContext<'_> {
         })
     }
 
-    /// How the API is reached.
+    /// How to reach the API.
     pub(super) fn access(&self, step: &str, api: &KubeApi) -> Result<KubeAccess, RigError> {
         access(self.place, step, api, self.certificates, self.address)
     }
@@ -214,7 +214,7 @@ impl ActionContext<'_> {
     }
 }
 
-/// How a Kubernetes API is reached; `place` and `step` are for errors.
+/// How to reach a Kubernetes API; `place` and `step` are for errors.
 pub(super) fn access(
     place: &str,
     step: &str,
@@ -227,7 +227,7 @@ pub(super) fn access(
         KubeApi::Own(own) => own,
     };
     let Some(made) = certificates else {
-        let message = format!("`{step}`: a Kubernetes API of its own needs certificates");
+        let message = format!("`{step}`: the gateway's own Kubernetes API needs certificates");
         return Err(wrong(place, &message, "set `topology.tls: true` in the scenario"));
     };
     let (certificate, key) = match client {
@@ -236,7 +236,7 @@ pub(super) fn access(
             Some(files) => (files.certificate.clone(), files.key.clone()),
             None => {
                 let known = made.clients.keys().map(String::as_str);
-                let message = format!("`{step}`: no client `{name}` has a certificate");
+                let message = format!("`{step}`: no certificate for the client `{name}`");
                 return Err(misnamed(place, &message, name, known));
             }
         },

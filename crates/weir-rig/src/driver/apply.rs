@@ -1,5 +1,5 @@
-//! Changes of the topology of a running gateway: files are rendered ahead, replaced at once, and announced by a signal;
-//! messages tell of the routes that are added or removed; or manifests are applied and deleted.
+//! Changes of the topology of a running gateway. The driver selects one way: replace files that were rendered before
+//! and send a signal, publish messages for added and removed routes, or apply and delete manifests.
 //!
 //! Rendering a hundred thousand routes takes a fraction of a second of CPU time, which would disturb a running load.
 //! Applying a prepared change costs only two system calls per file and a signal.
@@ -35,9 +35,9 @@ pub struct Change {
 /// Manifests of a change.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// Those that are applied.
+    /// Manifests to apply.
     pub applied: Vec<Value>,
-    /// Those that are deleted.
+    /// Manifests to delete.
     pub deleted: Vec<Value>,
 }
 
@@ -48,7 +48,7 @@ pub enum ChangeChannel {
     Nats(String),
     /// By manifests for a Kubernetes API.
     Kubernetes(KubeAccess),
-    /// By all objects of its routes, for the cluster that it runs in.
+    /// By all objects of its routes, applied to its cluster.
     Cluster,
 }
 
@@ -63,7 +63,7 @@ enum Applied<'a> {
     Kubernetes {
         template: &'a str,
     },
-    /// The objects of a gateway that runs in a cluster already.
+    /// The objects of a gateway that already runs in a cluster.
     Cluster,
 }
 
@@ -101,7 +101,7 @@ impl Driver {
     /// How changes reach the gateway of `binding`; `None` if they go by files.
     ///
     /// # Errors
-    /// [`RigError::Driver`] for an API of the gateway's own without TLS.
+    /// [`RigError::Driver`] if the gateway's own API has no TLS.
     pub fn changes_over(
         &self,
         binding: &Binding,
@@ -119,9 +119,9 @@ impl Driver {
         })
     }
 
-    /// Renders the files that differ for `binding` into `dir`. `name` distinguishes changes; certificates stay those of
-    /// `credentials`. The gateway, one of `running`, sees nothing before [`Change::apply`]. Messages are those of routes
-    /// that differ from `before`.
+    /// Renders the files that differ for `binding` into `dir`. `name` distinguishes changes; `credentials` has the
+    /// certificates. [`Change::apply`] makes the change visible to the gateway, which is one of `running`. Messages
+    /// cover only routes that differ from `before`.
     ///
     /// # Errors
     /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] if the process for the signal does not
@@ -158,7 +158,7 @@ impl Driver {
                 return Ok(Change { manifests, ..Change::none() });
             }
             Applied::Cluster => {
-                // What differs from those in the cluster is known where they are applied.
+                // The code that applies them compares them with the objects in the cluster.
                 let applied = self.cluster_routes(binding, certificates, &dir)?.objects;
                 let manifests = Manifests { applied, deleted: Vec::new() };
                 return Ok(Change { manifests, ..Change::none() });
@@ -245,7 +245,7 @@ impl Driver {
 }
 
 impl Manifests {
-    /// What leads from `before` to `after`: manifests that differ are applied, those without a successor are deleted.
+    /// The change from `before` to `after`: manifests that differ are applied, removed ones are deleted.
     fn between(before: Vec<Value>, after: Vec<Value>) -> Self {
         let identity = |manifest: &Value| -> Vec<String> {
             let text = |pointer: &str| manifest.pointer(pointer).map(Value::to_string).unwrap_or_default();
@@ -273,8 +273,7 @@ impl Change {
     /// Replaces each file by one rename, so that no partial file is read, and sends the signal.
     ///
     /// # Errors
-    /// [`RigError::File`] or [`RigError::DiskFull`]. A missing process is not an error here; it is reported by whoever
-    /// watches it.
+    /// [`RigError::File`] or [`RigError::DiskFull`]. A missing process is not an error here; its watcher reports it.
     pub fn apply(&self) -> Result<(), RigError> {
         for Prepared { from, to } in &self.files {
             put(from, to).map_err(|error| RigError::file(to, error))?;
@@ -283,12 +282,12 @@ impl Change {
         Ok(())
     }
 
-    /// The messages that tell of it, which the caller publishes.
+    /// The messages for this change, which the caller publishes.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The manifests that make it, which the caller applies and deletes.
+    /// The manifests for this change, which the caller applies and deletes.
     pub fn manifests(&self) -> &Manifests {
         &self.manifests
     }
@@ -327,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn manifests_that_differ_are_applied_and_those_that_are_gone_are_deleted() {
+    fn changed_manifests_are_applied_and_removed_ones_deleted() {
         let manifest = |name: &str, data: &str| serde_json::json!({ "kind": "A", "metadata": { "name": name }, "data": data });
         let of =
             |all: &[(&str, &str)]| all.iter().map(|(name, data)| manifest(name, data)).collect::<Vec<_>>();
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn files_take_turns_and_stay_whole() {
+    fn files_are_replaced_repeatedly_and_stay_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for (name, text) in [("conf", "old"), ("conf.more", "more"), ("conf.fewer", "fewer")] {
@@ -350,7 +349,7 @@ mod tests {
             put(&path(from), &path("conf")).unwrap();
             assert_eq!(fs::read_to_string(path("conf")).unwrap(), expected);
         }
-        assert_eq!(fs::read_to_string(path("conf.more")).unwrap(), "more", "what was prepared stays");
+        assert_eq!(fs::read_to_string(path("conf.more")).unwrap(), "more", "the prepared file stays");
         put(&path("conf.more"), &path("conf")).unwrap();
         assert_eq!(fs::read_to_string(path("conf")).unwrap(), "more", "and can be applied again");
         assert!(put(&path("absent"), &path("conf")).is_err());

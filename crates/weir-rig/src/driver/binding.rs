@@ -20,15 +20,15 @@ pub struct Binding {
     pub listen: SocketAddr,
     /// The admin address.
     pub admin: SocketAddr,
-    /// Its further addresses, by name.
+    /// Its additional addresses, by name.
     pub addresses: BTreeMap<String, SocketAddr>,
-    /// The upstreams, used in turn.
+    /// The upstreams, for round-robin load balancing.
     pub origins: Vec<SocketAddr>,
     /// Host names; empty matches every host.
     pub hosts: Vec<String>,
     /// Exact paths on every host; all others get 404.
     pub paths: Vec<String>,
-    /// What replaces the path.
+    /// The path sent upstream instead of the request's path.
     pub rewrite: Option<String>,
     /// TLS for clients; `None` is plain HTTP.
     pub tls: Option<TlsBinding>,
@@ -36,7 +36,7 @@ pub struct Binding {
     pub certificates: Option<Certificates>,
     /// Bearer tokens: requests without one of them get 401. Empty requires none.
     pub tokens: Vec<String>,
-    /// How long a gateway that asks the upstream about a token may keep the answer.
+    /// How long a gateway that validates tokens at the upstream may cache the result.
     pub token_cache: Duration,
     /// Worker threads: the CPU limit of the data plane rounded up.
     pub workers: u32,
@@ -50,20 +50,20 @@ pub struct Binding {
     pub config: Option<Configuration>,
     /// Whether its routes change while it runs.
     pub changes: bool,
-    /// Outputs of the services that it needs, by service and name.
+    /// Outputs of the required services, by service and name.
     pub services: BTreeMap<String, BTreeMap<String, String>>,
-    /// How the upstream is reached, if it speaks TLS and authenticates clients.
+    /// How to reach an upstream that uses TLS and authenticates clients.
     pub secure_origin: Option<SecureOrigin>,
     /// The cluster that it runs in, if it runs in one.
     pub pods: Option<PodBinding>,
 }
 
-/// An upstream that speaks TLS and authenticates clients: a service.
+/// A service as upstream: it uses TLS and authenticates clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureOrigin {
-    /// The certificate of its authority.
+    /// Its CA certificate.
     pub ca: PathBuf,
-    /// What a gateway shows of itself; `None` if clients show a token, which the gateway passes on.
+    /// The client certificate of the gateway; `None` if clients send a token, which the gateway forwards.
     pub client: Option<CertificateFiles>,
 }
 
@@ -79,7 +79,7 @@ pub struct TlsBinding {
 /// An upstream.
 #[derive(Clone, Debug)]
 pub struct OriginBinding {
-    /// Its name, unique in the cell, which its process gets.
+    /// Its name, unique in the cell; also the name of its process.
     pub name: String,
     /// The address for requests.
     pub listen: SocketAddr,
@@ -96,7 +96,7 @@ pub struct OriginBinding {
 }
 
 impl Binding {
-    /// Its address of that name.
+    /// Its address with this name.
     pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
         match name {
             Place::LISTEN => Some(self.listen),
@@ -105,7 +105,7 @@ impl Binding {
         }
     }
 
-    /// What it requires from a driver besides hosts, paths and a rewrite.
+    /// The features that it requires from a driver besides hosts, paths and a rewrite.
     pub(super) fn wants(&self) -> Vec<Serves> {
         let wants = [
             (Serves::Tls, self.tls.is_some()),

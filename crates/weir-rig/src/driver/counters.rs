@@ -34,11 +34,11 @@ struct Source {
     /// The credentials for it, and its host name.
     credentials: Credentials,
     host: String,
-    /// The kinds that are counted too.
+    /// The kinds of requests that are counted separately.
     by: Option<KindsFile>,
 }
 
-/// What a part has counted since its start.
+/// The counters of a part since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The requests that it received, without polls of its counters.
@@ -77,7 +77,7 @@ impl CounterSource {
         self
     }
 
-    /// The same counters, reached at `ip` where their address has no host.
+    /// The same counters at `ip`, if their address has no host.
     #[must_use]
     pub fn reached_at(mut self, ip: IpAddr) -> Self {
         if let Some(source) = &mut self.source {
@@ -171,9 +171,9 @@ impl Parser {
                     false => Ok(series.iter().sum::<f64>() as u64),
                 }
             }
-            Self::StubStatus => stub_status(text).ok_or_else(|| "not the form of stub_status".into()),
+            Self::StubStatus => stub_status(text).ok_or_else(|| "not a stub_status page".into()),
             Self::HaproxyCsv { proxy, field } => haproxy_csv(text, proxy, field)
-                .ok_or_else(|| format!("no number {field} of the FRONTEND of {proxy}")),
+                .ok_or_else(|| format!("no number in column {field} of the FRONTEND row of {proxy}")),
             Self::Json { pointer } => serde_json::from_str::<Value>(text)
                 .map_err(|error| error.to_string())?
                 .pointer(pointer)
@@ -195,7 +195,7 @@ pub(crate) struct MetricLine<'t> {
 }
 
 impl<'t> MetricLine<'t> {
-    /// The pieces of `line`; `None` if it is empty. The first word of a comment, `#`, is no metric.
+    /// The parsed `line`; `None` if it is empty. The name of a comment is `#`, which is no metric.
     pub(crate) fn of(line: &'t str) -> Option<Self> {
         let (metric, rest) = line.split_at(line.find(['{', ' '])?);
         let (labels, rest) = match rest.strip_prefix('{') {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn stub_status_gives_its_third_number() {
+    fn stub_status_returns_the_third_number() {
         let text =
             "Active connections: 2 \nserver accepts handled requests\n 31 31 72 \nReading: 0 Writing: 1\n";
         check(&Parser::StubStatus, text, Some(72));

@@ -1,4 +1,4 @@
-//! The form of a `driver.yaml`, whole: what no code serves yet is read, and refused by name.
+//! The complete format of a `driver.yaml`. Fields that weir does not support yet are parsed, and rejected by name.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ pub struct DriverFile {
     /// as `set.NAME`. A new value must have the type of the default.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// What the driver configures besides hosts, paths and a rewrite. A scenario that needs more is rejected.
+    /// Features that the driver configures besides hosts, paths and a rewrite. weir rejects a scenario that needs
+    /// others.
     #[serde(default)]
     pub serves: Vec<Serves>,
     /// Names of addresses that the gateway needs besides `listen` and `admin`. Templates have each as `NAME`,
@@ -35,7 +36,7 @@ pub struct DriverFile {
     /// The gateway's processes. Each must be started by a step.
     #[serde(default)]
     pub processes: Vec<ProcessFile>,
-    /// What weir does to start the gateway, in order.
+    /// Steps that start the gateway, in order.
     #[serde(default)]
     pub steps: Vec<Step>,
     /// How changes of the topology reach the running gateway. Required for scenarios with `changes`.
@@ -46,11 +47,12 @@ pub struct DriverFile {
     /// The template that `config` of a scenario replaces. Required if the steps render several.
     #[schemars(extend("x-default" = "the only rendered template"))]
     pub main: Option<String>,
-    /// What the templates make equal to other gateways, with the configuration text that does so. weir searches the
-    /// `config` of a scenario for these texts, and the report lists those that are missing.
+    /// Properties that the templates make equal to other gateways, each with its configuration text. weir searches the
+    /// `config` of a scenario for these texts, and the report lists missing ones.
     #[serde(default)]
     pub equal: Vec<EqualFile>,
-    /// What cannot be made equal, printed in every report. Each is a template; one that renders empty does not apply.
+    /// Differences that cannot be made equal, printed in every report. Each is a template; one that renders empty does
+    /// not apply.
     #[serde(default)]
     pub unequal: Vec<String>,
     /// How the program serves as upstream, if it can (`origin: { driver: NAME }` in a scenario).
@@ -67,9 +69,9 @@ pub struct DriverFile {
 pub struct KubernetesFile {
     /// Template of the objects that define the routes. weir applies them server-side, and deletes them at the end.
     pub routes: String,
-    /// Condition that the objects of a kind must meet before the load.
+    /// Condition that the objects of a kind in `routes` must meet before the load.
     pub accepted: Option<AcceptedFile>,
-    /// The workload that load passes through.
+    /// The workload that proxies the load.
     pub data: WorkloadFile,
     /// The workload that configures the data plane.
     pub control: Option<WorkloadFile>,
@@ -79,8 +81,8 @@ pub struct KubernetesFile {
     pub tls_port: Option<u16>,
     /// Admin port of the pods, which other fields name `admin`.
     pub admin_port: Option<u16>,
-    /// The Service of the data plane, in its namespace. Load goes there if the scenario has faults of the gateway, because
-    /// the addresses of pods change with them.
+    /// The Service of the data plane, in its namespace. If the scenario has faults of the gateway, load goes to this
+    /// Service, because faults change the addresses of pods.
     pub service: Option<DataServiceFile>,
     /// Kinds of the objects in `routes`, for RBAC.
     pub rights: Vec<RightFile>,
@@ -146,7 +148,7 @@ pub struct RightFile {
     pub beside_data: bool,
 }
 
-/// What a topology can require, and not every driver configures.
+/// A feature that a topology can require, but not every driver supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Serves {
@@ -208,7 +210,7 @@ pub struct EqualFile {
 pub struct OriginFile {
     /// Its processes, with the role `origin`.
     pub processes: Vec<ProcessFile>,
-    /// What weir does to start it, in order: `render`, `start` and `wait`.
+    /// Steps that start it, in order: `render`, `start` and `wait`.
     pub steps: Vec<Step>,
     /// Where it counts requests.
     pub counters: Option<CountersFile>,
@@ -278,7 +280,7 @@ pub enum ReadyFile {
     },
 }
 
-/// A step to start a gateway or service. There is no step that runs a shell.
+/// A step to start a gateway or service. No step runs a shell.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Step {
@@ -298,7 +300,7 @@ pub enum Step {
     Certificate {
         /// Folder for the files, in the gateway's folder.
         to: String,
-        /// Further client certificates, by name. Templates have each as `tls.clients.NAME`, with `certificate` and
+        /// Additional client certificates, by name. Templates have each as `tls.clients.NAME`, with `certificate` and
         /// `key`.
         #[serde(default)]
         clients: BTreeMap<String, Subject>,
@@ -396,7 +398,7 @@ pub struct Subject {
 pub enum KubeApi {
     /// The API of a service.
     Service(KubeService),
-    /// An API at one of its own addresses.
+    /// The gateway's or service's own API, at one of its addresses.
     Own(OwnKubeApi),
 }
 
@@ -432,7 +434,7 @@ impl ProcessFile {
 }
 
 impl Serves {
-    /// The field of a scenario that asks for it.
+    /// The field of a scenario that requires it.
     pub fn field(self) -> &'static str {
         match self {
             Self::Tls => "topology.tls",
@@ -502,7 +504,7 @@ pub enum Apply {
         #[schemars(with = "Option<String>")]
         again_after: Option<Time>,
     },
-    /// Apply the manifests that differ to a Kubernetes API, and delete those that are gone.
+    /// Apply the changed manifests to a Kubernetes API, and delete the removed ones.
     Kubernetes {
         /// The API.
         api: KubeApi,

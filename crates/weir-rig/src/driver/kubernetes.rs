@@ -1,4 +1,4 @@
-//! Gateways that run in a cluster already: their routes as objects, and the workloads that they are.
+//! Gateways that already run in a cluster: their routes as objects, and their workloads.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::templates::{Templates, environment, template_error};
 use super::{Binding, Driver};
 use crate::{Certificates, RigError};
 
-/// What templates get of the cluster.
+/// The template values about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PodBinding {
     /// The namespace of the run.
     pub namespace: String,
-    /// The run, as objects are named after it.
+    /// The run's name in the names of objects.
     pub run: String,
     /// The Service of the upstream, in that namespace.
     pub service: String,
@@ -35,18 +35,18 @@ pub struct Workload {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The container that counts.
+    /// The container that is measured and limited.
     pub container: String,
 }
 
-/// The routes of a gateway in a cluster, and where it runs.
+/// The routes of a gateway in a cluster, and its workloads.
 #[derive(Clone, Debug)]
 pub struct ClusterRoutes {
     /// The objects, in the order in which they are applied.
     pub objects: Vec<Value>,
-    /// What they must be before there is load.
+    /// The conditions that they must meet before the load.
     pub accepted: Option<AcceptedFile>,
-    /// The workload that load passes through.
+    /// The workload that proxies the load.
     pub data: Workload,
     /// The workload that configures it.
     pub control: Option<Workload>,
@@ -61,7 +61,7 @@ pub struct DataService {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its port for the topology: that for TLS, or for plain HTTP.
+    /// Its port for the topology: for TLS or plain HTTP.
     pub port: u16,
 }
 
@@ -76,12 +76,12 @@ impl WorkloadKind {
 }
 
 impl Driver {
-    /// How it is measured in a cluster where it runs already, if it is.
+    /// Its section `kubernetes`, for a gateway that already runs in a cluster.
     pub fn kubernetes(&self) -> Option<&KubernetesFile> {
         self.file.kubernetes.as_ref()
     }
 
-    /// Rejects a part `kubernetes` that contradicts the rest of the file.
+    /// Rejects a section `kubernetes` that contradicts the rest of the file.
     pub(super) fn check_kubernetes(&self) -> Result<(), RigError> {
         let Some(of) = &self.file.kubernetes else { return Ok(()) };
         if !self.file.processes.is_empty() || self.file.binary.is_some() {
@@ -92,11 +92,13 @@ impl Driver {
         let is_allowed = |step: &&Step| !matches!(step, Step::Certificate { .. });
         match self.file.steps.iter().find(is_allowed) {
             None => Ok(()),
-            Some(step) => Err(self.unsupported(format!("the step `{}` beside `kubernetes`", step.name()))),
+            Some(step) => {
+                Err(self.unsupported(format!("the step `{}` together with `kubernetes`", step.name())))
+            }
         }
     }
 
-    /// The names of its workloads by namespace, with `set` over its settings. The first namespace is that of the data plane.
+    /// The names of its workloads by namespace; `set` overrides its settings. The data plane's namespace comes first.
     ///
     /// # Errors
     /// [`RigError::Driver`] if it has no such setting; [`RigError::Render`] for an invalid template.
@@ -120,10 +122,11 @@ impl Driver {
         Ok(found)
     }
 
-    /// Its routes as objects; `certificates` are those that [`Driver::render`] has made.
+    /// Its routes as objects; `certificates` come from [`Driver::render`].
     ///
     /// # Errors
-    /// [`RigError::Render`] or [`RigError::Driver`] for an invalid template, or a driver without the part `kubernetes`.
+    /// [`RigError::Render`] or [`RigError::Driver`] for an invalid template, or a driver without a section
+    /// `kubernetes`.
     pub fn cluster_routes(
         &self,
         binding: &Binding,
@@ -131,7 +134,7 @@ impl Driver {
         dir: &Path,
     ) -> Result<ClusterRoutes, RigError> {
         let Some(of) = &self.file.kubernetes else {
-            return Err(self.wrong("the driver has no part `kubernetes`", "add one"));
+            return Err(self.wrong("the driver has no section `kubernetes`", "add one"));
         };
         let templates = Templates::of_gateway(self, binding, certificates, dir)?;
         let workload = |file: &WorkloadFile| -> Result<Workload, RigError> {

@@ -17,7 +17,7 @@ use crate::host::is_executable;
 /// The line of a wrapper that names the real binary, relative to the wrapper.
 const WRAPPED: &str = "# binary: ";
 
-/// Digits of the hash that stand for the version of a binary that does not report one.
+/// Digits of the hash that replace the version of a binary without one.
 const HASH_SHOWN: usize = 12;
 
 /// A binary that was found.
@@ -27,16 +27,16 @@ pub struct Binary {
     pub path: PathBuf,
     /// Its reported version.
     pub version: String,
-    /// SHA-256, hexadecimal; for a wrapper that of the real binary, in an image that of the image.
+    /// SHA-256, hexadecimal: of the file, of the real binary behind a wrapper, or of the image.
     pub sha256: String,
     /// The image that contains it; `None` for a file of this host.
     pub image: Option<Image>,
-    /// The image of the pod that it runs in; `None` outside of a cluster, and for weir itself.
+    /// The image of its pod; `None` outside a cluster, and for weir itself.
     pub pod_image: Option<ImageName>,
 }
 
 impl Binary {
-    /// The binary of this process, for parts that weir plays itself.
+    /// The binary of this process, for parts that are weir itself.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -112,11 +112,11 @@ impl Binary {
 
 /// Where programs come from.
 pub struct Programs<'a> {
-    /// Whether the image of a driver or service stands in for a missing program.
+    /// Whether to use the image of a driver or service if its program is missing.
     pub images: bool,
     /// The engine for containers.
     pub engines: Engines,
-    /// Gets a sentence before an image is pulled, which can take minutes.
+    /// Called with a message before weir pulls an image, which can take minutes.
     pub before_pull: &'a dyn Fn(&str),
     /// The image of weir, if programs run in pods: each comes from an image that the cluster pulls.
     pub pods: Option<ImageName>,
@@ -128,7 +128,7 @@ impl Default for Programs<'_> {
     }
 }
 
-/// weir's own gateway: its image lies beside that of weir.
+/// The image of weir's own gateway is in the same repository folder as weir's image.
 const OWN_GATEWAY: &str = "weir-gateway";
 
 impl Programs<'_> {
@@ -180,7 +180,7 @@ impl Programs<'_> {
     }
 }
 
-/// The binary in the image of a pod. Its version is that of the image, which only the cluster has.
+/// The binary in the image of a pod. Its version is the image's tag, because only the cluster has the image.
 fn in_pod(
     part: &str,
     file: &BinaryFile,
@@ -205,7 +205,7 @@ fn in_pod(
     })
 }
 
-/// What stands for the version of a binary that does not report one.
+/// Replaces the version of a binary that does not report one.
 fn short(sha256: &str) -> String {
     format!("SHA-256 {}", sha256.get(..HASH_SHOWN).unwrap_or(sha256))
 }

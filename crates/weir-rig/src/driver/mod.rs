@@ -74,8 +74,8 @@ pub struct Driver {
 }
 
 impl Drivers {
-    /// The built-in drivers and services, and those in the folders `extra`, which can replace built-in ones. A folder is a
-    /// driver or a service, or contains some.
+    /// The built-in drivers and services, and those in the folders `extra`, which can replace built-in ones. A folder
+    /// is a driver or a service, or contains some.
     ///
     /// # Errors
     /// If a driver cannot be read, or uses something that is not supported yet.
@@ -97,7 +97,7 @@ impl Drivers {
         Ok(all)
     }
 
-    /// Adds what the files of a folder are: a driver, or a service.
+    /// Adds the driver or service in a folder.
     fn add(&mut self, name: &str, place: &str, files: BTreeMap<String, String>) -> Result<(), RigError> {
         if files.contains_key(SERVICE_FILE) {
             self.services.insert(name.to_owned(), Service::read(name, place, files)?);
@@ -225,7 +225,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Rejects what is not supported yet, and inconsistent steps.
+    /// Rejects unsupported features and inconsistent steps.
     fn check(&self) -> Result<(), RigError> {
         let file = &self.file;
         self.check_kubernetes()?;
@@ -311,7 +311,7 @@ impl Driver {
                 Ok(())
             }
             KubeApi::Own(_) => {
-                let message = format!("`{what}`: a Kubernetes API of its own needs certificates");
+                let message = format!("`{what}`: the gateway's own Kubernetes API needs certificates");
                 Err(self.wrong(&message, "add the step `certificate`"))
             }
         }
@@ -402,7 +402,7 @@ fn wrong(place: &str, message: &str, remedy: &str) -> RigError {
     RigError::Driver(Problem::of(place, message).help(remedy))
 }
 
-/// The error of a `word` that is none of `known`; its remedy is the nearest of them.
+/// The error for a `word` that is not in `known`; its remedy is the closest match.
 fn misnamed<'a>(place: &str, message: &str, word: &str, known: impl Iterator<Item = &'a str>) -> RigError {
     match weir_document::nearest(word, known) {
         Some(nearest) => wrong(place, message, &format!("did you mean `{nearest}`?")),
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_are_refused_with_a_reason() {
+    fn invalid_drivers_are_rejected_with_a_reason() {
         let steps = |steps: &str| format!("{PROCESS}steps: [{steps}]\n");
         check(&steps("{ start: p }, { wait: p }"), Ok(()));
         check(&steps("{ render: { template: page, to: t } }, { start: p }"), Ok(()));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_and_main_files_fit_together() {
+    fn roles_and_main_files_are_validated() {
         let gateway =
             format!("{PROCESS}steps: [{{ render: {{ template: page, to: t }} }}, {{ start: p }}]\n");
         check(&format!("{gateway}main: page\n"), Ok(()));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_and_what_is_served_fit_together() {
+    fn certificate_steps_must_match_serves() {
         let of = |serves: &str, steps: &str| {
             format!("{PROCESS}serves: [{serves}]\nsteps: [{steps}{{ start: p }}]\n")
         };
@@ -517,13 +517,13 @@ mod tests {
     }
 
     #[test]
-    fn what_no_code_serves_yet_is_refused_by_name() {
+    fn unsupported_steps_are_rejected_by_name() {
         let origin = "origin: { processes: [], steps: [{ http: { on: listen, method: GET, path: /, status: 200 } }] }\n";
         check(&format!("{PROCESS}steps: [{{ start: p }}]\n{origin}"), Err("the step `http` under `origin`"));
     }
 
     #[test]
-    fn requests_and_manifests_name_what_is_there() {
+    fn requests_and_manifests_must_name_existing_items() {
         let with = |more: &str, step: &str| {
             format!(
                 "{PROCESS}{more}steps: [{{ start: p }}, {{ certificate: {{ to: tls }} }}, {step}]\nserves: [tls]\n"
@@ -544,14 +544,17 @@ mod tests {
             "{ kube_wait: { api: { on: admin }, api_version: v1, kind: ConfigMap, name: x, patience: 5s } }";
         check(&with("", wait), Ok(()));
         let plain = format!("{PROCESS}steps: [{{ start: p }}, {wait}]\n");
-        check(&plain, Err("a Kubernetes API of its own needs certificates | add the step `certificate`"));
+        check(
+            &plain,
+            Err("the gateway's own Kubernetes API needs certificates | add the step `certificate`"),
+        );
         let changes = "apply: { kubernetes: { api: { service: k }, template: page } }\n";
         check(&with(&format!("needs: [k]\n{changes}"), wait), Ok(()));
         check(&with(changes, wait), Err("`apply`: `k` is not in `needs`"));
     }
 
     #[test]
-    fn what_is_published_fits_to_what_is_needed() {
+    fn published_services_must_be_in_needs() {
         let publish = |needs: &str, service: &str, template: &str| {
             format!(
                 "{PROCESS}needs: [{needs}]\nsteps: [{{ start: p }}, {{ nats_publish: {{ service: {service}, subject: s, \
@@ -570,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_drivers_are_found_and_a_wrong_name_gets_the_nearest() {
+    fn an_unknown_driver_name_gets_the_closest_suggestion() {
         let drivers = Drivers::load(&[]).unwrap();
         assert_eq!(
             drivers.names(),

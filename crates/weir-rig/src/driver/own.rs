@@ -1,5 +1,5 @@
-//! The user's own configuration file in place of the main file of a driver: reads it, validates it, and compares its
-//! text with the settings that the driver makes equal.
+//! The user's own configuration file, which replaces the main file of a driver: reads it, validates it, and compares
+//! its text with the settings that the driver makes equal.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -121,8 +121,8 @@ impl Driver {
         let file = Path::new(&own.path).file_name().unwrap_or_default().to_string_lossy();
         let hash: String = own.sha256.chars().take(HASH_LETTERS).collect();
         let mut notes = vec![format!(
-            "its configuration is the user's own, {file} (SHA-256 {hash}): its routes, and whatever else the driver's \
-             would have made equal, are as that file has them"
+            "it uses the user's configuration {file} (SHA-256 {hash}): this file determines its routes and every setting \
+             that the driver would make equal"
         )];
         if self.file.equal.is_empty() {
             notes.push(
@@ -134,7 +134,7 @@ impl Driver {
             let words = plain(&templates.text("equal", &equal.text)?);
             if !text.contains(&words) {
                 notes.push(format!(
-                    "{}: the driver's own file has `{words}` for it, {file} has not",
+                    "{}: the driver's own file has `{words}` for it, {file} does not",
                     equal.what
                 ));
             }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_says_it_makes_equal_stands_in_its_own_file() {
+    fn the_equal_settings_are_in_the_drivers_own_file() {
         for driver in ["nginx", "haproxy", "envoy", "weir"] {
             let notes = rendered(driver, Some(shipped(driver))).unwrap().0.unequal;
             let plain = rendered(driver, None).unwrap().0.unequal;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn so_does_what_it_makes_equal_of_tls() {
+    fn the_equal_tls_settings_are_in_the_drivers_own_file() {
         for driver in ["nginx", "haproxy", "envoy", "weir"] {
             let with = |config| {
                 let tls = Some(TlsBinding { client_certificate: true, ..TlsBinding::default() });
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_users_own_takes_the_main_ones_place_with_the_values_of_the_rig() {
+    fn a_users_file_replaces_the_main_file_and_gets_the_rigs_values() {
         let text = "daemon off; # {{ origins | join(' ') }}\n# worker_processes 3;\nlisten {{ listen }};\n\
                     proxy_next_upstream\n  off;\n";
         let (rendered, files) = rendered("nginx", Some(own(text))).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_files_the_main_one_is_replaced() {
+    fn a_users_file_replaces_only_the_main_file() {
         let (_, files) =
             rendered("haproxy", Some(own("bind {{ listen }} {{ origins }} {{ admin }}"))).unwrap();
         assert_eq!(files["routes.lst"], "one.test/ping\n");
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn another_file_has_another_hash() {
+    fn different_files_have_different_hashes() {
         let hash = |text: &str| rendered("nginx", Some(own(text))).unwrap().0.config_sha256;
         assert_eq!(hash("{{ listen }}"), hash("{{ listen }}"));
         assert_ne!(hash("{{ listen }}"), hash("{{ listen }} "));
     }
 
     #[test]
-    fn files_that_cannot_work_are_refused_before_anything_runs() {
+    fn files_without_placeholders_are_rejected() {
         let drivers = Drivers::load(&[]).unwrap();
         let nginx = drivers.driver("nginx").unwrap();
         let check = |text: &str, listen_is_given: bool| {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_whole_or_refused() {
+    fn unreadable_files_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.conf");
         std::fs::write(&path, "abc").unwrap();

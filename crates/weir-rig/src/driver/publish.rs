@@ -1,4 +1,4 @@
-//! Messages that tell a gateway of routes over NATS.
+//! NATS messages that register routes with a gateway.
 
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -20,21 +20,21 @@ pub struct Message {
     pub payload: String,
 }
 
-/// What a step publishes.
+/// The messages of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// The service that gets it.
+    /// The NATS service.
     pub service: String,
     /// The messages, one for each route.
     pub messages: Vec<Message>,
     /// The time between two messages.
     pub gap: Duration,
-    /// How often all of them are published again; `None` is never.
+    /// The interval at which all of them are published again; `None` is never.
     pub every: Option<Duration>,
 }
 
 impl Driver {
-    /// What the step `nats_publish` publishes; `None` for other steps.
+    /// The messages of the step `nats_publish`; `None` for other steps.
     pub(super) fn publication(
         &self,
         step: &Step,
@@ -89,7 +89,7 @@ pub(super) fn messages(
     Ok(messages)
 }
 
-/// The messages of what is removed, and then of what is added: those of `before` and `after` without what both have.
+/// The messages for removed routes, then those for added routes; messages in both `before` and `after` are left out.
 pub(super) fn difference(before: Vec<Message>, after: Vec<Message>) -> Vec<Message> {
     let contents = |messages: &[Message]| -> HashSet<String> {
         messages.iter().map(|message| message.payload.clone()).collect()
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_differences_are_published() {
+    fn only_changed_routes_are_published() {
         let of = |subject: &str, contents: &[&str]| -> Vec<Message> {
             let message = |content: &&str| Message { subject: subject.into(), payload: (*content).into() };
             contents.iter().map(message).collect()

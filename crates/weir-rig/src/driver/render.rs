@@ -31,15 +31,15 @@ pub struct Rendered {
     pub processes: Vec<ProcessSpec>,
     /// The request counters.
     pub counters: CounterSource,
-    /// What a client needs for a request.
+    /// The credentials for requests.
     pub credentials: Credentials,
-    /// What could not be made equal, in words.
+    /// Differences that could not be made equal, as sentences.
     pub unequal: Vec<String>,
-    /// What is done besides launching them.
+    /// Steps other than launching processes.
     pub actions: Vec<Action>,
 }
 
-/// What the processes of a driver or service get from the rig.
+/// The values that the rig passes to the processes of a driver or service.
 pub(super) struct ProcessContext<'a> {
     pub(super) binary: &'a dyn Fn(&ProcessFile) -> Binary,
     pub(super) dir: &'a Path,
@@ -132,7 +132,7 @@ impl Driver {
         }
     }
 
-    /// The certificates of a topology with TLS: existing ones, else created where the driver wants them.
+    /// The certificates of a topology with TLS: existing ones, or new ones in the driver's folder for them.
     fn certificates(&self, binding: &Binding, dir: &Path) -> Result<Option<Certificates>, RigError> {
         let to = self.file.steps.iter().find_map(|step| match step {
             Step::Certificate { to, clients, addresses } => Some((to, clients, *addresses)),
@@ -195,7 +195,7 @@ impl Driver {
         })
     }
 
-    /// Rejects characters that have a meaning in one of the configuration languages, for every gateway alike.
+    /// Rejects characters with a special meaning in any gateway's configuration language, equally for all gateways.
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| {
             let message = format!("{what} `{value}` is not valid for every gateway");
@@ -219,7 +219,7 @@ impl Driver {
     }
 }
 
-/// The path `to` in `dir`; other folders are rejected, as an error in the file `place`.
+/// The path `to` in `dir`. A path outside `dir` is an error in the file `place`.
 pub(super) fn inside(place: &str, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
     let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
     if !plain || to.is_empty() {
@@ -228,7 +228,8 @@ pub(super) fn inside(place: &str, dir: &Path, to: &str) -> Result<PathBuf, RigEr
     Ok(dir.join(to))
 }
 
-/// Renders the files of `steps`, which are those of the file `place`, into `dir`; returns their paths, and the hash over their names and contents.
+/// Renders the files of `steps` into `dir`. Returns their paths, and the hash of their names and contents. `place` is
+/// the file with the steps, for errors.
 pub(super) fn written(
     place: &str,
     steps: &[Step],
@@ -283,7 +284,7 @@ pub(super) fn rendered_process(
 }
 
 impl Rendered {
-    /// What is published to services, in order.
+    /// The messages to publish to services, in order.
     pub fn publications(&self) -> impl Iterator<Item = &Publication> {
         self.actions.iter().filter_map(|action| match &action.what {
             Act::Publish(publication) => Some(publication),
@@ -300,7 +301,7 @@ impl Rendered {
         Self { counters: self.counters.within(namespace), ..self }
     }
 
-    /// The same, reached at `ip` where it listens on all addresses: parts in a pod.
+    /// The same at `ip`, for parts in a pod, which listen on all addresses.
     #[must_use]
     pub fn reached_at(self, ip: IpAddr) -> Self {
         let processes = self.processes.into_iter().map(|process| process.reached_at(ip)).collect();
@@ -316,7 +317,7 @@ impl ProcessContext<'_> {
             Some(ReadyFile::Http { on, path, status, tls }) => (on, Some((path, *status, *tls))),
         };
         match ((self.address)(&place.0), asked) {
-            // The readiness address is not used; accepting load is the next best sign.
+            // The user's file does not use the readiness address: wait until the gateway accepts connections.
             (None, _) => (self.address)(Place::LISTEN).map_or(Ready::None, Ready::Tcp),
             (Some(address), None) => Ready::Tcp(address),
             (Some(address), Some((path, status, tls))) => Ready::Http {

@@ -1,4 +1,4 @@
-//! Services: processes that gateways need, such as a message bus. A folder each, as of drivers.
+//! Services: processes that gateways need, such as a message bus. Each has a folder, like a driver.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ pub struct ServiceFile {
     /// load.
     #[serde(default)]
     pub settings: BTreeMap<String, Value>,
-    /// What weir does to start it, in order: every step except `nats_publish`.
+    /// Steps that start it, in order. `nats_publish` is not allowed.
     pub steps: Vec<Step>,
     /// Texts for the templates of drivers, which have them as `services.NAME.OUTPUT`; each is a template.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct ServiceOriginFile {
     pub on: Place,
     /// Where it counts requests.
     pub counters: Option<CountersFile>,
-    /// How weir creates the tokens of `topology.bearer`, if the service checks tokens.
+    /// How weir creates the tokens of `topology.bearer`, if the service authenticates with tokens.
     pub tokens: Option<TokensFile>,
 }
 
@@ -87,13 +87,13 @@ pub struct ServiceBinding {
     pub binaries: BTreeMap<String, Binary>,
     /// Limits of each process.
     pub limits: Limits,
-    /// What its processes are in the rig: `service`, or `origin` if it plays the upstream.
+    /// The role of its processes: `service`, or `origin` if it is the upstream.
     pub role: Role,
-    /// Further hosts that its certificate is for.
+    /// Additional hosts in its certificate.
     pub hosts: Vec<String>,
     /// Settings that the scenario overrides.
     pub set: BTreeMap<String, Value>,
-    /// The number of tokens that clients will show.
+    /// The number of tokens for clients.
     pub tokens: u32,
 }
 
@@ -106,9 +106,9 @@ pub struct RenderedService {
     pub processes: Vec<ProcessSpec>,
     /// Its outputs, by name.
     pub outputs: BTreeMap<String, String>,
-    /// What is done besides launching them.
+    /// Steps other than launching processes.
     pub actions: Vec<Action>,
-    /// What it is as the upstream; `None` if it cannot play it.
+    /// The service as upstream; `None` if it cannot be one.
     pub origin: Option<ServiceOrigin>,
 }
 
@@ -119,16 +119,16 @@ pub struct ServiceOrigin {
     pub address: SocketAddr,
     /// Its request counters.
     pub counters: CounterSource,
-    /// Its certificates, and one for its clients; `None` if it makes none.
+    /// Its certificates, including one for clients; `None` if it creates none.
     pub certificates: Option<Certificates>,
-    /// How tokens are made; `None` if it knows none.
+    /// How tokens are created; `None` if it does not support tokens.
     pub tokens: Option<Tokens>,
 }
 
-/// The tokens that clients will show.
+/// The tokens for clients.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// The API that makes them.
+    /// The API that creates them.
     pub api: KubeAccess,
     /// The namespace of the accounts.
     pub namespace: String,
@@ -194,10 +194,7 @@ impl Service {
         }
         let has_certificates = file.steps.iter().any(|step| matches!(step, Step::Certificate { .. }));
         if file.origin.is_some() && !has_certificates {
-            return Err(self.wrong(
-                "a service that plays the upstream needs a certificate",
-                "add the step `certificate`",
-            ));
+            return Err(self.wrong("a service as upstream needs a certificate", "add the step `certificate`"));
         }
         check_order(&file.steps, &file.processes)
             .map_err(|(message, remedy)| self.wrong(&message, remedy))?;
@@ -212,7 +209,7 @@ impl Service {
         }
         for process in &file.processes {
             if process.role != Role::Service {
-                let message = format!("the process `{}` of a service has another role", process.name);
+                let message = format!("the process `{}` of a service has a wrong role", process.name);
                 return Err(self.wrong(&message, "use `role: service`"));
             }
             if let Some(Place(name)) = process.places().find(|place| !addresses.contains(place.0.as_str())) {
@@ -244,7 +241,7 @@ impl Service {
         misnamed(&self.place, &format!("no {what} `{name}`"), name, known)
     }
 
-    /// Finds its binaries, as a driver finds its own.
+    /// Finds its binaries, as [`crate::Driver::locate`] does.
     ///
     /// # Errors
     /// [`RigError::BinaryMissing`], which says how to get it.
@@ -261,7 +258,7 @@ impl Service {
         self.file.binaries.iter().map(of).collect()
     }
 
-    /// Each of its binaries by name, or why it is not found.
+    /// Each of its binaries by name, or the error for a missing one.
     pub fn locate_each(&self) -> Vec<(String, Result<Binary, RigError>)> {
         let of = |file: &BinaryFile| (file.name.clone(), Binary::find(&self.name, file, None));
         self.file.binaries.iter().map(of).collect()
@@ -334,7 +331,7 @@ impl Service {
         Ok(RenderedService { files, processes, outputs, actions, origin: origin.transpose()? })
     }
 
-    /// The service account that shows the token of that number, from 1; `None` if the service knows no tokens.
+    /// The service account of the token with this number, from 1; `None` if the service does not support tokens.
     pub(super) fn account(&self, number: u32) -> Option<String> {
         let tokens = self.file.origin.as_ref()?.tokens.as_ref()?;
         Some(format!("{}{number}", tokens.account))
@@ -347,7 +344,7 @@ impl Service {
 }
 
 impl ServiceBinding {
-    /// The names that its certificate is for: those of this host, its addresses, and further hosts.
+    /// The names in its certificate: those of this host, its addresses, and additional hosts.
     fn names(&self) -> Vec<String> {
         let addresses = self.addresses.values().map(|address| address.ip().to_string());
         let local = LOCAL_NAMES.map(str::to_owned);

@@ -52,7 +52,7 @@ fn bytes(size: String) -> Result<u64, minijinja::Error> {
         .map_err(|error| minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.to_string()))
 }
 
-/// The content of a file in base64, as Kubernetes has certificates in manifests.
+/// The content of a file in base64, the form of certificates in Kubernetes manifests.
 fn base64_file(path: String) -> Result<String, minijinja::Error> {
     let content = std::fs::read(&path).map_err(|error| {
         let message = format!("cannot read {path}: {error}");
@@ -163,7 +163,7 @@ impl<'a> Templates<'a> {
         self.file_of(name, &self.values)
     }
 
-    /// Renders the template `name` with further values.
+    /// Renders the template `name` with additional values.
     pub(super) fn file_with(&self, name: &str, more: minijinja::Value) -> Result<String, RigError> {
         self.file_of(name, &context! { ..more, ..self.values.clone() })
     }
@@ -180,7 +180,7 @@ impl<'a> Templates<'a> {
         self.text_with(place, text, context! {})
     }
 
-    /// The same with further values.
+    /// As [`Self::text`], with additional values.
     pub(super) fn text_with(
         &self,
         place: &str,
@@ -216,7 +216,7 @@ fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
     }
 }
 
-/// The paths of a server's certificate, its key, and what signed it.
+/// The paths of a server's certificate, its key, and the CA certificate.
 fn of_server(certificates: &Certificates) -> minijinja::Value {
     context! {
         ca => certificates.ca.display().to_string(),
@@ -231,7 +231,7 @@ fn of_client(files: &CertificateFiles) -> minijinja::Value {
     context! { certificate => files.certificate.display().to_string(), key => files.key.display().to_string() }
 }
 
-/// What a gateway needs to speak TLS to the upstream.
+/// The TLS settings of a gateway for its upstream.
 fn secure_origin(origin: &SecureOrigin) -> minijinja::Value {
     context! {
         ca => origin.ca.display().to_string(),
@@ -318,7 +318,7 @@ impl Service {
     }
 }
 
-/// `defaults`, overridden by `set`, which is the field `field` of a scenario; `place` names whose they are in errors.
+/// `defaults`, overridden by `set`, the field `field` of a scenario. `place` names the gateway or service in errors.
 fn settings(
     place: &str,
     field: &str,

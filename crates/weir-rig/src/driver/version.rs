@@ -1,4 +1,4 @@
-//! Asks a binary for its version.
+//! Runs a binary to get its version.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ pub(super) fn version(path: &Path, how: &VersionFile) -> Result<String, String> 
     version_in(&answer, how).map_err(failed)
 }
 
-/// The version in the answer of a binary; the error says what it answered instead.
+/// The version in the output of a binary; the error contains an unusable output.
 pub(super) fn version_in(answer: &Answer, how: &VersionFile) -> Result<String, String> {
     let Answer { status, output, errors } = answer;
     let mut lines = output.lines().chain(errors.lines()).map(printable);
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_word_behind_a_text_of_the_first_line() {
+    fn the_version_is_the_word_after_a_text_in_the_first_line() {
         assert_eq!(reported("echo; echo x/1.2 y; echo z", "x/", None).unwrap(), "1.2");
         assert_eq!(reported("echo p version: ab/1.40/RELEASE", "version: ", Some(1)).unwrap(), "1.40");
         assert_eq!(reported("echo version: ab", "version: ", Some(1)).unwrap(), "version: ab");
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_bounded_and_has_no_control_characters() {
+    fn garbage_is_truncated_and_loses_control_characters() {
         let garbage = "printf '\\033[31m\\377\\000\\007 x/1.2\\033[0m\\n'; head -c 30000 /dev/zero; echo";
         assert_eq!(reported(garbage, "x/", None).unwrap(), "1.2[0m");
         let long = reported("head -c 50000 /dev/zero | tr '\\0' v", "", None).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_leaves_behind_is_ended() {
+    fn remaining_child_processes_are_killed() {
         let secret = format!("{}71", std::process::id());
         let away = format!("echo x/1.2; setsid sh -c 'exec sleep {secret}' & exit");
         assert_eq!(reported(&away, "x/", None).unwrap(), "1.2");

@@ -1,4 +1,4 @@
-//! Removes the containers of a run, whoever started them.
+//! Removes the containers of a run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::ANSWER_TIMEOUT;
 use crate::ask::ask;
 
-/// The label of containers, with the run.
+/// The container label that contains the run.
 pub(crate) const RUN_LABEL: &str = "weir.run";
 
-/// How long the containers of a run may take to disappear.
+/// Timeout for the removal of all containers of a run.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(30);
 const REMOVE_POLL: Duration = Duration::from_millis(50);
 
 /// The variables that select an engine's daemon.
 const DAEMON_VARIABLES: [&str; 3] = ["DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"];
 
-/// A program of an engine, and the daemon that it talks to.
+/// The program of an engine, and its daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Daemon {
     program: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// The daemon that `program` talks to when this process starts it.
+    /// The daemon that `program` uses in the environment of this process.
     pub(super) fn of(program: &Path) -> Self {
         let set = DAEMON_VARIABLES
             .into_iter()

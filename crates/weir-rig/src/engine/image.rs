@@ -13,14 +13,14 @@ use super::{Engine, complaint};
 use crate::RigError;
 use crate::ask::{Answer, ask};
 
-/// How long a registry may take to send an image.
+/// Timeout of an image pull.
 const PULL_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The exit codes of engines for a program that the image does not contain, or that cannot be executed.
 const NO_PROGRAM: [i32; 2] = [126, 127];
 /// Those, and the exit code for errors of the engine itself.
 const FAILED: [i32; 3] = [125, 126, 127];
 
-/// The name of an image, as engines take it: `nginx:1.29`, `registry.example/team/nginx:1.29@sha256:..`.
+/// The name of an image: `nginx:1.29`, `registry.example/team/nginx:1.29@sha256:..`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageName(String);
@@ -35,8 +35,8 @@ impl ImageName {
         name.split_once(':').map_or("latest", |(_, tag)| tag)
     }
 
-    /// The name of the image beside it that is called `other` where this one is called `own`: `team/weir:1` has
-    /// `team/weir-gateway:1` beside it. `None` if this one is called otherwise, or has a digest.
+    /// This name with the last component `own` replaced by `other`: `team/weir:1` becomes `team/weir-gateway:1`. `None`
+    /// if the last component is not `own`, or the name has a digest.
     pub fn beside(&self, own: &str, other: &str) -> Option<Self> {
         let (folder, name) =
             self.0.rsplit_once('/').map_or(("", &self.0[..]), |(folder, name)| (folder, name));
@@ -86,20 +86,20 @@ impl JsonSchema for ImageName {
     }
 }
 
-/// An image that the engine of this host has.
+/// An image in the local store of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub(crate) engine: Engine,
     pub(crate) name: ImageName,
-    /// The SHA-256 by which the engine knows it, hexadecimal. Containers are made of it, so that all cells have the same
-    /// image even if the name gets another one meanwhile.
+    /// Its ID, a SHA-256, hexadecimal. Containers use the ID, so all cells run the same image even if its tag moves
+    /// during the run.
     pub(crate) id: String,
-    /// Its digest in the registry (`sha256:..`); an image that was built or imported here has none.
+    /// Its digest in the registry (`sha256:..`); `None` for an image that was built or imported locally.
     pub(crate) digest: Option<String>,
 }
 
 impl Image {
-    /// What a report says of a part in a container.
+    /// The fields of a report about a part in a container.
     pub fn facts(&self) -> weir_results::PartImage {
         weir_results::PartImage {
             name: self.name.to_string(),
@@ -126,7 +126,7 @@ impl Image {
 }
 
 impl Engine {
-    /// The image `name`, which is pulled if it is not here; `before_pull` gets a sentence before that.
+    /// The image `name`. Pulls it if the engine does not have it, and calls `before_pull` with a message before.
     ///
     /// # Errors
     /// [`RigError::Image`] if it cannot be pulled.
@@ -172,7 +172,7 @@ impl Engine {
         Some(Image { engine: self.clone(), name: name.clone(), id, digest })
     }
 
-    /// Runs `program` in a container of its own until it exits.
+    /// Runs `program` in a new container until it exits.
     ///
     /// # Errors
     /// [`RigError::Image`] if the image does not contain it, or it does not exit within `timeout`.
@@ -217,8 +217,8 @@ impl Engine {
     }
 }
 
-/// The option that gives a container the limit on open files of this process, which decides how many connections a gateway
-/// can hold. Engines have a limit of their own, which a host may not allow.
+/// The option that sets the open-files limit of a container to that of this process, because it limits a gateway's
+/// connections. The engine's default limit can be too high for a host.
 pub(crate) fn open_files() -> Vec<String> {
     let limit = getrlimit(Resource::Nofile).maximum;
     limit.into_iter().flat_map(|limit| ["--ulimit".to_owned(), format!("nofile={limit}:{limit}")]).collect()
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_images_are_no_options_and_no_commands() {
+    fn image_names_cannot_be_options_or_commands() {
         let check = |name: &str, is_name: bool| {
             assert_eq!(ImageName::try_from(name.to_owned()).is_ok(), is_name, "{name}");
         };

@@ -23,7 +23,7 @@ use daemon::Daemon;
 pub(crate) use image::open_files;
 pub use image::{Image, ImageName};
 
-/// How long the engine may take for anything but a pull.
+/// Timeout of engine commands other than a pull.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A kind of container engine.
@@ -41,13 +41,13 @@ pub struct Engine {
     kind: EngineKind,
     program: PathBuf,
     version: String,
-    /// Whether it creates control groups itself, below a group of weir's choice, and not through systemd.
+    /// Whether it creates control groups itself, below weir's group, instead of through systemd.
     makes_groups: bool,
     /// Whether its root is the user that runs it.
     is_rootless: bool,
 }
 
-/// The engine of this host, looked for once.
+/// The engine of this host; the search runs once.
 #[derive(Debug, Default)]
 pub struct Engines {
     wanted: Option<EngineKind>,
@@ -87,7 +87,7 @@ impl Engines {
         Self { wanted, found: OnceCell::new() }
     }
 
-    /// The engine; the error says why there is none.
+    /// The engine; the error is the reason if there is none.
     pub fn find(&self) -> Result<&Engine, &str> {
         let found = self.found.get_or_init(|| {
             let kinds =
@@ -140,7 +140,7 @@ impl Engine {
             EngineKind::Docker => security.contains("name=rootless"),
             EngineKind::Podman => security == "true",
         };
-        // Podman has no daemon, and takes the driver as an option. A user's groups are systemd's to create.
+        // Podman has no daemon, and its cgroup driver is an option. Without root, systemd must create the groups.
         let is_root = rustix::process::geteuid().is_root();
         let makes_groups = is_root && (driver == "cgroupfs" || kind == EngineKind::Podman) && !is_rootless;
         Ok(Self { kind, program, version, makes_groups, is_rootless })
@@ -160,7 +160,7 @@ impl Engine {
         ask(self.command(arguments), ANSWER_TIMEOUT)
     }
 
-    /// Its program and daemon, for whoever cleans up after this process.
+    /// Its program and daemon, for the cleanup after this process.
     pub(crate) fn daemon(&self) -> Daemon {
         Daemon::of(&self.program)
     }
@@ -175,12 +175,12 @@ impl Engine {
         self.is_rootless
     }
 
-    /// Whether it can put containers below a control group of weir's.
+    /// Whether it can create containers below weir's control group.
     pub(crate) fn makes_groups(&self) -> bool {
         self.makes_groups
     }
 
-    /// Rejects network namespaces that it cannot join; `part` gets one.
+    /// Rejects engines that cannot join a network namespace, for the part `part`.
     ///
     /// # Errors
     /// [`RigError::Image`].
@@ -210,7 +210,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
-/// The error among the lines that an engine prints, some of which are hints and warnings.
+/// The error line in the output of an engine, which can also contain hints and warnings.
 pub(crate) fn complaint(errors: &str) -> &str {
     let lines = || errors.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().rfind(|line| line.contains("rror"));
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_engine_that_is_not_here_is_named() {
+    fn a_missing_engine_is_named() {
         assert_eq!("podman".parse(), Ok(EngineKind::Podman));
         assert!("lxc".parse::<EngineKind>().unwrap_err().contains("use docker or podman"));
         let said = "docker: Error response from daemon: x\n\nRun 'docker run --help' for more information\n";
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn docker_joins_no_namespace() {
+    fn docker_cannot_join_a_network_namespace() {
         let engine = |kind, makes_groups| Engine {
             kind,
             program: "x".into(),

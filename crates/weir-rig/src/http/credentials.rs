@@ -68,12 +68,12 @@ impl Credentials {
 impl Connection {
     /// The certificate (DER) that the peer sends in the handshake.
     pub(crate) fn certificate(&mut self) -> io::Result<Vec<u8>> {
-        let Self::Secure(stream) = self else { return Err(io::Error::other("plain text shows none")) };
+        let Self::Secure(stream) = self else { return Err(io::Error::other("not a TLS connection")) };
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
         let shown = stream.conn.peer_certificates().and_then(<[_]>::first);
-        shown.map(|certificate| certificate.to_vec()).ok_or_else(|| io::Error::other("it showed none"))
+        shown.map(|certificate| certificate.to_vec()).ok_or_else(|| io::Error::other("no certificate"))
     }
 
     /// The underlying socket.

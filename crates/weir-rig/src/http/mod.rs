@@ -37,7 +37,7 @@ pub(crate) fn get_with(
     send(credentials, namespace, address, Asked { host, path }, sent, timeout)
 }
 
-/// Sends a request as [`get_with`] does.
+/// As [`get_with`], for any method and body.
 pub(crate) fn send(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
@@ -83,7 +83,7 @@ pub(crate) fn send(
     parse(&bytes)
 }
 
-/// What a GET requests.
+/// The target of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The value of the Host header, and the server name of TLS.
@@ -92,7 +92,7 @@ pub struct Asked<'a> {
     pub path: &'a str,
 }
 
-/// What a request carries besides that.
+/// The method and body of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent<'a> {
     pub(crate) method: &'a str,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_whole_or_refused() {
+    fn incomplete_responses_are_rejected() {
         check("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Some((200, "ok")));
         check("HTTP/1.1 503\r\n\r\n", Some((503, "")));
         let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_gets_cpus_of_its_own_while_there_are_some() {
+    fn every_part_gets_its_own_cpus_while_some_are_free() {
         let pins = Pins::default();
         let usable = [0, 2, 3, 5];
         let first = pins.take(&usable, 2).unwrap();

@@ -1,4 +1,4 @@
-//! A container of a part: made, started in the foreground, inspected and removed through the engine's program.
+//! A container of a part: created, started in the foreground, inspected and removed through the engine's program.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -42,13 +42,13 @@ impl Started {
         let parent = launcher.groups.as_ref().ok().filter(|_| image.engine().makes_groups());
         match (parent, &launcher.groups) {
             (Some(parent), _) => {
-                // Engines create groups in every hierarchy, and leave the parent. Those of the run itself are in the
-                // ledger before their children, and are removed after them.
+                // Engines create groups in every hierarchy, and do not remove the parent. The ledger lists parents
+                // before their children, so the cleanup removes them last.
                 let own = parent.directories(None);
                 let all = hierarchy::all_roots().into_iter().map(|root| root.join(parent.path()));
                 launcher.note(&Entry::Groups(all.filter(|directory| !own.contains(directory)).collect()))?;
             }
-            // The container competes with the run as a whole; generator and upstream come first.
+            // The container's group competes with the group of the run, which contains generator and upstream.
             (None, Ok(groups)) => groups.put_first(),
             (None, Err(_)) => {}
         }
@@ -97,7 +97,7 @@ impl Started {
             let has_ended = self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_some();
             match container.state() {
                 Some(State::Running(pid)) => break pid,
-                // It has started and exited; whoever awaits its readiness reports that.
+                // It has started and exited; the readiness check reports that.
                 Some(State::Exited { .. }) => return Ok(()),
                 _ if has_ended => {
                     let said = logs::tail(&spec.log);
@@ -132,29 +132,29 @@ impl Started {
         Ok(())
     }
 
-    /// Whether the kernel killed a process of it for lack of memory.
+    /// Whether the kernel killed one of its processes: out of memory.
     pub(super) fn is_out_of_memory(&mut self) -> bool {
         if self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0) {
             return true;
         }
-        // The group of a container ends with it; the engine knows.
+        // The group of a container is removed with it; the engine still reports the reason.
         let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
         let state = || self.container.as_ref().and_then(Container::state);
         has_ended && state() == Some(State::Exited { out_of_memory: true })
     }
 }
 
-/// The first line that says something.
+/// The first non-empty line.
 fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("its container did not start")
 }
 
-/// What a container is made of.
+/// The specification of a container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) spec: &'a ProcessSpec,
     pub(crate) image: &'a Image,
-    /// The run, and the mark of the part.
+    /// The run and the mark of the part.
     pub(crate) run: &'a str,
     pub(crate) mark: &'a str,
     /// The folder that it shares with the host, at the same path.
@@ -168,23 +168,23 @@ pub(crate) struct Wanted<'a> {
 pub(crate) struct Container {
     image: Image,
     name: String,
-    /// The engine's hash of it, which the names of its control groups contain.
+    /// Its ID; the names of its control groups contain it.
     pub(crate) id: String,
 }
 
-/// What the engine reports of a container.
+/// The state of a container, as reported by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It was made, and its process does not run yet.
+    /// It was created, and its process does not run yet.
     Made,
-    /// Its first process, as this host numbers it.
+    /// It runs; the process ID of its first process on this host.
     Running(i32),
-    /// Its process has exited; whether the kernel killed it for lack of memory.
+    /// Its process has exited; `out_of_memory` if the kernel killed it.
     Exited { out_of_memory: bool },
 }
 
 impl Container {
-    /// Makes the container, without starting it.
+    /// Creates the container without starting it.
     pub(crate) fn make(wanted: &Wanted<'_>) -> Result<Self, RigError> {
         let (spec, image) = (wanted.spec, wanted.image);
         let failed = |message: String| RigError::Launch { part: spec.name.clone(), message };
@@ -197,7 +197,7 @@ impl Container {
         Ok(Self { image: image.clone(), name, id })
     }
 
-    /// The command that starts it and hands on its output until it exits; its exit code is that of the container.
+    /// The command that starts it and forwards its output until it exits, with the container's exit code.
     pub(crate) fn start(&self) -> Command {
         self.image.engine().command(&["start", "--attach", &self.name])
     }
@@ -209,7 +209,7 @@ impl Container {
         read_state(&answer.output)
     }
 
-    /// Kills what runs in it and removes it. What remains is removed with the ledger.
+    /// Kills its processes and removes it. If that fails, the cleanup of the ledger removes it.
     pub(crate) fn remove(&self) {
         let _ = self.image.engine().ask(&["rm", "--force", "--volumes", &self.name]);
     }
@@ -228,20 +228,20 @@ fn read_state(text: &str) -> Option<State> {
     })
 }
 
-/// A name that tells whoever lists containers which run and part it belongs to.
+/// The name of the container: run and part.
 fn name_of(wanted: &Wanted<'_>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
     format!("weir-{}-{}", wanted.mark, wanted.spec.name).chars().map(plain).collect()
 }
 
-/// The arguments that make it.
+/// The arguments that create it.
 fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     let Wanted { spec, image, run, mark, folder, parent } = wanted;
     let mut words = vec!["create".to_owned(), "--no-healthcheck".to_owned()];
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     add("--name", name.into());
     add("--label", format!("{RUN_LABEL}={run}"));
-    // The image is here; another one of the same name would be another gateway.
+    // The engine has the image; a pull could get another image of the same name.
     add("--pull", "never".into());
     // Its output goes to the log of the part, which is limited.
     add("--log-driver", "none".into());
@@ -289,7 +289,7 @@ fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     words
 }
 
-/// The network of the host, or that of the part by its open file in this process.
+/// The network of the host, or the part's namespace, by its open file in this process.
 fn network(spec: &ProcessSpec) -> String {
     match &spec.namespace {
         None => "host".into(),

@@ -1,7 +1,7 @@
 //! Logs of parts, limited in disk space.
 //!
-//! A part writes directly to its file, so that logging costs the same as without the rig. A thread polls the files and
-//! releases the disk space of everything except the end. The end itself is never moved or cut; errors quote it.
+//! A part writes directly to its file, so that logging costs the same as without the rig. A thread polls the files, and
+//! releases the disk space of everything except the tail. The tail is never moved or truncated; errors quote it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_that_grows_keeps_its_end_and_little_of_the_disk() {
+    fn a_growing_log_keeps_its_tail_and_releases_disk_space() {
         let folder = tempfile::tempdir().unwrap();
         let logs = Logs::start().unwrap();
         let file = logs.open(&folder.path().join("log")).unwrap();

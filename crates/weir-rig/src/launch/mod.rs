@@ -1,4 +1,4 @@
-//! Launching processes: limited from their first instruction, watched until they are ready, ended with the run.
+//! Launches processes: limited from their first instruction, monitored until ready, and killed with the run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub use running::Running;
 use spawn::Spawner;
 pub use spawn::in_own_session;
 
-/// What launching a part of a run needs.
+/// The state of a run that launching a part needs.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     spawner: Spawner,
@@ -35,11 +35,11 @@ pub(crate) struct Launcher {
     /// The control groups of the run, or why it has none.
     pub(crate) groups: Result<GroupParent, String>,
     logs: Logs,
-    /// What every process of the run carries in its environment.
+    /// The mark in the environment of every process of the run.
     mark: String,
     /// The work folder of the run, which containers share.
     work_dir: PathBuf,
-    /// Parts that were launched.
+    /// Launched parts.
     launched: AtomicU32,
     /// The CPUs of parts that are pinned instead of limited by a control group.
     pins: Pins,
@@ -48,8 +48,8 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Starts the threads for processes and logs. `mark` names the run in the environment of its processes; `work_dir` is
-    /// its folder.
+    /// Starts the threads for processes and logs. `mark` names the run in the environment of its processes; `work_dir`
+    /// is its folder.
     ///
     /// # Errors
     /// [`RigError::File`] if a thread cannot be started.

@@ -1,4 +1,4 @@
-//! Checks whether addresses are free, and who uses them.
+//! Checks whether addresses are free, and which process uses them.
 
 use std::collections::HashSet;
 use std::io;
@@ -37,7 +37,7 @@ pub(crate) fn require_free(
     }
 }
 
-/// The process that listens on `address`, as far as this user can see.
+/// The process that listens on `address`, if this user can see it.
 pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
     let inode = listening_inode(address)?;
     let holds = |process: &Process| {
@@ -51,7 +51,7 @@ pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
     Some(Holder { pid: process.pid().try_into().ok()?, name: process.stat().ok()?.comm })
 }
 
-/// The addresses that processes listen on, as far as this user can see.
+/// The addresses that processes listen on, if this user can see them.
 pub(crate) fn listened_on(pids: &[i32]) -> Vec<SocketAddr> {
     let processes: Vec<Process> = pids.iter().filter_map(|pid| Process::new(*pid).ok()).collect();
     let descriptors = processes
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taken_port_names_who_holds_it() {
+    fn a_taken_port_names_its_holder() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let error = require_free("gateway", None, address).unwrap_err();

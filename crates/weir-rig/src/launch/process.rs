@@ -26,7 +26,7 @@ pub enum Ready {
         path: String,
         /// The status.
         status: u16,
-        /// What is shown to it; plain HTTP without certificates.
+        /// Credentials of the request; plain HTTP without certificates.
         credentials: Box<Credentials>,
     },
 }
@@ -70,7 +70,7 @@ pub struct ProcessSpec {
 }
 
 impl ProcessSpec {
-    /// A process without limits, addresses and input, which is ready at once. Its folder and its log are to be set.
+    /// A process without limits, addresses and input, which is ready at once. The caller must set its folder and log.
     pub fn plain(name: String, role: Role, binary: Binary, command: Vec<String>) -> Self {
         Self {
             name,
@@ -92,15 +92,15 @@ impl ProcessSpec {
         }
     }
 
-    /// Looks once whether it is ready; the error says what was found instead.
+    /// Checks readiness once.
     ///
     /// # Errors
-    /// What was found.
+    /// The reason why it is not ready.
     pub fn look(&self) -> Result<(), String> {
         readiness::check(self)
     }
 
-    /// The same, reached at `ip` where it listens on all addresses.
+    /// The same at `ip`, if it listens on all addresses.
     #[must_use]
     pub fn reached_at(mut self, ip: IpAddr) -> Self {
         let address = match &mut self.ready {
@@ -112,7 +112,7 @@ impl ProcessSpec {
     }
 }
 
-/// Sets the host of an address that has none.
+/// Sets the host of an unspecified address.
 pub(crate) fn reach(address: &mut SocketAddr, ip: IpAddr) {
     if address.ip().is_unspecified() {
         address.set_ip(ip);

@@ -9,7 +9,7 @@ use crate::{http, namespace};
 /// How long one readiness check may take.
 const READY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Checks readiness once; the error says what was found instead.
+/// Checks readiness once; the error is the reason why it is not ready.
 pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
     let network = spec.namespace.as_ref();
     let accepts = |address: &SocketAddr| match namespace::connect(network, *address, READY_LOOK_TIMEOUT) {
@@ -23,7 +23,7 @@ pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
             match http::get_with(credentials, network, *address, host, path, READY_LOOK_TIMEOUT) {
                 Ok(answer) if answer.status == *status => {}
                 Ok(answer) => {
-                    return Err(format!("{address}{path} answered {}, not {status}", answer.status));
+                    return Err(format!("{address}{path} returned status {}, not {status}", answer.status));
                 }
                 Err(error) => return Err(format!("{address}{path}: {error}")),
             }

@@ -125,8 +125,8 @@ impl Running {
         self.status = self.started.child.wait().ok();
     }
 
-    /// Starts it again after [`Running::crash`], under the same limits, and waits until it is ready. One that runs is left
-    /// alone.
+    /// Restarts it after [`Running::crash`], under the same limits, and waits until it is ready. Does nothing if it
+    /// runs.
     ///
     /// # Errors
     /// As [`Rig::launch`].
@@ -177,7 +177,7 @@ impl Running {
         Some(RigError::Died { part, status: status.to_string(), log_tail })
     }
 
-    /// Asks it to exit (SIGTERM), waits up to `grace`, and kills what is left of it and its children.
+    /// Sends SIGTERM, waits up to `grace`, and kills its remaining processes and children.
     pub fn stop(mut self, grace: Duration) {
         if self.status.is_none() {
             self.ask_to_exit();
@@ -186,7 +186,7 @@ impl Running {
         self.end();
     }
 
-    /// Asks it to exit (SIGTERM).
+    /// Sends SIGTERM.
     pub fn ask_to_exit(&self) {
         self.signal(Signal::TERM);
     }

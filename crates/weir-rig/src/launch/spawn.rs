@@ -12,7 +12,7 @@ use rustix::thread::CpuSet;
 
 use crate::Namespace;
 
-/// What a process gets between fork and exec.
+/// Properties of a process that are set between fork and exec.
 #[derive(Debug, Default)]
 pub(crate) struct Birth {
     /// Open `cgroup.procs` files of its control groups.

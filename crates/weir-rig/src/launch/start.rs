@@ -25,7 +25,7 @@ pub(super) enum LimitedBy {
     Nothing,
 }
 
-/// What runs of a part.
+/// The running process of a part.
 #[derive(Debug)]
 pub(super) struct Started {
     /// The process that weir started: the part itself, or the program of an engine.
@@ -74,7 +74,7 @@ impl Started {
         }
     }
 
-    /// Starts it again after a crash, under the same limits.
+    /// Restarts it after a crash, under the same limits.
     pub(super) fn again(
         &mut self,
         launcher: &Launcher,
@@ -109,7 +109,7 @@ impl Started {
         }
     }
 
-    /// Kills its processes; its control group stays. Processes that remain are killed at its end.
+    /// Kills its processes; its control group stays. Remaining processes are killed when it stops.
     pub(super) fn kill(&self, mark: &str) {
         let _ = match &self.group {
             Some(group) => cleanup::kill_group(&group.directories),
@@ -117,7 +117,7 @@ impl Started {
         };
     }
 
-    /// Kills its processes and removes what they ran in. Processes that remain stay in the ledger, and are killed with it.
+    /// Kills its processes and removes their group or container. The cleanup of the ledger kills remaining processes.
     pub(super) fn end(&mut self, mark: &str) {
         if let Some(container) = &self.container {
             container.remove();

@@ -1,4 +1,4 @@
-//! Detects a part that has started, but listens on a wrong address, so that waiting longer is useless.
+//! Detects a part that has started but listens on a wrong address, to report it before the timeout.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elsewhere_is_where_nobody_asked_while_something_asked_for_is_missing() {
+    fn a_wrong_address_is_detected_only_while_an_expected_one_is_missing() {
         let check = |asked: &[&str], addresses: &[&str], expected| {
             let parsed = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
             assert_eq!(is_elsewhere(&parsed(asked), &parsed(addresses)), expected, "{asked:?} {addresses:?}");

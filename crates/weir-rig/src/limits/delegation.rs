@@ -25,10 +25,10 @@ const IN_SCOPE_VARIABLE: &str = "WEIR_IN_SCOPE";
 /// The command for a delegated scope of the user's service manager.
 const SCOPE: [&str; 7] = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes"];
 /// How a user gets a delegated group, if weir cannot get one.
-const DELEGATION: &str = "start weir with `systemd-run --user --scope -p Delegate=yes weir ..`, or have root give a \
-                          group of its own to this user (its folder, cgroup.procs and cgroup.subtree_control)";
+const DELEGATION: &str = "start weir with `systemd-run --user --scope -p Delegate=yes weir ..`, or let root \
+                          delegate a cgroup to this user (its folder, cgroup.procs and cgroup.subtree_control)";
 /// How a user's service manager gets controllers to delegate.
-const MORE_CONTROLLERS: &str = "have root hand them on to users' service managers: `systemctl edit user@.service`, \
+const MORE_CONTROLLERS: &str = "let root delegate them to users' service managers: `systemctl edit user@.service`, \
                                 with `Delegate=cpu memory pids` under `[Service]`";
 
 /// A group of the hierarchy, and whether this process is in it.
@@ -41,8 +41,8 @@ struct Place {
     is_inside: bool,
 }
 
-/// The group, relative to the root of the hierarchy, in which groups with `controllers` can be created; the error says
-/// why there is none. Moves this process into a leaf if the kernel requires that.
+/// The group, relative to the root of the hierarchy, in which groups with `controllers` can be created; the error is
+/// the reason if there is none. Moves this process into a leaf if the kernel requires that.
 pub(crate) fn base(controllers: &[&str]) -> Result<PathBuf, String> {
     let place = Place::of_this_process()?;
     if let Some(obstacle) = place.obstacle(controllers) {
@@ -75,7 +75,7 @@ pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
 /// root, not with cgroup v1, not in a delegated group. Returns only if that is unnecessary or impossible.
 ///
 /// # Errors
-/// Why it is impossible, in words. The program can continue; [`crate::try_limits`] then reports what is missing.
+/// A message with the reason. The program can continue; [`crate::try_limits`] then reports what is missing.
 pub fn start_again_in_scope() -> Result<(), String> {
     let controllers = CgroupVersion::V2.controllers();
     let needed = !rustix::process::geteuid().is_root()
@@ -126,7 +126,7 @@ impl Place {
         let present = fs::read_to_string(self.directory.join("cgroup.controllers")).unwrap_or_default();
         let missing = missing_of(controllers, &present);
         if !missing.is_empty() {
-            return hindered(format!("has not the controllers {}", missing.join(", ")), MORE_CONTROLLERS);
+            return hindered(format!("lacks the controllers {}", missing.join(", ")), MORE_CONTROLLERS);
         }
         if self.may_hold_processes() {
             return None;
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_group_is_that_of_the_one_hierarchy() {
+    fn own_group_is_read_from_the_v2_hierarchy() {
         assert_eq!(own_group("0::/user.slice/a.scope\n"), Some("user.slice/a.scope"));
         assert_eq!(own_group("0::/\n"), Some(""));
         assert_eq!(own_group("4:memory:/x\n1:name=systemd:/y\n0::/z\n"), Some("z"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lab_in_its_leaf_divides_the_group_above() {
+    fn a_lab_in_its_leaf_uses_the_parent_group() {
         let above = |own| above_leaf(Path::new(own)).to_owned();
         assert_eq!(above("a/b.scope/weir-lab"), Path::new("a/b.scope"));
         assert_eq!(above("weir-lab"), Path::new(""));
@@ -218,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn controllers_are_compared_by_their_whole_name() {
+    fn controllers_are_compared_by_full_name() {
         assert_eq!(missing_of(&["cpu", "memory", "pids"], "cpuset memory pids\n"), ["cpu"]);
         assert!(missing_of(&["cpu"], "cpuset cpu io\n").is_empty());
         assert_eq!(missing_of(&["cpu"], ""), ["cpu"]);
     }
 
     #[test]
-    fn a_group_of_this_user_with_nobody_else_in_it_is_no_obstacle() {
+    fn a_delegated_group_without_other_processes_is_accepted() {
         let own = std::process::id();
         let check = |kind: &str, controllers: &str, procs: &str, expected: Option<&str>| {
             let folder = tempfile::tempdir().unwrap();
@@ -251,11 +251,11 @@ mod tests {
         guard.wait().unwrap();
         check("domain\n", all, &format!("{own}\n1\n0\n"), Some("2 other processes"));
         check("", all, &format!("{own}\n1\n"), None);
-        check("domain\n", "memory pids\n", &format!("{own}\n"), Some("not the controllers cpu"));
+        check("domain\n", "memory pids\n", &format!("{own}\n"), Some("lacks the controllers cpu"));
     }
 
     #[test]
-    fn what_is_enabled_already_is_not_written_again() {
+    fn enabled_controllers_are_not_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cgroup.subtree_control");
         let check = |before: &str, expected: &str| {

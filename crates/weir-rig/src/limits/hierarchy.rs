@@ -27,7 +27,7 @@ pub(crate) fn v2_root() -> &'static Path {
 /// The root folders that together have `controllers`: one in v2, one per mount in v1.
 ///
 /// # Errors
-/// The controllers that no hierarchy has.
+/// If no mounted hierarchy has some of the controllers; the error lists them.
 pub(crate) fn roots(version: CgroupVersion, controllers: &[&str]) -> Result<Vec<PathBuf>, String> {
     let found: Vec<(&str, Option<PathBuf>)> = match version {
         CgroupVersion::V1 => {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_a_process_is_found_by_its_name_only() {
+    fn a_process_group_is_found_by_its_full_name_only() {
         let text = "9:name=systemd:/\n2:cpu,cpuacct:/weir-1/4711\n1:memory:/weir-1/4711\n0::/system.slice/x-4711.scope/y\n";
         assert_eq!(path_of(text, Some("cpuacct")), Some("/weir-1/4711"));
         assert_eq!(path_of(text, Some("pids")), None);
@@ -170,7 +170,7 @@ mod tests {
         let named = |path: &str| named_part(path, "4711").map(|path| path.display().to_string());
         assert_eq!(named("/weir-1/4711").as_deref(), Some("weir-1/4711"));
         assert_eq!(named("/system.slice/x-4711.scope/y").as_deref(), Some("system.slice/x-4711.scope"));
-        // What is killed and removed is never a group of others.
+        // weir must never kill or remove a group that it did not create.
         assert_eq!(named("/"), None);
         assert_eq!(named("/user.slice"), None);
     }

@@ -46,7 +46,7 @@ pub(crate) struct GroupParent {
 }
 
 impl GroupParent {
-    /// A parent for groups named `name`, which need not exist; the error says why this host or user has none.
+    /// A parent for groups named `name`, which need not exist; the error is the reason if there is none.
     pub(crate) fn find(name: &str) -> Result<Self, String> {
         let version = hierarchy::version();
         let roots = hierarchy::roots(version, version.controllers())?;
@@ -63,8 +63,8 @@ impl GroupParent {
         self.roots.iter().map(|root| root.join(&path)).collect()
     }
 
-    /// Creates the group of the run; the error says why this host or user cannot. The caller must note
-    /// [`Self::directories`] for removal first.
+    /// Creates the group of the run; the error is the reason if this host or user cannot. The caller must first note
+    /// [`Self::directories`] for removal.
     pub(crate) fn make(&self) -> Result<(), String> {
         let directories = self.directories(None);
         let made = make_all(&directories).and_then(|()| match self.version {
@@ -166,7 +166,7 @@ impl Group {
         (cpus > 0.0).then_some(cpus)
     }
 
-    /// Whether it has these limits, whoever set them.
+    /// Whether it has these limits, set by weir or by an engine.
     pub(crate) fn has(&self, limits: &Limits) -> bool {
         let number = |name: &str| self.read(name)?.parse::<f64>().ok();
         let memory = || match self.version {
@@ -224,8 +224,8 @@ impl Group {
     }
 }
 
-/// Cores that the CPU quotas of the control groups of this process let it use, the least of all above it; `None` without a
-/// quota.
+/// Cores that this process can use: the smallest CPU quota of its control group and the groups above it. `None`
+/// without a quota.
 pub fn quota_cpus() -> Option<f64> {
     let version = hierarchy::version();
     let groups = hierarchy::own_groups(version)?;
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keyed_values_are_found_by_their_whole_key() {
+    fn keyed_values_are_found_by_full_key() {
         let text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
         assert_eq!(keyed(text, "oom_kill"), Some(3));
         assert_eq!(keyed(text, "oom"), None);

@@ -1,8 +1,8 @@
 //! Network namespaces of a run, and the links between them.
 //!
-//! A namespace has only its loopback and its ends of links. No route leads out to the host, so the addresses and the firewall of
-//! the host do not affect measurements. Namespaces have no name on the host. A namespace exists while a process is in
-//! it or its file is open, so the kernel removes it with its links, whatever happens to the lab.
+//! A namespace has only its loopback and its ends of links. No route leads to the host, so the addresses and the
+//! firewall of the host do not affect measurements. Namespaces have no name on the host. A namespace exists while it
+//! has a process or an open file, so the kernel removes it with its links, even if the lab is killed.
 
 mod netlink;
 
@@ -39,7 +39,7 @@ const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 /// Each link is its own network of four addresses, two of which are its ends.
 const LINK_ADDRESSES: u32 = 4;
 const LINK_PREFIX_BITS: u8 = 30;
-/// After this many links, addresses are reused; the first links are long gone by then.
+/// After this many links, addresses are reused; by then the first links no longer exist.
 const LINKS_MAX: u32 = (1 << 17) / LINK_ADDRESSES;
 
 /// A network namespace of the run.
@@ -106,7 +106,7 @@ impl Namespace {
             set("ipv6/conf/default/disable_ipv6", "1")?;
             let netlink = Netlink::open()?;
             netlink.set_up("lo", None)?;
-            // These files show this namespace, whoever reads them.
+            // Files that are opened here show this namespace to any reader.
             let open = |name| File::open(format!("/proc/thread-self/{name}"));
             let network = open("ns/net")?;
             // Hexadecimal link numbers never contain these letters.
@@ -144,7 +144,8 @@ impl Namespace {
         self.within(|| Netlink::open()?.add_route(address, gateway))?
     }
 
-    /// The descriptor of its file in this process, by whose path in /proc another process can join it.
+    /// The descriptor of its file in this process. Another process can join the namespace by the descriptor's path in
+    /// /proc.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.files.network.as_raw_fd()
     }
@@ -167,8 +168,8 @@ impl Namespace {
         Ok(move_into_link_name_space(self.files.network.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Moves threads that begin with it into `namespace`; `None` stays on the host. If one cannot be moved, its connections are
-    /// refused, which says so.
+    /// Called by new threads: moves them into `namespace`; `None` is the host. If that fails, the thread's connections
+    /// fail, which reports the problem.
     pub fn entering(namespace: Option<&Self>) -> impl Fn() + Send + Sync + 'static {
         let namespace = namespace.cloned();
         move || {
@@ -179,7 +180,7 @@ impl Namespace {
     /// Runs `act` on a thread in this namespace.
     ///
     /// # Errors
-    /// If it cannot be entered.
+    /// If the thread cannot enter it.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_a_thread(|| {
             self.enter()?;
@@ -205,7 +206,7 @@ pub(crate) fn connect(
     }
 }
 
-/// Runs `act` on a new thread, which can leave its namespace for good.
+/// Runs `act` on a new thread, which can change its namespace permanently.
 fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let ended = thread::scope(|scope| {
         thread::Builder::new().name("namespace".into()).spawn_scoped(scope, act).map(|thread| thread.join())
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_interfaces_fit_the_kernel_and_are_known_again() {
+    fn interface_names_fit_the_kernel_limit_and_are_recognized() {
         let prefix = interface_prefix("20261121-0210-k3fz-12345-0");
         assert!(is_interface_prefix(&prefix), "{prefix}");
         assert!(format!("{prefix}{:x}", LINKS_MAX - 1).len() < 16);

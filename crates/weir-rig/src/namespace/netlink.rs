@@ -48,7 +48,7 @@ impl Netlink {
         self.ask(
             RouteNetlinkMessage::NewLink(message),
             NLM_F_CREATE | NLM_F_EXCL,
-            "a pair of interfaces (veth)",
+            "cannot create a veth pair",
         )
     }
 
@@ -59,7 +59,7 @@ impl Netlink {
         message.header.index = netdevice::name_to_index(&self.socket, name)?;
         let address = IpAddr::V4(address);
         message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
-        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, "an address")
+        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, "cannot add an address")
     }
 
     /// Sends packets for `address` over `gateway`.
@@ -75,7 +75,7 @@ impl Netlink {
             RouteAttribute::Destination(RouteAddress::Inet(address)),
             RouteAttribute::Gateway(RouteAddress::Inet(gateway)),
         ];
-        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL, "a route")
+        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL, "cannot add a route")
     }
 
     pub(super) fn set_up(&self, name: &str, alias: Option<&str>) -> io::Result<()> {
@@ -84,10 +84,10 @@ impl Netlink {
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
         message.attributes.extend(alias.map(|alias| LinkAttribute::IfAlias(alias.into())));
-        self.ask(RouteNetlinkMessage::SetLink(message), 0, "an interface that is up")
+        self.ask(RouteNetlinkMessage::SetLink(message), 0, "cannot set an interface up")
     }
 
-    /// Sends a request to create `what` to the kernel, and waits for the response.
+    /// Sends a request to the kernel, and waits for the response. `what` prefixes errors.
     fn ask(&self, message: RouteNetlinkMessage, flags: u16, what: &str) -> io::Result<()> {
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
         let mut header = NetlinkHeader::default();
@@ -104,7 +104,7 @@ impl Netlink {
         match answer.payload {
             NetlinkPayload::Error(error) if error.code.is_some() => Err(failed(error.to_io())),
             NetlinkPayload::Error(_) => Ok(()),
-            _ => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the kernel answers something else"))),
+            _ => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "unexpected response of the kernel"))),
         }
     }
 }

@@ -100,7 +100,7 @@ impl Client {
             .tls_config(tls)
             .timeout_global(Some(ANSWER_TIMEOUT))
             .http_status_as_error(false)
-            // The scenario decides where requests go, not an environment variable.
+            // Ignores proxy variables of the environment: the scenario alone selects the server.
             .proxy(None)
             .build()
             .new_agent();
@@ -196,8 +196,8 @@ impl Client {
         RigError::Prometheus {
             place: self.url.clone(),
             message: format!("{query}: {message}"),
-            remedy: "write matchers like namespace=\"shop\",pod=~\"gw-.*\" as `selector`; a query of your own selects \
-                     series and calls no function"
+            remedy: "write matchers like namespace=\"shop\",pod=~\"gw-.*\" as `selector`; an own query must \
+                     select series without functions"
                 .into(),
             is_wrong_use: true,
         }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_as_the_api_writes_them() {
+    fn api_responses_are_parsed() {
         let body = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"up","job":"a"},
             "values":[[1795227000.25,"1"],[1795227001.25,"NaN"],[1795227002.25,"2.5"]]}]}}"#;
         let Ok(Data::Matrix(ranges)) = client().understand("up[5m]", 200, body) else { panic!("{body}") };
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_whose_fault_they_are() {
+    fn errors_distinguish_wrong_queries_from_server_failures() {
         let parse = r#"{"status":"error","errorType":"bad_data","error":"1:4: parse error: unclosed"}"#;
         check(400, parse, true, "up[: 1:4: parse error: unclosed | write matchers");
         let busy = r#"{"status":"error","errorType":"timeout","error":"query timed out"}"#;
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn a_prometheus_that_does_not_answer_is_named() {
+    fn an_unreachable_prometheus_is_named() {
         let error = client().now_s().unwrap_err();
         assert!(error.to_string().starts_with("http://127.0.0.1:9: "), "{error}");
         assert!(!error.is_wrong_use() && error.remedy().contains("this host can reach it"), "{error}");
     }
 
     #[test]
-    fn secrets_come_from_files_and_are_one_line() {
+    fn secrets_come_from_files_with_a_single_line() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("secret");
         let with = |credentials| {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_come_from_a_file_that_holds_some() {
+    fn ca_files_must_contain_certificates() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
         std::fs::write(&file, "no PEM\n").unwrap();

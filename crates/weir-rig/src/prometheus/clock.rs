@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quickest_look_says_where_the_other_clock_stands() {
+    fn the_quickest_reading_gives_the_clock_offset() {
         let read_clock = |before_s, theirs_s, after_s| ClockReading { before_s, theirs_s, after_s };
         let offset = offset(&[
             read_clock(10.0, 13.5, 11.0),

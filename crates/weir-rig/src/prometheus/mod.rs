@@ -1,7 +1,7 @@
 //! Resources of remote gateways from a Prometheus: CPU, memory and throttling over a phase.
 //!
-//! It uses raw scrapes with their own times, and never `rate()`, which does not know where a phase begins and ends.
-//! [`Pages`] has the same resources from pages of kubelets that weir reads itself.
+//! It uses raw scrapes with their own times. `rate()` is not used, because it cannot be aligned with a phase.
+//! [`Pages`] computes the same resources from cAdvisor pages that weir scrapes from kubelets itself.
 
 mod client;
 mod clock;
@@ -25,11 +25,11 @@ use crate::RigError;
 
 /// How far back scrapes are read: Prometheus's own default for staleness.
 const LOOKBACK_S: f64 = 300.0;
-/// Readings of its clock; the quickest counts.
+/// Number of clock readings; weir uses the reading with the shortest round trip.
 const CLOCK_READINGS: usize = 3;
 /// Maximum number of label sets in an error.
 const LISTED_MAX: usize = 8;
-/// The container that only holds the network of a pod.
+/// The pause container, which holds the network namespace of a pod.
 const PAUSE_CONTAINER: &str = "POD";
 
 /// A Prometheus that scrapes a gateway.
@@ -89,7 +89,7 @@ impl Prometheus {
     /// Checks that it responds and scrapes the gateway.
     ///
     /// # Errors
-    /// [`RigError::Prometheus`] if it does not respond, or has no such series; the error lists those that it has.
+    /// [`RigError::Prometheus`] if it does not respond, or has no such series; the error lists the existing series.
     pub fn probe(&self) -> Result<Known, RigError> {
         let series = self.current(&self.queries.cpu)?.len();
         if series == 0 {
@@ -163,7 +163,7 @@ impl Prometheus {
         Ok(own(self.client.series(&format!("{query}[{}s]", back_s.ceil()))?))
     }
 
-    /// The error if nothing matches, with what there is instead.
+    /// The error if no series matches; it lists the existing series.
     fn nothing_matches(&self) -> Result<RigError, RigError> {
         let query = self.queries.cpu.as_deref().unwrap_or_default();
         let metric = query.split('{').next().unwrap_or_default();
@@ -250,19 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_a_pod_are_not_counted_beside_its_containers() {
+    fn pod_sums_are_not_counted_in_addition_to_containers() {
         let gateway = series(&[("pod", "a"), ("container", "gateway")], 1.0);
         let proxy = series(&[("pod", "a"), ("container", "sidecar")], 2.0);
         let pause = series(&[("pod", "a"), ("container", "POD")], 3.0);
         let pod = series(&[("pod", "a")], 6.0);
         assert_eq!(own(vec![pod.clone(), gateway.clone(), pause, proxy.clone()]), [gateway, proxy]);
         let docker = series(&[("name", "gateway")], 1.0);
-        assert_eq!(own(vec![docker.clone()]), [docker], "where nobody has such a label, each counts");
+        assert_eq!(own(vec![docker.clone()]), [docker], "without container labels, every series counts");
         assert_eq!(own(vec![pod.clone()]), [pod]);
     }
 
     #[test]
-    fn limits_are_known_where_every_series_has_one() {
+    fn limits_are_known_if_every_series_has_one() {
         let quota = |pod, value| series(&[("__name__", "quota"), ("pod", pod)], value);
         let period = |pod| series(&[("__name__", "period"), ("pod", pod)], 100_000.0);
         let (quotas, periods) = ([quota("a", 50_000.0), quota("b", 200_000.0)], [period("b"), period("a")]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_listed_as_one_writes_them() {
+    fn labels_are_listed_in_selector_syntax() {
         let many: Vec<Series> = (0..10)
             .map(|n| series(&[("__name__", "x"), ("pod", &format!("p{n}")), ("zone", "b")], 0.0))
             .collect();

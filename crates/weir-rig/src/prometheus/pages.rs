@@ -1,7 +1,7 @@
-//! Resources of containers from the cAdvisor pages of kubelets, which are read by weir itself.
+//! Resources of containers from the cAdvisor pages of kubelets, which weir scrapes itself.
 //!
-//! A kubelet samples each container every 10 to 20 s and writes the time of the sample at the end of the line, so pages
-//! can be read more often than that: a sample that was seen before counts once.
+//! A kubelet samples each container every 10 to 20 s, and writes the time of the sample at the end of the line. weir
+//! scrapes more often, and drops samples with a known time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::driver::MetricLine;
 
 /// Samples older than this are dropped.
 const KEPT_S: f64 = 3600.0;
-/// Bounds the samples of a series whatever their timestamps are: one page per second.
+/// Maximum number of samples per series, for arbitrary timestamps: one page per second.
 const POINTS_MAX: usize = 3600;
 const LOOPBACK: &str = "lo";
 
@@ -43,12 +43,12 @@ pub struct PageClock {
 pub struct Pages {
     containers: BTreeSet<ContainerOf>,
     series: BTreeMap<Key, Series>,
-    /// Namespaces and names of the pods whose containers have lines of their own. A kubelet that does not know its
-    /// container runtime has lines of whole pods only.
+    /// Namespaces and names of the pods with lines per container. A kubelet that does not know its container runtime
+    /// prints lines per pod only.
     split: BTreeSet<(String, String)>,
 }
 
-/// A metric that is kept.
+/// A metric that weir collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Metric {
     Cpu,
@@ -65,14 +65,14 @@ enum Metric {
     SentPackets,
 }
 
-/// What tells series from each other.
+/// The identity of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     metric: Metric,
-    /// The container; its name is empty if the series is that of the whole pod.
+    /// The container; its name is empty for a series of the whole pod.
     of: ContainerOf,
     node: usize,
-    /// The control group: a container that was restarted has another one.
+    /// The control group; it changes when the container restarts.
     id: String,
     /// The network interface.
     interface: String,
@@ -109,7 +109,7 @@ impl Pages {
         Self { containers: containers.into_iter().collect(), ..Self::default() }
     }
 
-    /// Takes the samples from a page of the node that `clocks` of [`Pages::read`] has at `node`.
+    /// Adds the samples of a page. `node` is the index of the node in the `clocks` of [`Pages::read`].
     pub fn add(&mut self, node: usize, text: &str) {
         let mut sampled = Vec::new();
         for line in text.lines().filter(|line| line.starts_with("container_")) {
@@ -123,7 +123,7 @@ impl Pages {
             }
             self.put(key, Point { at_s, value });
         }
-        // cAdvisor has no line for a CPU time of zero: that of a container which was sampled when it was made.
+        // cAdvisor prints no line for a CPU time of zero, in the first sample of a new container.
         sampled.retain(|(key, _)| !self.series.contains_key(key));
         for (key, at_s) in sampled {
             self.put(key, Point { at_s, value: 0.0 });
@@ -145,18 +145,18 @@ impl Pages {
         !series.iter().any(waits)
     }
 
-    /// The median time between two samples, seconds, of the container where it is the longest; `None` if none has two.
+    /// The longest of the containers' median sample intervals, seconds; `None` if no container has two samples.
     pub fn interval_s(&self) -> Option<f64> {
         let cpu = self.series.iter().filter(|(key, _)| key.metric == Metric::Cpu);
         cpu.filter_map(|(_, series)| series.interval_s()).max_by(f64::total_cmp)
     }
 
-    /// The pods that are known as a whole only, with all their containers.
+    /// The pods that have samples per pod only, with all their containers.
     pub fn whole_pods(&self) -> usize {
         self.pods().into_iter().filter(|(namespace, pod)| !self.is_split(namespace, pod)).count()
     }
 
-    /// What the containers used in a span. `clocks` has the clock of each node, as of now.
+    /// The resources that the containers used in a span. `clocks` has the current clock of each node.
     pub fn read(&self, span: &Span, clocks: &[PageClock], limit_cpus: Option<f64>) -> Readings {
         let phase = phase(span);
         let uncertain_s = clocks.iter().map(|clock| clock.uncertain_s).fold(0.0, f64::max);
@@ -164,7 +164,7 @@ impl Pages {
         let cpu = match self.complete(Metric::Cpu, phase, clocks) {
             Ok(cpu) => cpu,
             Err(why) => {
-                // The sum of the others would be too small.
+                // If one pod is missing, a sum of the others would be too small.
                 let mut unknown = readings(Scrapes::default());
                 unknown.usage = Err(why);
                 return unknown;
@@ -191,7 +191,7 @@ impl Pages {
         readings
     }
 
-    /// The series that a line belongs to; `None` if nobody asked for it.
+    /// The series of a line; `None` if weir does not collect it.
     fn key(&mut self, node: usize, metric: Metric, line: &MetricLine<'_>) -> Option<Key> {
         let label = |name| line.label(name).unwrap_or_default();
         let (namespace, pod, container) = (label("namespace"), label("pod"), label("container"));
@@ -201,12 +201,12 @@ impl Pages {
         let interface = label("interface");
         let mut of = whole(namespace, pod);
         if metric.is_network() {
-            // A pod's network belongs to the container that only holds it.
+            // A pod's network counters have the labels of its pause container.
             if !is_sandbox || interface.is_empty() || interface == LOOPBACK {
                 return None;
             }
         } else if is_sandbox {
-            // The pod's own control group has no name; that of its pause container is inside it.
+            // The pod's own control group has no name; the group of its pause container is inside it.
             if container == PAUSE_CONTAINER || !label("name").is_empty() {
                 return None;
             }
@@ -217,7 +217,7 @@ impl Pages {
                 return None;
             }
         }
-        // Besides the total there can be a line for each CPU.
+        // cAdvisor can also print a line for each CPU.
         if metric == Metric::Cpu && !matches!(label("cpu"), "" | "total") {
             return None;
         }
@@ -252,7 +252,7 @@ impl Pages {
         self.containers.iter().map(|of| (of.namespace.as_str(), of.pod.as_str())).collect()
     }
 
-    /// The containers, with an empty name for pods that are known as a whole only.
+    /// The containers, with an empty name for pods with samples per pod only.
     fn known(&self) -> BTreeSet<ContainerOf> {
         let known = |of: &ContainerOf| match self.is_split(&of.namespace, &of.pod) {
             true => of.clone(),
@@ -261,8 +261,8 @@ impl Pages {
         self.containers.iter().map(known).collect()
     }
 
-    /// The series of a metric by time of this host's monotonic clock, or the first container without a sample since
-    /// the phase began.
+    /// The series of a metric in times of this host's monotonic clock. The error is the first container without a
+    /// sample since the phase began.
     fn complete(&self, metric: Metric, phase: Phase, clocks: &[PageClock]) -> Result<Vec<Series>, String> {
         let mut all = Vec::new();
         for of in self.known() {
@@ -288,7 +288,7 @@ impl Pages {
         are_of.filter_map(|(key, series)| Some(by_this_clock(series, *clocks.get(key.node)?))).collect()
     }
 
-    /// What the pods received and sent; `None` if that is unknown of one of them.
+    /// Traffic received and sent by the pods; `None` if it is unknown for one of them.
     fn network(&self, phase: Phase, clocks: &[PageClock]) -> Option<NetworkUsage> {
         let crossed = |metric| {
             let mut all = Vec::new();
@@ -320,7 +320,7 @@ fn phase(span: &Span) -> Phase {
     Phase { from_s: span.from_ns as f64 / 1e9, to_s: span.to_ns as f64 / 1e9 }
 }
 
-/// The series with the times of this host's monotonic clock: each node has a clock of its own.
+/// The series in times of this host's monotonic clock. Every node has its own clock.
 fn by_this_clock(series: &Series, clock: PageClock) -> Series {
     let points = series.points.iter();
     let points = points.map(|point| Point { at_s: point.at_s - clock.ahead_s, value: point.value }).collect();
@@ -332,8 +332,8 @@ mod tests {
     use super::super::WallClock;
     use super::*;
 
-    /// From two pages of one kubelet, 48 s apart. It did not know its container runtime: only pods have names. One of
-    /// them was just made, so its CPU time is zero and has no line.
+    /// From two pages of one kubelet, 48 s apart. It did not know its container runtime, so only pods have names. One
+    /// of them was new, so its CPU time was zero and had no line.
     const FIRST: &str = r#"# HELP container_cpu_usage_seconds_total Cumulative cpu time consumed in seconds.
 # TYPE container_cpu_usage_seconds_total counter
 container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} 80113.862150022 1795706295891
@@ -363,7 +363,7 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
     }
 
     #[test]
-    fn pages_of_a_kubelet_give_each_sample_once() {
+    fn repeated_samples_in_kubelet_pages_count_once() {
         let (contour, envoy) = ("contour-6f99ffd9cb-nq5ds", "envoy-gn7k5");
         let mut pages =
             Pages::new([of(contour, "contour"), of(envoy, "envoy"), of(envoy, "shutdown-manager")]);
@@ -373,7 +373,7 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
         let expected = [(1_795_706_296.092, 0.092_722_916), (1_795_706_340.474, 0.121_059_573)];
         assert_eq!(points(&pages, Metric::Cpu, contour), expected);
         let expected = [(1_795_706_282.673, 0.0), (1_795_706_342.639, 0.309_381_645)];
-        assert_eq!(points(&pages, Metric::Cpu, envoy), expected, "it was fresh in the first page");
+        assert_eq!(points(&pages, Metric::Cpu, envoy), expected, "the pod was new in the first page");
         assert_eq!(points(&pages, Metric::Memory, contour), [(1_795_706_296.092, 14_671_872.0)]);
         assert_eq!(
             (pages.whole_pods(), pages.known().len()),
@@ -441,7 +441,7 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
     }
 
     #[test]
-    fn a_container_is_read_without_its_neighbours() {
+    fn other_containers_of_the_pod_do_not_count() {
         let mut pages = Pages::new([of("envoy-a", "envoy")]);
         let phase = span(101.0, 161.0);
         for at_s in (90..=160).step_by(10) {
@@ -468,7 +468,7 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
     }
 
     #[test]
-    fn nodes_have_clocks_of_their_own() {
+    fn each_node_has_its_own_clock() {
         let mut pages = Pages::new([of("envoy-a", "envoy"), of("envoy-b", "envoy")]);
         let other = PageClock { ahead_s: CLOCK.ahead_s - 500.0, uncertain_s: 0.3 };
         for at_s in (90..=170).step_by(10) {
@@ -484,7 +484,7 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
     }
 
     #[test]
-    fn a_container_without_samples_is_not_left_out_of_the_sum() {
+    fn a_container_without_samples_makes_the_sum_unknown() {
         let mut pages =
             Pages::new([of("envoy-a", "envoy"), of("envoy-a", "sidecar"), of("envoy-b", "envoy")]);
         let phase = span(101.0, 161.0);
@@ -505,7 +505,7 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
     }
 
     #[test]
-    fn an_hour_is_kept() {
+    fn samples_older_than_an_hour_are_dropped() {
         let mut pages = Pages::new([of("envoy-a", "envoy"), of("envoy-b", "envoy")]);
         pages.add(0, &page("envoy-b", CLOCK, 0.0));
         for at_s in 0..5000 {

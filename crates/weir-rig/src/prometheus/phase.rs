@@ -220,7 +220,7 @@ mod tests {
     const PHASE: Phase = Phase { from_s: 100.0, to_s: 160.0 };
 
     #[test]
-    fn idle_time_around_a_phase_costs_nothing_wherever_the_scrapes_fall() {
+    fn idle_time_around_a_phase_does_not_lower_the_estimate() {
         for interval_s in [0.2, 1.0, 5.0, 15.0] {
             for tenth in 0..10 {
                 let first_s = 40.0 + interval_s * f64::from(tenth) / 10.0;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_changes_makes_it_uncertain_by_as_much_as_the_borders_may_be_off() {
+    fn a_changing_rate_adds_uncertainty_at_the_borders() {
         // A core in the first half of the phase, a tenth of one in the second.
         let value = |at_s: f64| (at_s.clamp(100.0, 130.0) - 100.0) + 0.1 * (at_s.clamp(130.0, 160.0) - 130.0);
         let grown = series(every(5.0, 42.5), value).grown(PHASE).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_border_never_goes_beyond_the_scrapes_around_the_phase() {
+    fn estimates_stay_within_the_scrapes_around_the_phase() {
         // All of it was used between two scrapes inside the phase; at that rate the borders would exceed the bounds.
         let value = |at_s: f64| if at_s < 120.0 { 0.0 } else { 10.0 };
         let grown = series(every(10.0, 45.0), value).grown(PHASE).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scrapes_do_not_say_is_unknown() {
+    fn growth_without_enough_scrapes_is_unknown() {
         check(&[], half_a_core, Unknown::TooFew(0));
         check(&[90.0, 120.0, 150.0, 180.0], half_a_core, Unknown::TooFew(2));
         check(&[110.0, 120.0, 130.0, 170.0], half_a_core, Unknown::Appeared);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_summed_and_those_that_ended_before_are_none_of_them() {
+    fn series_that_ended_before_the_phase_are_not_summed() {
         let live = series(every(5.0, 41.0), half_a_core);
         let other = series(every(5.0, 43.0), half_a_core);
         let gone = series([50.0, 60.0, 70.0], half_a_core);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn gauges_have_a_mean_and_their_greatest() {
+    fn gauges_have_mean_and_maximum() {
         let memory = series([95.0, 110.0, 120.0, 130.0, 165.0], |at_s| at_s * 10.0);
         let gauge = total_gauge(&[memory.clone(), memory.clone()], PHASE).unwrap();
         assert_eq!((gauge.mean, gauge.max, gauge.min), (2_400.0, 2_600.0, 2_200.0));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_between_scrapes_are_on_the_line_between_them() {
+    fn values_between_scrapes_are_interpolated() {
         let counter = series([10.0, 20.0, 30.0], |at_s| if at_s < 25.0 { at_s } else { 0.0 });
         assert_eq!((counter.at(15.0), counter.at(10.0)), (Some(15.0), Some(10.0)));
         assert_eq!((counter.at(5.0), counter.at(25.0), counter.at(31.0)), (None, None, None));

@@ -1,4 +1,4 @@
-//! Which series say what a gateway uses: named sets of metrics, and the user's own.
+//! The series with the resource usage of a gateway: named sets of metrics, and the user's own queries.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricSet {
-    /// cAdvisor, as kubelets have it: `container_cpu_usage_seconds_total`, `container_memory_working_set_bytes`, user
+    /// cAdvisor metrics of kubelets: `container_cpu_usage_seconds_total`, `container_memory_working_set_bytes`, user
     /// and system time, throttling (`container_cpu_cfs_*`), limits (`container_spec_*`) and open files. If some
     /// series have a `container` label, only those count. The working set includes active file pages.
     #[default]
@@ -15,7 +15,7 @@ pub enum MetricSet {
     /// Client libraries, such as weir-gateway's own `/metrics`: `process_cpu_seconds_total`,
     /// `process_resident_memory_bytes` and open files. Resident memory includes file pages.
     Process,
-    /// node exporter, for a gateway with a machine of its own: `node_cpu_seconds_total` without idle, iowait and
+    /// node exporter, for a gateway on a dedicated machine: `node_cpu_seconds_total` without idle, iowait and
     /// steal; total minus available memory.
     Node,
 }
@@ -34,7 +34,7 @@ pub struct Queries {
     /// CPU time in the kernel, a counter in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_system: Option<String>,
-    /// Memory in use, in bytes. `container_memory_rss{..}` excludes file pages, and kernel memory too.
+    /// Memory in use, in bytes. `container_memory_rss{..}` excludes file pages and kernel memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Bytes to subtract from `memory`, if that is the total memory.
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matchers_are_put_into_every_selector_of_a_set() {
+    fn matchers_are_added_to_every_selector_of_a_set() {
         let check = |set, matchers: &str, cpu: &str| {
             assert_eq!(Queries::of(set, matchers).cpu.as_deref(), Some(cpu), "{matchers}");
         };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_of_ones_own_takes_its_place_with_what_belongs_to_it() {
+    fn an_own_query_replaces_the_related_selectors() {
         let own = Queries { cpu: Some("mine".into()), ..Queries::default() };
         let queries = Queries::of(MetricSet::Container, "a=\"b\"").overlaid(&own);
         assert_eq!((queries.cpu.as_deref(), &queries.cpu_user), (Some("mine"), &None));

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_has_what_its_scrapes_say() {
+    fn resources_of_a_phase_come_from_its_scrapes() {
         let readings = Readings::new(half_a_core(), PHASE, START_NS, 0.002, Some(2.0));
         let usage = readings.usage.as_ref().unwrap();
         near(usage.cpu_s.total(), 30.0);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_scraped_is_missing_and_not_zero() {
+    fn missing_series_are_none_and_not_zero() {
         let scrapes = Scrapes { cpu: scraped(|at_s| at_s / 2.0), ..Scrapes::default() };
         let usage = Readings::new(scrapes, PHASE, START_NS, 0.0, None).usage.unwrap();
         assert!(usage.cpu_is_unsplit);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_that_is_too_short_says_so_with_the_interval() {
+    fn a_phase_with_too_few_scrapes_reports_the_interval() {
         let short = Phase { from_s: 101.0, to_s: 109.0 };
         let readings = Readings::new(half_a_core(), short, START_NS, 0.0, None);
         assert_eq!(readings.account, None);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_on_the_line_between_scrapes() {
+    fn seconds_are_interpolated_between_scrapes() {
         let readings = Readings::new(half_a_core(), PHASE, START_NS, 0.0, None);
         let (cores, memory) = readings.between(START_NS, START_NS + 1_000_000_000);
         near(cores.unwrap(), 0.5);

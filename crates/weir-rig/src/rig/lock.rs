@@ -66,8 +66,8 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     let lock = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
     let mut taken = lock.try_lock();
     let mut occupant = None;
-    // A new holder writes its name a moment later; and a process of a killed lab between fork and exec holds the lock
-    // for a moment.
+    // Two short races: a new holder writes its name just after it takes the lock, and a process of a killed lab holds
+    // the lock between fork and exec.
     wait_until(|| {
         if matches!(taken, Err(fs::TryLockError::WouldBlock)) {
             occupant = read_occupant(path);
@@ -108,7 +108,7 @@ fn bind_name(name: &str) -> Result<Option<UnixListener>, RigError> {
     }
 }
 
-/// The process that listens there.
+/// The process that holds the socket name.
 fn listener_at(address: &SocketAddr) -> Option<Holder> {
     let stream = UnixStream::connect_addr(address).ok()?;
     let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get();
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_occupant_says_who_since_when_and_into_which_database() {
+    fn an_occupant_shows_run_start_and_database() {
         let mut occupant = Occupant {
             pid: 17,
             run_id: "20261121-0210-k3fz".into(),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn users_with_other_folders_exclude_each_other_by_the_name() {
+    fn users_with_different_folders_exclude_each_other_by_the_socket_name() {
         let options = |folder: &tempfile::TempDir, host_name: Option<String>| RigOptions {
             run_id: "first".into(),
             state_dir: folder.path().into(),

@@ -72,8 +72,8 @@ impl Rig {
         })
     }
 
-    /// A rig of an agent, beside the run or other agents on this host: it takes no lock. `cgroups` is whether it makes control
-    /// groups of its own.
+    /// A rig of an agent, which shares this host with the run or other agents, so it takes no lock. `cgroups` enables
+    /// its own control groups.
     ///
     /// # Errors
     /// As [`Rig::open`], without [`RigError::HostBusy`].
@@ -105,7 +105,7 @@ impl Rig {
         if let Some(guard) = ProcessId::of(guard.child.id() as i32) {
             noted(&Entry::Guard(guard))?;
         }
-        // A process that a run has started marks its own below that of the run, so that the end of the run ends them.
+        // A rig inside a run extends the mark of that run, so that the cleanup of the run also kills its processes.
         let mark = match std::env::var(MARK_VARIABLE) {
             Ok(outer) => format!("{outer}/{unique}"),
             Err(_) => unique.clone(),
@@ -158,7 +158,7 @@ impl Rig {
     /// Checks that the work folder has space for files of parts.
     ///
     /// # Errors
-    /// [`RigError::DiskFull`] if it has not.
+    /// [`RigError::DiskFull`] if it has no space.
     pub fn check_room(&self) -> Result<(), RigError> {
         let path = self.work_dir.join("room");
         let written = fs::write(&path, vec![0; ROOM_BYTES]);
@@ -218,7 +218,7 @@ impl Rig {
         host::facts()
     }
 
-    /// Kills the remaining processes of the run, and removes what it created.
+    /// Kills the remaining processes of the run, and removes its folders and groups.
     ///
     /// # Errors
     /// If something remains; the next run on this host tries again.
@@ -242,7 +242,7 @@ impl Rig {
 }
 
 impl Running {
-    /// Starts it again after [`Running::crash`], under the same limits, and waits until it is ready. Does nothing if it
+    /// Restarts it after [`Running::crash`], under the same limits, and waits until it is ready. Does nothing if it
     /// runs.
     ///
     /// # Errors

@@ -97,13 +97,13 @@ pub fn try_namespaces() -> Result<(), String> {
     })
 }
 
-/// Time for a look at every process of the host.
+/// Time for a snapshot of every process of the host.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 
 /// Host noise over `span`, while weir does nothing, and the processes that used CPU time, the busiest first.
 pub fn disturbance(span: Duration) -> Option<(HostShare, Vec<HostProcess>)> {
     let sampler = Sampler::start(&[]);
-    // The sampler's first look at all processes comes before the span.
+    // The sampler's first snapshot of all processes comes before the span.
     std::thread::sleep(FIRST_LOOK);
     let from_ns = mono_ns();
     std::thread::sleep(span);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_trial_left_is_removed_by_the_next() {
+    fn the_next_trial_removes_groups_of_a_killed_one() {
         let folder = tempfile::tempdir().unwrap();
         let mut dead = std::process::Command::new("true").spawn().unwrap();
         dead.wait().unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn root_can_make_network_namespaces_and_others_are_told() {
+    fn only_root_can_create_network_namespaces() {
         match rustix::process::geteuid().is_root() {
             true => assert_eq!(try_namespaces(), Ok(())),
             false => assert!(try_namespaces().unwrap_err().contains("may not"), "another user"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_look_at_the_host_gives_shares() {
+    fn a_short_noise_measurement_returns_shares() {
         let (share, _) = disturbance(Duration::from_millis(50)).unwrap();
         assert!(
             [share.steal, share.others, share.idle].iter().all(|share| (0.0..=1.0).contains(share)),

@@ -1,4 +1,4 @@
-//! Finds processes that weir has not started.
+//! Finds processes that weir did not start.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ fn stats() -> Vec<Stat> {
     stats.filter(|stat| !matches!(stat.state, 'Z' | 'X')).collect()
 }
 
-/// The processes whose program has this name, without this process and those below it. The kernel cuts the name that a process has; its link to the program has all
-/// of it, and can be read by the same user only.
+/// The processes whose program has this name, without this process and its descendants. The kernel truncates process
+/// names. The link to the program has the full name, but only the same user can read it.
 pub(super) fn of_program(name: &str) -> Vec<i32> {
     let is_it = |stat: &Stat| {
         let program = fs::read_link(format!("/proc/{}/exe", stat.pid)).ok();
@@ -22,13 +22,13 @@ pub(super) fn of_program(name: &str) -> Vec<i32> {
     };
     let found: Vec<i32> = stats().iter().filter(|stat| is_it(stat)).map(|stat| stat.pid).collect();
     let own = std::process::id() as i32;
-    // An agent of weir beside an origin of weir is none of its processes.
+    // An agent and an origin are both the program weir. The origin's processes must not include the agent.
     let own = if found.contains(&own) { below(own) } else { Vec::new() };
     found.into_iter().filter(|pid| !own.contains(pid)).collect()
 }
 
-/// The processes of these containers, by the ids that container runtimes write into the names of control groups. Needs no right
-/// over the processes, only that they can be seen.
+/// The processes of these containers, by the container IDs in the names of control groups. The processes must be
+/// visible in /proc; no other permission is required.
 pub(super) fn of_containers(ids: &[String]) -> Vec<i32> {
     let is_of = |stat: &Stat| {
         let groups = fs::read_to_string(format!("/proc/{}/cgroup", stat.pid)).unwrap_or_default();
@@ -37,8 +37,8 @@ pub(super) fn of_containers(ids: &[String]) -> Vec<i32> {
     stats().iter().filter(|stat| is_of(stat)).map(|stat| stat.pid).collect()
 }
 
-/// The process `pid`, and all below it. The kernel lists the children of each thread; without these lists, all processes of
-/// the host are read.
+/// The process `pid` and its descendants. The kernel lists the children of each thread; without these lists, this reads
+/// all processes of the host.
 pub(super) fn below(pid: i32) -> Vec<i32> {
     let has_lists = Path::new("/proc/thread-self/children").exists();
     let all = if has_lists { Vec::new() } else { stats() };

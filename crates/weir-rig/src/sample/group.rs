@@ -63,12 +63,12 @@ pub(crate) struct GroupReader {
     memory: Kept,
     memory_stat: Kept,
     threads: Kept,
-    /// Those of the group and of its children: an engine can put a container into a child of its group.
+    /// Readers of the group and its children: an engine can put a container into a child of its group.
     procs: Vec<Kept>,
     buffer: Vec<u8>,
-    /// What groups of the part before this one have used; a container that starts again has a new one.
+    /// The usage in former groups of the part; a container that restarts has a new group.
     ended: CpuCounters,
-    /// All that the part has used, when the group was last read.
+    /// The total usage of the part at the last read.
     last: CpuCounters,
 }
 
@@ -82,7 +82,7 @@ impl CpuCounters {
         Self([cpu_ns, user_ns, system_ns, throttled_ns, periods, periods_throttled])
     }
 
-    /// These counters beside those of a group that has ended.
+    /// The sum of these counters and those of a removed group.
     fn after(self, ended: Self) -> Self {
         let mut sums = self.0;
         for (sum, before) in sums.iter_mut().zip(ended.0) {
@@ -122,7 +122,7 @@ impl GroupReader {
         }
     }
 
-    /// Reads the group of `next` from now on; the counters go on.
+    /// Switches to the group of `next`; the counters continue.
     pub(crate) fn follow(&mut self, next: Self) {
         *self = Self { ended: self.last, last: self.last, ..next };
     }
@@ -136,14 +136,14 @@ impl GroupReader {
         if sample.cpu_ns.is_some() {
             self.last = CpuCounters::of(&sample).after(self.ended);
         }
-        // The group of a container ends with it. Then it holds no memory or files, but its CPU time still counts.
+        // The group of a container is removed with it. Then it uses no memory or files, but its CPU time still counts.
         sample = self.last.put(sample);
         let buffer = &mut self.buffer;
         let [inactive, active] = match self.version {
             CgroupVersion::V1 => ["total_inactive_file", "total_active_file"],
             CgroupVersion::V2 => ["inactive_file", "active_file"],
         };
-        // Active or not, a page of a file is charged to whoever first reads it after the host dropped it
+        // Active or not, a file page is charged to the group that first reads it after the host dropped it
         // (docs/decisions/0019).
         let cached = self
             .memory_stat
@@ -160,7 +160,7 @@ impl GroupReader {
             }
         }
         sample.pids = pids.as_ref().map(|pids| pids.len() as u64);
-        // A process that just exited has no files; those of the others are still known.
+        // A process that just exited has no files; the others still count.
         sample.open_files = pids.as_ref().map(|pids| pids.iter().copied().filter_map(open_files).sum());
         (sample, pids.unwrap_or_default())
     }

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_is_the_host_and_the_next_are_its_cores() {
+    fn the_first_line_is_the_host_and_the_others_are_cores() {
         let text = "cpu  10 1 20 300 5 2 3 7 4 0\ncpu0 5 0 10 150 2 1 1 3 2 0\ncpu1 5 1 10 150 3 1 2 4 2 0\nintr 5\n";
         let expected = Stat { idle_ns: 3050, steal_ns: 70, core_rest_ns: vec![1550, 1570] };
         assert_eq!(parse(text, 10), Some(expected));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_exact_account_busy_is_what_is_neither_idle_nor_stolen() {
+    fn without_exact_accounting_busy_time_is_neither_idle_nor_stolen() {
         let first = Stat { idle_ns: 100, steal_ns: 10, core_rest_ns: vec![50, 60] };
         let later = Stat { idle_ns: 160, steal_ns: 15, core_rest_ns: vec![80, 95] };
         assert_eq!(later.busy_ns(&first, 100), 135);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_sent_again_are_found_by_their_name() {
+    fn retransmitted_segments_are_found_by_name() {
         let text = "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: RtoMin OutSegs RetransSegs InErrs\n\
                     Tcp: 200 9 7 0\nUdp: InDatagrams\nUdp: 3\n";
         assert_eq!(retransmitted_segments(text), Some(7));

@@ -10,7 +10,7 @@ use weir_results::HostProcess;
 
 use crate::clock::mono_ns;
 
-/// Replaces control characters in process names, which a terminal would interpret.
+/// Replaces control characters in process names, because a terminal would interpret them.
 const UNPRINTABLE: char = '\u{fffd}';
 
 /// A process in a snapshot. Times are in kernel clock ticks since its start.
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_no_escapes_and_may_have_brackets() {
+    fn process_names_can_contain_brackets_but_no_escapes() {
         let line = "42 (a) b(\u{1b}[2J) S 7 42 42 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 99 5 6";
         let expected = Process { name: "a) b(\u{fffd}[2J".into(), parent: 7, own: 30, ended: 70 };
         assert_eq!(parse(line), Some((99, expected)));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_charged_with_its_short_lived_children_and_with_nothing_from_before() {
+    fn ended_children_count_without_their_time_before_the_snapshot() {
         let first = BTreeMap::from([
             ((10, 1), process(1, 100, 50)),
             // Exits between the snapshots, after 30 + 5 ticks before the first.
@@ -167,8 +167,8 @@ mod tests {
             ((12, 3), process(1, 7, 0)),
         ]);
         let last = BTreeMap::from([
-            // 4 ticks of its own, 40 of the child that exited, 35 of which are from before, and 6 of one that no
-            // snapshot contains.
+            // 4 own ticks, 40 of the exited child minus 35 before the first snapshot, and 6 of a child that no snapshot
+            // contains.
             ((10, 1), process(1, 104, 50 + 40 + 6)),
             // Another process with the ID of one that exited.
             ((12, 9), process(1, 3, 0)),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_are_first_and_the_rig_is_none_of_them() {
+    fn the_busiest_come_first_and_the_rig_is_excluded() {
         let lab = std::process::id() as i32;
         let at = |at_ns: u64, ticks: [u64; 6]| {
             let parents = [1, 1, lab, 20, 1, 1];
@@ -196,8 +196,8 @@ mod tests {
         let per_second = procfs::ticks_per_second() as f64;
         let busiest = neighbours.busiest(2_500_000_000, 3_500_000_000);
         assert_eq!(busiest, [HostProcess { name: "x".into(), pid: 21, cores: 100.0 / per_second / 2.0 }]);
-        assert_eq!(neighbours.busiest(500_000_000, 3_500_000_000), [], "before the first look");
-        assert_eq!(neighbours.busiest(2_500_000_000, 4_500_000_000), [], "after the last");
+        assert_eq!(neighbours.busiest(500_000_000, 3_500_000_000), [], "before the first snapshot");
+        assert_eq!(neighbours.busiest(2_500_000_000, 4_500_000_000), [], "after the last snapshot");
         neighbours.rig.clear();
         let pids: Vec<u32> = neighbours.busiest(2_500_000_000, 3_500_000_000).iter().map(|p| p.pid).collect();
         assert_eq!(pids, [21, 23, 20]);

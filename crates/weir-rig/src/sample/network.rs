@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_interface_but_the_loopback_counts() {
+    fn every_interface_except_the_loopback_counts() {
         let head = "Inter-|   Receive  |  Transmit\n face |bytes    packets errs|bytes    packets\n";
         let lo = "    lo: 900 9 0 0 0 0 0 0 900 9 0 0 0 0 0 0\n";
         let ends = "w-1: 10 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0\n w-2:3000 3 0 0 0 0 0 0 40000 4 0 0 0 0 0 0\n";

@@ -1,4 +1,4 @@
-//! Processes that weir has not started, to be sampled like its own.
+//! Processes that weir did not start, but samples like its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,27 +8,27 @@ use super::group::GroupReader;
 use super::tree::{Members, TreeReader};
 use crate::limits::{CgroupVersion, Group, hierarchy};
 
-/// Which processes.
+/// A selection of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessSet {
-    /// Those whose program has this name.
+    /// The processes of the program with this name.
     Program(String),
-    /// This process, and all that it has started.
+    /// This process and its descendants.
     Process(i32),
-    /// Those of this control group and the groups below it, like `/system.slice/nginx.service`.
+    /// The processes in this control group and below it, like `/system.slice/nginx.service`.
     Group(PathBuf),
-    /// Those of containers, by the ids that their runtime has given them.
+    /// The processes of containers, by the IDs of their runtime.
     Containers(Vec<String>),
 }
 
-/// How they are read.
+/// How the sampler reads them.
 pub(super) enum SetReader {
     Group(Box<GroupReader>),
     Tree(TreeReader),
 }
 
 impl ProcessSet {
-    /// Its processes now; none if it is not there.
+    /// Its current processes; empty if there are none.
     pub fn processes(&self) -> Vec<i32> {
         match self {
             Self::Program(name) => of_program(name),
@@ -41,7 +41,7 @@ impl ProcessSet {
         }
     }
 
-    /// What reads it; the error says what is missing.
+    /// The reader; the error describes what is missing.
     pub(super) fn reader(&self) -> Result<SetReader, String> {
         let missing = |what: String| Err(format!("there is no {what} on this host"));
         match self {
@@ -66,7 +66,7 @@ impl ProcessSet {
     }
 }
 
-/// The control group with this path, in every hierarchy that has accounts.
+/// The control group with this path; `None` if a hierarchy lacks it.
 fn group(path: &Path) -> Option<Group> {
     let version = hierarchy::version();
     let roots = hierarchy::roots(version, version.controllers()).ok()?;

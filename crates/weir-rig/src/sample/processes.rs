@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_threads_that_ended_or_gave_their_id_away_stay() {
+    fn counters_of_ended_threads_and_reused_ids_are_kept() {
         let mut reader = ProcessReader::default();
         let counts = |(voluntary, involuntary, waited_ns): (u64, u64, u64)| ThreadCounts {
             voluntary,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_without_a_run_queue_delay_leaves_the_sum_unknown() {
+    fn a_thread_without_run_queue_delay_makes_the_sum_unknown() {
         assert_eq!(run_queue_delay("1200 340 5\n"), Some(340));
         assert_eq!(run_queue_delay(""), None);
         let known = ThreadCounts { waited_ns: Some(7), ..ThreadCounts::default() };
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_living_process_is_read_and_one_that_ended_is_left_out() {
+    fn ended_processes_are_skipped() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id() as i32;
         let counts = thread_counts(&[pid]);
@@ -242,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_by_their_whole_name() {
+    fn lines_are_found_by_full_name() {
         let status = "nonvoluntary_ctxt_switches:\t7\n";
         assert_eq!(numbered(status, "voluntary_ctxt_switches:"), None);
         assert_eq!(numbered(status, "nonvoluntary_ctxt_switches:"), Some(7));
     }
 
     #[test]
-    fn a_dear_look_is_followed_by_a_long_rest() {
+    fn an_expensive_read_is_followed_by_a_long_pause() {
         let mut pace = Pace::default();
         let begun_ns = pace.begin(false).unwrap();
         pace.rest_after(begun_ns - 1_000_000_000);

@@ -52,7 +52,7 @@ struct Joining {
 struct PartReader {
     source: Source,
     processes: ProcessReader,
-    /// Only the first part in a namespace has it, so that its traffic is counted once.
+    /// Only the first part in a namespace has a reader, so that traffic is counted once.
     network: Option<NetworkReader>,
 }
 
@@ -85,10 +85,10 @@ impl Sampler {
         Self::start_with(series, readers)
     }
 
-    /// Starts sampling processes that weir has not started, as the part `name` with a limit of so many CPUs.
+    /// Starts sampling processes that weir did not start, as the part `name` with the CPU limit `limit_cpus`.
     ///
     /// # Errors
-    /// What is not there.
+    /// A description of the missing processes.
     pub fn of(name: &str, set: &ProcessSet, limit_cpus: Option<f64>) -> Result<Self, String> {
         let source = match set.reader()? {
             SetReader::Group(reader) => Source::Group(reader),
@@ -135,7 +135,7 @@ impl Sampler {
                         take(&mut readers, &mut host, false, &mut samples);
                     }
                     Ok(Message::Follow(name, next)) => {
-                        // Its processes before are gone, and with them the group.
+                        // Its former processes and their group no longer exist.
                         let reader = samples.place(&name).and_then(|place| readers.get_mut(place));
                         if let Some(PartReader { source: Source::Group(reader), .. }) = reader {
                             reader.follow(*next);
@@ -163,7 +163,8 @@ impl Sampler {
         self.join_as(part, Members::Session(part.leader()));
     }
 
-    /// The same for a part that starts processes in sessions of their own: without a control group, all below it are sampled.
+    /// As [`Self::join`], for a part whose children start new sessions. Without a control group, all descendants are
+    /// sampled.
     pub fn join_with_all_below(&self, part: &Running) {
         self.join_as(part, Members::Below(part.leader().pid));
     }
@@ -175,8 +176,8 @@ impl Sampler {
         let _ = self.messages.send(Message::Join(Box::new(joining)));
     }
 
-    /// Continues with `part` after a crash and restart. Its control group is still sampled, and that of a new container
-    /// from now on; without one, it is sampled as a new part.
+    /// Continues with `part` after a crash and restart. weir's control group stays the same; a new container has a new
+    /// one. Without a group, it is sampled as a new part.
     pub fn rejoin(&self, part: &Running) {
         match part.group() {
             Some(_) if !part.is_in_container() => {}
@@ -235,7 +236,7 @@ fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool, sample
     let host = host.sample();
     let read: Vec<(PartSample, Vec<i32>)> = readers.iter_mut().map(PartReader::sample).collect();
     let at_ns = before + (mono_ns() - before) / 2;
-    // Threads and sockets take longest and come last, so that the accounts of all parts have nearly the same time.
+    // Threads and sockets take longest and come last, so that the CPU counters of all parts have nearly the same time.
     let parts = readers.iter_mut().zip(read).map(|(reader, (mut sample, pids))| {
         // A part that has exited has no processes to read.
         if !pids.is_empty() {

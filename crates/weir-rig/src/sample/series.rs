@@ -111,7 +111,7 @@ impl Samples {
         })
     }
 
-    /// Traffic of the part at `index`; `None` if it has no namespace of its own.
+    /// Traffic of the part at `index`; `None` if it has no own namespace.
     fn network(&self, index: usize, from_ns: u64, to_ns: u64) -> Option<NetworkUsage> {
         let crossed = |of: fn(&NetworkUsage) -> u64| {
             let grown = self.grown(from_ns, to_ns, |tick| tick.parts.get(index)?.network.as_ref().map(of));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_reading_is_that_of_the_last_sample() {
+    fn the_latest_reading_comes_from_the_last_sample() {
         let latest = half_a_core(None).latest();
         let [part] = &latest[..] else { panic!("{latest:?}") };
         assert_eq!((part.name.as_str(), part.role, part.at_ns), ("gateway", Role::Data, 4_000_000_000));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_rarely_is_interpolated_all_the_same() {
+    fn rare_samples_are_interpolated() {
         let usage = half_a_core(None).usage("gateway", 1_250_000_000, 3_750_000_000).unwrap();
         assert_eq!((usage.switches_voluntary, usage.sockets_max), (Some(25 * 7), Some(2)));
         assert_eq!(usage.runqueue_s.map(|s| (s * 1e3).round()), Some(500.0), "a fifth of a core, over 2.5 s");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sampled_is_missing_and_not_zero() {
+    fn unsampled_values_are_none_and_not_zero() {
         let samples = half_a_core(None);
         assert_eq!(samples.usage("gateway", 900_000_000, 2_000_000_000), None);
         assert_eq!(samples.usage("gateway", 2_000_000_000, 4_000_000_001), None);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_split_between_the_rig_others_steal_and_idle() {
+    fn host_time_is_split_into_rig_others_steal_and_idle() {
         let share = half_a_core(None).host(1_050_000_000, 3_950_000_000).unwrap();
         near(share.steal, 0.02);
         near(share.idle, 0.68);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_begin_at_the_start_and_the_last_is_cut() {
+    fn seconds_start_with_the_load_and_the_last_can_be_shorter() {
         let seconds = half_a_core(None).seconds(1_100_000_000, 3_600_000_000);
         let times: Vec<f64> = seconds.iter().map(|second| second.t_s).collect();
         assert_eq!(times, [0.0, 1.0, 2.0]);

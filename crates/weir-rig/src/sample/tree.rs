@@ -7,21 +7,21 @@ use procfs::process::Process;
 use super::{PartSample, find, open_files};
 use crate::cleanup::{self, ProcessId};
 
-/// Which processes are read.
+/// The processes to read.
 #[derive(Debug)]
 pub(crate) enum Members {
     /// The session of a part.
     Session(ProcessId),
-    /// Those of a program.
+    /// The processes of a program.
     Program(String),
-    /// A process and all below it.
+    /// A process and its descendants.
     Below(i32),
-    /// Those of containers, by the ids of these.
+    /// The processes of containers, by their IDs.
     Containers(Vec<String>),
 }
 
-/// Samples after which the processes of a program are looked for again: that reads all processes of the host.
-/// One that has begun meanwhile brings its CPU time along; one that begins and ends between two looks is missed.
+/// Number of samples between two searches for the processes of a program, because a search reads all processes of the
+/// host. A process that started in between is found with its CPU time. A process that also exited is missed.
 const LOOK_EVERY: u32 = 10;
 
 impl Members {
@@ -39,7 +39,7 @@ impl Members {
 #[derive(Debug)]
 pub(crate) struct TreeReader {
     members: Members,
-    /// Those that were found last, and how many samples that holds for.
+    /// The processes of the last search, and the number of samples until the next one.
     known: (Vec<i32>, u32),
     /// The last user and system time of every process that was ever in the session: CPU time of an exited process still
     /// counts.
@@ -51,7 +51,7 @@ impl TreeReader {
         Self { members, known: (Vec::new(), 0), seen_ticks: BTreeMap::new() }
     }
 
-    /// The processes, looked for again if it is time.
+    /// The processes; searches again if due.
     fn look(&mut self) -> &[i32] {
         let (known, samples_left) = &mut self.known;
         if *samples_left == 0 || matches!(self.members, Members::Session(_) | Members::Below(_)) {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_part_used_is_known_after_its_end() {
+    fn usage_of_a_part_is_known_after_its_exit() {
         let mut child = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
         let leader = ProcessId::of(child.id() as i32).unwrap();
         let mut reader = TreeReader::of(Members::Session(leader));
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(
             TreeReader::of(Members::Session(leader)).sample().0,
             PartSample::default(),
-            "of what was never seen nothing is known"
+            "usage of processes that were never sampled is unknown"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Routes of the real gateways, changed while they run: each comes and goes by its driver's `apply`.
+//! Changes routes of the real gateways while they run, by the driver's `apply`.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ fn status(gateway: &Gateway, path: &str) -> Option<u16> {
     .ok()
 }
 
-/// In plain text, and with all that a topology can ask of clients.
+/// With plain HTTP, and with all client authentication that a topology can require.
 fn changes_its_routes(driver: &str) {
     changes_routes_of(Gateway::start(driver, |binding| binding.changes = true), driver);
     let secured = |binding: &mut Binding| {
@@ -32,7 +32,7 @@ fn changes_its_routes(driver: &str) {
     changes_routes_of(Gateway::start(driver, secured), driver);
 }
 
-/// A route comes, goes, and comes again, and what was routed before stays so.
+/// Adds and removes a route twice; the other routes stay.
 fn changes_routes_of(mut gateway: Gateway, driver: &str) {
     let drivers = Drivers::load(&[]).unwrap();
     let driver = drivers.driver(driver).unwrap();
@@ -46,20 +46,20 @@ fn changes_routes_of(mut gateway: Gateway, driver: &str) {
     let fewer = driver
         .prepare_change(&with_more, &gateway.binding, credentials, &dir, "fewer", &gateway.running)
         .unwrap();
-    assert_eq!(status(&gateway, "/changed/1"), Some(404), "nothing reaches it before it is applied");
+    assert_eq!(status(&gateway, "/changed/1"), Some(404), "no effect before the change is applied");
     for _ in 0..2 {
         for (change, expected) in [(&more, 200), (&fewer, 404)] {
             change.apply().unwrap();
             let mut signalled = Instant::now();
-            eventually("the change is in force", || {
+            eventually("the change takes effect", || {
                 if change.again_after().is_some_and(|after| signalled.elapsed() >= after) {
                     change.signal();
                     signalled = Instant::now();
                 }
                 status(&gateway, "/changed/1") == Some(expected)
             });
-            // A gateway that starts a new process may answer by either for a moment.
-            eventually("what was routed stays so", || status(&gateway, "/ping") == Some(200));
+            // While a gateway replaces its process, the old or the new one can respond.
+            eventually("other routes stay", || status(&gateway, "/ping") == Some(200));
         }
     }
     for running in &mut gateway.running {
@@ -90,7 +90,7 @@ fn envoy_changes_its_routes() {
     changes_its_routes("envoy");
 }
 
-/// A hundred thousand routes: started within its time and 2 GiB, and the last of them is served.
+/// The gateway starts with a hundred thousand routes within its timeout and 2 GiB, and serves the last route.
 fn takes_many_routes(driver: &str) {
     const ROUTES: usize = 100_000;
     let gateway = Gateway::start(driver, |binding| {
@@ -126,7 +126,7 @@ fn envoy_takes_a_hundred_thousand_routes() {
 }
 
 #[test]
-fn drivers_that_cannot_change_their_routes_are_refused_with_the_reason() {
+fn drivers_without_route_changes_are_rejected_with_a_reason() {
     let check = |apply: &str, expected: &str| {
         let folder = tempfile::tempdir().unwrap();
         let driver = folder.path().join("own");

@@ -1,4 +1,4 @@
-//! Nothing is left, whatever happens to the lab.
+//! Cleanup: no process, group or file of the lab is left after an exit or a kill.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use weir_rig::Rig;
 
 use crate::{Bench, PROBE, eventually, options};
 
-/// A lab in a process of its own, with a tree of processes in its rig.
+/// A lab in a separate process, with a process tree in its rig.
 struct Lab {
     child: Child,
     tree: i32,
@@ -32,13 +32,13 @@ impl Lab {
         let (tree, work_dir) = line.trim().split_once(' ').unwrap();
         let lab = Self { tree: tree.parse().unwrap(), work_dir: work_dir.into(), child };
         eventually("the tree has children", || descendants(lab.tree).len() == members);
-        eventually("one of a tree has left it", || {
+        eventually("one process of the tree is an orphan", || {
             how == "namespaces" || lab.processes().len() == members + 1
         });
         lab
     }
 
-    /// What it started, also what is nobody's child any more: each carries a mark in its environment.
+    /// All processes that it started, including orphans: each has a mark in its environment.
     fn processes(&self) -> Vec<i32> {
         let mark = format!("WEIR_RUN_PART=killed-{}-0/", self.child.id());
         let bears = |pid: &i32| {
@@ -59,7 +59,7 @@ impl Lab {
     }
 }
 
-/// Living processes at or below `root`, by /proc.
+/// The process `root` and its descendants that still run, from /proc.
 fn descendants(root: i32) -> Vec<i32> {
     let mut found = if alive(root) { vec![root] } else { Vec::new() };
     let mut next = 0;
@@ -111,7 +111,7 @@ fn a_lab_killed_by_sigkill_leaves_no_process_group_or_folder() {
 }
 
 #[test]
-fn without_control_groups_the_whole_session_and_what_left_it_are_ended() {
+fn without_control_groups_all_processes_are_killed() {
     let folder = TempDir::new().unwrap();
     let mut lab = Lab::start(folder.path(), "none", 3);
     let processes = lab.processes();
@@ -119,7 +119,7 @@ fn without_control_groups_the_whole_session_and_what_left_it_are_ended() {
     none_is_left(folder.path(), &lab, &processes);
 }
 
-/// Whoever is in the network `network`, or holds it.
+/// The processes in the namespace `network`, and open files of it.
 fn holders(network: &Path) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let links = processes.flat_map(|process| {
@@ -130,9 +130,9 @@ fn holders(network: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_escaped_its_session_is_ended_by_its_network_and_that_is_gone_with_it() {
+fn processes_that_left_the_session_are_killed_by_their_network_namespace() {
     if weir_rig::try_namespaces().is_err() {
-        // Another user than root: the unit tests see that they are told why.
+        // Without root, namespaces cannot be created. A unit test covers the error.
         assert!(!rustix::process::geteuid().is_root());
         return;
     }
@@ -142,20 +142,20 @@ fn what_escaped_its_session_is_ended_by_its_network_and_that_is_gone_with_it() {
     let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).unwrap();
     let session = |pid: i32| rustix::process::getsid(Pid::from_raw(pid)).unwrap();
     let [first, escaped] = processes[..] else { panic!("{processes:?}") };
-    eventually("it has left the session", || session(first) != session(escaped));
+    eventually("the child has its own session", || session(first) != session(escaped));
     let theirs = network(first);
-    // The namespace at the other end of its link is gone already, and the link with it.
+    // The namespace at the other end of its link no longer exists, so the kernel removed the link.
     let interfaces = || fs::read_to_string(format!("/proc/{first}/net/dev")).unwrap().lines().count();
-    eventually("but two lines of heads there are the loopback and its mark", || interfaces() == 5);
+    eventually("only two header lines, the loopback and the marking pair remain", || interfaces() == 5);
     assert_eq!(theirs, network(escaped));
     assert_ne!(theirs, network(std::process::id() as i32));
     lab.kill();
     none_is_left(folder.path(), &lab, &processes);
-    eventually("nobody holds the network", || holders(&theirs).is_empty());
+    eventually("no process uses the network namespace", || holders(&theirs).is_empty());
 }
 
 #[test]
-fn the_next_run_cleans_up_where_the_guard_was_killed_too() {
+fn the_next_run_cleans_up_if_the_guard_was_killed() {
     let folder = TempDir::new().unwrap();
     let mut lab = Lab::start(folder.path(), "cgroups", 3);
     let processes = lab.processes();
@@ -176,7 +176,7 @@ fn command_of(pid: i32) -> String {
 }
 
 #[test]
-fn a_lab_that_ends_by_itself_leaves_nothing() {
+fn a_lab_that_exits_normally_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let mut lab = Lab::start(folder.path(), "cgroups", 3);
     let processes = lab.processes();
@@ -186,11 +186,11 @@ fn a_lab_that_ends_by_itself_leaves_nothing() {
 }
 
 #[test]
-fn a_ledger_that_names_foreign_processes_harms_nobody() {
+fn a_ledger_with_reused_process_ids_kills_nothing() {
     let folder = TempDir::new().unwrap();
     let mut stranger = Command::new(PROBE).arg("wait").spawn().unwrap();
     let pid = stranger.id();
-    // The number is right and the start is not, as after the number was given to somebody else.
+    // The process ID exists with another start time, as if it was reused.
     let text = format!(
         "{{\"process\":{{\"pid\":{pid},\"started_ticks\":1}}}}\n{{\"work-dir\":\"/\"}}\n{{\"interfaces\":\"\"}}\n{{\"cut"
     );
@@ -204,7 +204,7 @@ fn a_ledger_that_names_foreign_processes_harms_nobody() {
 }
 
 #[test]
-fn parts_that_still_run_are_ended_with_the_rig() {
+fn running_parts_are_killed_when_the_rig_closes() {
     let bench = Bench::new("unstopped");
     let running = bench.rig().launch(&bench.probe("tree", &["tree"])).unwrap();
     let tree = running.pid() as i32;

@@ -1,5 +1,5 @@
-//! The real gateways, each from its driver: rendered, limited, launched, routed through, counted, ended.
-//! `make peers` fetches them; one that is missing fails its test.
+//! Runs the real gateways from their drivers: render, limit, launch, route, count, stop. `make peers` installs them; a
+//! missing gateway fails its test.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -43,7 +43,7 @@ pub(crate) fn binding() -> Binding {
     }
 }
 
-/// Asks once on a connection of its own; the status, and the body's last line.
+/// Sends a request on a new connection; returns the status and the last line of the body.
 fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -55,7 +55,7 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, String) {
     (status, answer.lines().last().unwrap_or_default().to_owned())
 }
 
-/// A gateway that runs, and its upstream.
+/// A running gateway, and its upstream.
 pub(crate) struct Gateway {
     pub(crate) bench: Bench,
     pub(crate) binding: Binding,
@@ -102,19 +102,19 @@ impl Gateway {
             running.stop(Duration::from_secs(10));
         }
         for address in [self.binding.listen, self.binding.admin] {
-            eventually("nobody listens any more", || TcpStream::connect(address).is_err());
+            eventually("the address is closed", || TcpStream::connect(address).is_err());
         }
         self.bench.close();
     }
 }
 
-/// Everything that a driver promises, for a gateway with its defaults.
+/// Checks everything that a driver promises, with default settings.
 fn keeps_its_promises(driver: &str) {
     let mut gateway = Gateway::start(driver, |_| ());
     let sampler = Sampler::start(&gateway.running.iter().collect::<Vec<_>>());
     let from = mono_ns();
     let before = gateway.counted();
-    assert_eq!(before, gateway.counted(), "reading the counters counts nothing");
+    assert_eq!(before, gateway.counted(), "reading the counters does not change them");
 
     let routed = ["/ping", "/get/1"];
     for host in ["one.test", "two.test", "ONE.test", "one.test:8080"] {
@@ -129,12 +129,12 @@ fn keeps_its_promises(driver: &str) {
     {
         assert_eq!(gateway.ask(host, path).0, 404, "{host}{path}");
     }
-    assert_eq!(gateway.origin.asked().len(), 12, "404 are answered by the gateway itself");
+    assert_eq!(gateway.origin.asked().len(), 12, "the gateway itself returns 404");
     let host_line = |head: &String| head.lines().any(|line| line.eq_ignore_ascii_case("host: two.test"));
     assert_eq!(
         gateway.origin.asked().iter().filter(|head| host_line(head)).count(),
         3,
-        "the Host is handed on"
+        "the Host header is forwarded"
     );
     eventually("the counters count every request", || gateway.counted() - before == 16);
     assert_eq!(gateway.counted() - before, 16);
@@ -156,7 +156,7 @@ fn keeps_its_promises(driver: &str) {
     gateway.stop();
 }
 
-/// A rewrite replaces the path and keeps the query; without hosts every host is served; workers multiply.
+/// A rewrite replaces the path and keeps the query; without hosts every host matches; several workers run.
 fn rewrites_for_every_host(driver: &str) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts.clear();
@@ -169,7 +169,7 @@ fn rewrites_for_every_host(driver: &str) {
     gateway.stop();
 }
 
-/// Builds weir's own gateway, so that its test runs what the sources say.
+/// Builds weir's own gateway, so that the test runs the current sources.
 pub(crate) fn build_own_gateway() {
     let built =
         Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "weir-gateway"]).output().unwrap();
@@ -219,7 +219,7 @@ fn envoy_rewrites_for_every_host() {
 }
 
 #[test]
-fn a_gateway_with_a_wrong_configuration_dies_with_its_reason() {
+fn a_gateway_with_an_invalid_configuration_exits_with_its_error() {
     let bench = Bench::new("wrongconfig");
     let drivers = Drivers::load(&[]).unwrap();
     let driver = drivers.driver("nginx").unwrap();

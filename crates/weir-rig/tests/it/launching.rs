@@ -1,4 +1,4 @@
-//! Launching, and each way in which it fails.
+//! Launching processes, and all its errors.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -8,14 +8,14 @@ use weir_rig::{Ready, Rig, RigError};
 
 use crate::{Bench, PROBE, eventually, free_address, options};
 
-/// Ready when `address` answers a GET.
+/// Ready when `address` responds to a GET.
 fn ready_on(address: SocketAddr) -> Ready {
     let credentials = Box::default();
     Ready::Http { address, host: "x".into(), path: "/ready".into(), status: 200, credentials }
 }
 
 #[test]
-fn a_listener_is_ready_when_it_accepts_and_gone_when_stopped() {
+fn a_listener_is_ready_when_it_accepts_connections_and_closed_when_stopped() {
     let bench = Bench::new("listener");
     let address = free_address();
     let mut spec = bench.probe("listener", &["listen", &address.to_string()]);
@@ -35,7 +35,7 @@ fn a_listener_is_ready_when_it_accepts_and_gone_when_stopped() {
 }
 
 #[test]
-fn a_part_that_crashed_is_no_failure_and_starts_again() {
+fn a_crashed_part_is_no_failure_and_restarts() {
     for cgroups in [true, false] {
         let bench = Bench::with("crash", cgroups);
         let address = free_address();
@@ -45,11 +45,11 @@ fn a_part_that_crashed_is_no_failure_and_starts_again() {
         let mut running = bench.rig().launch(&spec).unwrap();
         let first = running.pid();
         running.start_again(bench.rig()).unwrap();
-        assert_eq!(running.pid(), first, "one that runs is left alone");
+        assert_eq!(running.pid(), first, "a running part is not restarted");
         for _ in 0..2 {
             let before = running.pid();
             running.crash();
-            drop(TcpListener::bind(address).expect("nobody listens any more"));
+            drop(TcpListener::bind(address).expect("the address is free"));
             assert!(running.failure().is_none());
             running.start_again(bench.rig()).unwrap();
             assert_ne!(running.pid(), before);
@@ -64,7 +64,7 @@ fn a_part_that_crashed_is_no_failure_and_starts_again() {
 }
 
 #[test]
-fn a_stalled_part_stands_still_until_it_goes_on() {
+fn a_stalled_part_stops_until_it_continues() {
     let bench = Bench::new("stall");
     let address = free_address();
     let mut spec = bench.probe("origin", &["listen", &address.to_string()]);
@@ -78,12 +78,12 @@ fn a_stalled_part_stands_still_until_it_goes_on() {
     };
     assert!(!stands_still());
     running.stall();
-    eventually("it stands still", stands_still);
-    assert!(TcpStream::connect(address).is_ok(), "the kernel lets clients in");
+    eventually("the process is stopped", stands_still);
+    assert!(TcpStream::connect(address).is_ok(), "the kernel still accepts connections");
     assert!(running.failure().is_none());
     running.go_on();
-    eventually("it goes on", || !stands_still());
-    // One that stands still is ended all the same.
+    eventually("the process continues", || !stands_still());
+    // A stopped process can be killed.
     running.stall();
     running.stop(Duration::from_millis(1));
     drop(TcpListener::bind(address).unwrap());
@@ -91,7 +91,7 @@ fn a_stalled_part_stands_still_until_it_goes_on() {
 }
 
 #[test]
-fn a_taken_port_is_refused_before_the_start() {
+fn a_taken_port_is_rejected_before_the_start() {
     let bench = Bench::new("taken");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
@@ -106,17 +106,17 @@ fn a_taken_port_is_refused_before_the_start() {
 }
 
 #[test]
-fn a_port_that_was_taken_after_the_look_is_told_too() {
+fn a_port_that_is_taken_after_the_check_is_reported() {
     let bench = Bench::new("late");
     let address = free_address();
     let sign = bench.rig().work_dir().join("taken");
     let mut spec = bench.probe("gateway", &["die-after", sign.to_str().unwrap()]);
     spec.listens = vec![address];
-    // Whoever is faster accepts, and answers nothing.
+    // The listener below accepts connections and never responds, so the part is never ready.
     spec.ready = ready_on(address);
     let log = spec.log.clone();
     let faster = std::thread::spawn(move || {
-        // The log is made when the look is over.
+        // The log is created after the port check.
         eventually("the part starts", || log.exists());
         let listener = TcpListener::bind(address).unwrap();
         std::fs::write(sign, "").unwrap();
@@ -130,7 +130,7 @@ fn a_port_that_was_taken_after_the_look_is_told_too() {
 }
 
 #[test]
-fn a_missing_binary_says_how_to_get_it() {
+fn a_missing_binary_error_has_install_instructions() {
     let bench = Bench::new("missing");
     let mut spec = bench.probe("gateway", &[]);
     spec.command = vec!["/nowhere/gateway".into()];
@@ -142,7 +142,7 @@ fn a_missing_binary_says_how_to_get_it() {
 }
 
 #[test]
-fn what_is_no_program_cannot_be_started() {
+fn a_file_that_is_no_program_cannot_be_started() {
     let bench = Bench::new("noprogram");
     let mut spec = bench.probe("gateway", &[]);
     spec.command = vec!["/proc/version".into()];
@@ -151,7 +151,7 @@ fn what_is_no_program_cannot_be_started() {
 }
 
 #[test]
-fn an_early_death_tells_its_status_and_the_end_of_the_log() {
+fn an_early_exit_reports_its_status_and_the_log_tail() {
     let bench = Bench::new("early");
     let address = free_address();
     let mut spec = bench.probe("gateway", &["die", "bad line 7", "3"]);
@@ -164,7 +164,7 @@ fn an_early_death_tells_its_status_and_the_end_of_the_log() {
 }
 
 #[test]
-fn a_death_after_the_start_is_a_failure_and_names_the_signal() {
+fn a_later_exit_is_a_failure_with_the_signal() {
     let bench = Bench::new("late");
     let mut running = bench.rig().launch(&bench.probe("gateway", &["wait"])).unwrap();
     assert!(running.failure().is_none());
@@ -179,7 +179,7 @@ fn a_death_after_the_start_is_a_failure_and_names_the_signal() {
 }
 
 #[test]
-fn a_process_that_never_gets_ready_is_ended() {
+fn a_process_that_is_never_ready_is_killed() {
     let bench = Bench::new("never");
     let address = free_address();
     let mut spec = bench.probe("gateway", &["wait"]);
@@ -192,7 +192,7 @@ fn a_process_that_never_gets_ready_is_ended() {
 }
 
 #[test]
-fn a_process_that_has_settled_elsewhere_says_where_and_is_not_waited_for() {
+fn a_process_that_listens_on_a_wrong_address_is_reported_before_the_timeout() {
     for cgroups in [true, false] {
         let bench = Bench::with("elsewhere", cgroups);
         let (asked, other) = (free_address(), free_address());
@@ -202,13 +202,13 @@ fn a_process_that_has_settled_elsewhere_says_where_and_is_not_waited_for() {
         assert_eq!(error.cause(), "never-ready");
         assert!(error.to_string().ends_with(&format!("(it listens on {other})")), "{error}");
         let RigError::NeverReady { waited, .. } = error else { panic!("{error:?}") };
-        assert!(waited < spec.ready_timeout, "it was given up before its time");
+        assert!(waited < spec.ready_timeout, "the error comes before the timeout");
         bench.close();
     }
 }
 
 #[test]
-fn a_process_that_goes_into_the_background_is_told_and_ended() {
+fn a_process_that_moves_to_the_background_is_reported_and_killed() {
     for cgroups in [true, false] {
         let bench = Bench::with("background", cgroups);
         let mut spec = bench.probe("gateway", &["away"]);
@@ -219,29 +219,29 @@ fn a_process_that_goes_into_the_background_is_told_and_ended() {
         assert!(error.remedy().contains("foreground"), "{}", error.remedy());
         let RigError::Background { pids, .. } = error else { panic!("{error:?}") };
         assert_eq!(pids.len(), 1);
-        eventually("it is ended", || !crate::cleaning::alive(pids[0]));
+        eventually("the process is killed", || !crate::cleaning::alive(pids[0]));
         bench.close();
     }
 }
 
 #[test]
-fn a_log_that_is_filled_keeps_its_end_and_little_of_the_disk() {
+fn a_large_log_keeps_its_tail_and_releases_disk_space() {
     const MIB: u64 = 1 << 20;
     let bench = Bench::new("shouting");
     let spec = bench.probe("gateway", &["shout", &(64 * MIB).to_string()]);
     let running = bench.rig().launch(&spec).unwrap();
-    eventually("it has said all", || running.log_tail().ends_with("again\nthat was all"));
+    eventually("the log is complete", || running.log_tail().ends_with("again\nthat was all"));
     let on_disk = || std::fs::metadata(&spec.log).unwrap().blocks() * 512;
-    eventually("the disk has its space back", || on_disk() < 4 * MIB);
+    eventually("the disk space is released", || on_disk() < 4 * MIB);
     running.stop(Duration::ZERO);
     bench.close();
 }
 
 #[test]
-fn a_full_disk_is_told_from_a_death() {
+fn a_full_disk_is_reported_instead_of_an_exit() {
     let bench = Bench::new("full");
     let address = free_address();
-    // As C libraries and as Go say it.
+    // The messages of C libraries and of Go.
     for words in ["write: No space left on device", "write wal: no space left on device"] {
         let mut spec = bench.probe("gateway", &["die", words, "1"]);
         spec.listens = vec![address];
@@ -266,10 +266,10 @@ fn rendering_onto_a_full_disk_names_the_file() {
 }
 
 #[test]
-fn parts_of_one_name_exclude_each_other_where_they_would_share_a_group() {
+fn parts_with_the_same_name_cannot_share_a_group() {
     let bench = Bench::new("twins");
     let mut spec = bench.probe("twin", &["wait"]);
-    // With a limit the part says whether it has a group.
+    // With a limit, `limits_applied` shows whether the part has a group.
     spec.limits.cpus = Some(0.5);
     let first = bench.rig().launch(&spec).unwrap();
     let second = bench.rig().launch(&spec);
@@ -283,13 +283,13 @@ fn parts_of_one_name_exclude_each_other_where_they_would_share_a_group() {
 }
 
 #[test]
-fn a_second_run_on_the_host_is_refused_with_who_holds_it() {
+fn a_second_run_on_the_host_is_rejected_with_the_holder() {
     let bench = Bench::new("first");
     let error = Rig::open_with(&options("second", bench.folder.path(), true)).unwrap_err();
-    let told = error.to_string();
+    let reported = error.to_string();
     let database = bench.folder.path().join("weir.db");
-    assert!(told.contains("run first (pid "), "{told}");
-    assert!(told.contains(&format!("database {})", database.display())), "{told}");
+    assert!(reported.contains("run first (pid "), "{reported}");
+    assert!(reported.contains(&format!("database {})", database.display())), "{reported}");
     let RigError::HostBusy { occupant: Some(occupant), .. } = error else { panic!("{error:?}") };
     assert_eq!((occupant.pid, occupant.run_id.as_str()), (std::process::id(), "first"));
     assert!(occupant.since_unix_ms > 0);

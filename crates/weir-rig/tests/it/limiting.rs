@@ -1,4 +1,4 @@
-//! Limits as the kernel holds them, and what the samples say of them.
+//! Limits in the kernel, and their effect on samples.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn number(path: PathBuf) -> u64 {
     fs::read_to_string(&path).unwrap().trim().parse().unwrap_or_else(|_| panic!("{}", path.display()))
 }
 
-/// In how many periods the kernel has held the process back; `None` where no group limits it.
+/// Number of periods in which the kernel throttled the process; `None` if no group limits it.
 fn periods_throttled(running: &Running) -> Option<u64> {
     let controller = match running.part().limited_by.as_str() {
         "cgroup-v1" => "cpu",
@@ -41,7 +41,7 @@ fn periods_throttled(running: &Running) -> Option<u64> {
 }
 
 #[test]
-fn limits_are_in_the_kernel_before_the_first_instruction() {
+fn limits_apply_before_the_first_instruction() {
     let bench = Bench::new("limits");
     let mut spec = bench.probe("limited", &["wait"]);
     spec.limits = Limits { cpus: Some(0.25), memory_bytes: Some(64 * MIB) };
@@ -64,7 +64,7 @@ fn limits_are_in_the_kernel_before_the_first_instruction() {
             assert_eq!(number(group.join("memory.max")), 64 * MIB);
             assert_eq!(number(group.join("cgroup.procs")), u64::from(running.pid()));
         }
-        // A user without the right to make groups.
+        // This user cannot create groups.
         _ => assert_eq!((part.limits_applied, part.limited_by.as_str()), (false, "none")),
     }
     running.stop(Duration::ZERO);
@@ -72,7 +72,7 @@ fn limits_are_in_the_kernel_before_the_first_instruction() {
 }
 
 #[test]
-fn what_is_urgent_outweighs_the_other_parts() {
+fn urgent_parts_have_more_weight_than_others() {
     let bench = Bench::new("urgent");
     let check = |is_urgent, [shares, weight]: [u64; 2]| {
         let spec = ProcessSpec { is_urgent, ..bench.probe("part", &["wait"]) };
@@ -80,7 +80,7 @@ fn what_is_urgent_outweighs_the_other_parts() {
         match weight_of(&bench, &running, "") {
             Some((CgroupVersion::V1, found)) => assert_eq!(found, shares),
             Some((CgroupVersion::V2, found)) => assert_eq!(found, weight),
-            // A user without the right to make groups.
+            // This user cannot create groups.
             None => assert_eq!(running.part().limited_by, "none"),
         }
         running.stop(Duration::ZERO);
@@ -90,7 +90,7 @@ fn what_is_urgent_outweighs_the_other_parts() {
     bench.close();
 }
 
-/// The weight of the part's group, or of another by its path from there; `None` without groups.
+/// The weight of the part's group, or of another group by its relative path; `None` without groups.
 fn weight_of(bench: &Bench, running: &Running, path: &str) -> Option<(CgroupVersion, u64)> {
     let version = bench.rig().cgroups().ok()?;
     let (controller, name) = match version {
@@ -101,7 +101,7 @@ fn weight_of(bench: &Bench, running: &Running, path: &str) -> Option<(CgroupVers
 }
 
 #[test]
-fn a_run_outweighs_the_host_where_it_is_put_first() {
+fn a_run_with_priority_has_more_weight_than_the_host() {
     let bench = Bench::new("first");
     let running = bench.rig().launch(&bench.probe("part", &["wait"])).unwrap();
     let of_run = || weight_of(&bench, &running, "..").map(|(_, weight)| weight);
@@ -116,7 +116,7 @@ fn a_run_outweighs_the_host_where_it_is_put_first() {
 }
 
 #[test]
-fn without_groups_whole_cpus_are_limited_by_affinity_and_nothing_else_is() {
+fn without_groups_only_whole_cpus_are_limited_by_affinity() {
     let bench = Bench::with("affinity", false);
     let limited = |cpus, memory_bytes| {
         let mut spec = bench.probe("part", &["wait"]);
@@ -138,13 +138,13 @@ fn without_groups_whole_cpus_are_limited_by_affinity_and_nothing_else_is() {
 }
 
 #[test]
-fn a_process_killed_for_want_of_memory_is_told_from_one_that_died() {
+fn an_out_of_memory_kill_is_reported_instead_of_an_exit() {
     let bench = Bench::new("oom");
     let mut spec = bench.probe("gateway", &["eat", &(64 * MIB).to_string()]);
     spec.limits.memory_bytes = Some(16 * MIB);
     let mut running = bench.rig().launch(&spec).unwrap();
     if !running.part().limits_applied {
-        eventually("it eats without a limit", || running.log_tail().contains("ate"));
+        eventually("without a limit, it allocates everything", || running.log_tail().contains("ate"));
         assert!(running.failure().is_none());
         return;
     }
@@ -157,11 +157,11 @@ fn a_process_killed_for_want_of_memory_is_told_from_one_that_died() {
 }
 
 #[test]
-fn samples_tell_what_a_process_used() {
+fn samples_contain_the_usage_of_a_process() {
     for cgroups in [true, false] {
         let bench = Bench::with("samples", cgroups);
         let eater = bench.rig().launch(&bench.probe("eater", &["eat", &(32 * MIB).to_string()])).unwrap();
-        eventually("it has eaten", || eater.log_tail().contains("ate"));
+        eventually("the memory is allocated", || eater.log_tail().contains("ate"));
         let mut spec = bench.probe("burner", &["burn"]);
         spec.limits.cpus = Some(0.2);
         let burner = bench.rig().launch(&spec).unwrap();
@@ -169,9 +169,9 @@ fn samples_tell_what_a_process_used() {
         let from = mono_ns();
         let before = periods_throttled(&burner);
         thread::sleep(Duration::from_secs(1));
-        // On a busy host it takes a while until a process gets as much as its quota.
+        // On a busy host, a process can take a while to reach its quota.
         let is_held_back = || periods_throttled(&burner) >= before.map(|periods| periods + 3);
-        eventually("the quota holds it back", is_held_back);
+        eventually("the process is throttled", is_held_back);
         thread::sleep(Duration::from_millis(500));
         let to = mono_ns();
         let samples = sampler.finish();
@@ -189,10 +189,10 @@ fn samples_tell_what_a_process_used() {
         if burner.part().limits_applied {
             assert!(burnt.periods.unwrap() > 0 && burnt.periods_throttled.unwrap() > 0, "{burnt:?}");
             assert!(burnt.throttled_s.unwrap() > 0.0, "{burnt:?}");
-            // One thread either burns or is held back; a period at each border may be counted late.
+            // One thread either runs or is throttled; a period at each border can be counted late.
             let wall_s = (to - from) as f64 / 1e9;
             assert!(burnt.cpu_s.total() + burnt.throttled_s.unwrap() <= wall_s + 0.2, "{burnt:?}");
-            // A virtual machine that is itself held back overruns a quota by so long, and owes it to the next periods.
+            // If the host pauses this machine, a process can exceed its quota; it gets less in the next periods.
             assert!(burnt.cpu_s.total() <= wall_s / 2.0, "{burnt:?}");
         }
         let host = samples.host(from, to).unwrap();
@@ -208,7 +208,7 @@ fn samples_tell_what_a_process_used() {
 }
 
 #[test]
-fn a_part_that_is_launched_after_the_sampler_is_sampled_from_its_first_moment() {
+fn a_part_launched_after_the_sampler_is_sampled_from_its_launch() {
     for cgroups in [true, false] {
         let bench = Bench::with("joining", cgroups);
         let sampler = Sampler::start(&[]);

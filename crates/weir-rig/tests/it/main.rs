@@ -1,5 +1,5 @@
-//! The rig against real processes: limits, samples, launch errors, what is left after a killed lab, and the real
-//! gateways of `make peers`.
+//! The rig with real processes: limits, samples, launch errors, cleanup after a killed lab, and the real gateways of
+//! `make peers`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,10 +28,10 @@ use weir_rig::{Binary, Limits, ProcessSpec, Ready, Rig, RigOptions};
 
 /// The program of `tests/probe`.
 const PROBE: &str = env!("CARGO_BIN_EXE_weir-rig-probe");
-/// How long something may take that must happen; only a broken rig waits so long.
+/// Timeout for expected events; long, because only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A rig with folders of its own, so that tests do not exclude each other.
+/// A rig with its own folders, so that tests do not exclude each other.
 struct Bench {
     rig: Option<Rig>,
     folder: TempDir,
@@ -52,7 +52,7 @@ impl Bench {
         self.rig.as_ref().unwrap()
     }
 
-    /// Closes the rig; nothing may be left in its folder but the lock.
+    /// Closes the rig; only the lock may remain in its folder.
     fn close(mut self) {
         self.rig.take().unwrap().close().unwrap();
         let left: Vec<_> =
@@ -105,7 +105,7 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap()
 }
 
-/// Waits until `done`; panics with `what` when it never is.
+/// Waits until `done`; panics with `what` after the timeout.
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {

@@ -1,4 +1,4 @@
-//! Network namespaces: parts in them reach each other over links and nobody else, and what crosses is counted.
+//! Network namespaces: parts reach each other only over links, and traffic on links is counted.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -10,13 +10,13 @@ use weir_rig::{ProcessSpec, Ready, RigError, Sampler};
 use crate::{Bench, eventually, mono_ns};
 
 const BYTES: u64 = 4 << 20;
-/// Heads of segments and of Ethernet frames, acknowledgements, and what a sample is off by.
+/// The tolerance, as a divisor: headers of segments and frames, acknowledgements, and the error of samples.
 const HEADS_SHARE: u64 = 20;
 
-/// Long enough for some samples in which nothing moves, so that no border of a span lies in the middle of something.
+/// Long enough for some samples without traffic, so that no border of a span lies in a transfer.
 const QUIET: Duration = Duration::from_millis(600);
 
-/// A rig of a user who may make namespaces; others are told that they may not.
+/// A rig, if this user can create namespaces; otherwise checks the error.
 fn bench(run_id: &str) -> Option<Bench> {
     let bench = Bench::new(run_id);
     match bench.rig().namespace() {
@@ -31,7 +31,7 @@ fn bench(run_id: &str) -> Option<Bench> {
     }
 }
 
-/// The probe listening at `address`, which is in its namespace.
+/// The probe, which listens at `address` in its namespace.
 fn listening(mut spec: ProcessSpec, address: SocketAddr) -> ProcessSpec {
     spec.listens = vec![address];
     spec.ready = Ready::Tcp(address);
@@ -39,7 +39,7 @@ fn listening(mut spec: ProcessSpec, address: SocketAddr) -> ProcessSpec {
 }
 
 #[test]
-fn what_crosses_a_link_is_counted_at_both_ends_and_what_the_rig_asks_at_none() {
+fn traffic_on_a_link_is_counted_at_both_ends_and_requests_of_the_rig_are_not() {
     let Some(bench) = bench("crossing") else { return };
     let rig = bench.rig();
     let (near, far) = (rig.namespace().unwrap(), rig.namespace().unwrap());
@@ -59,7 +59,7 @@ fn what_crosses_a_link_is_counted_at_both_ends_and_what_the_rig_asks_at_none() {
     let quiet = mono_ns();
     thread::sleep(QUIET);
     fs::write(rig.work_dir().join("go"), "").unwrap();
-    eventually("it has taken all", || taker.log_tail().contains(&format!("took {BYTES}")));
+    eventually("all bytes are received", || taker.log_tail().contains(&format!("took {BYTES}")));
     thread::sleep(QUIET);
     let to = mono_ns();
     let samples = sampler.finish();
@@ -71,13 +71,13 @@ fn what_crosses_a_link_is_counted_at_both_ends_and_what_the_rig_asks_at_none() {
     assert!(given.sent_bytes.abs_diff(taken.received_bytes) < share, "{given:?} {taken:?}");
     assert!(given.received_bytes.abs_diff(taken.sent_bytes) < share, "{given:?} {taken:?}");
     assert!(given.sent_packets > 0 && taken.sent_packets > 0, "{given:?} {taken:?}");
-    // A busy host delays acknowledgements, so that the kernel sends some segments again.
+    // A busy host delays acknowledgements, so that the kernel retransmits some segments.
     assert!(given.retransmitted_segments < given.sent_packets, "{given:?}");
     assert!(taken.retransmitted_segments < taken.sent_packets, "{taken:?}");
-    // The rig connected to the giver until it was ready, and was sent bytes: over the namespace's own loopback.
+    // The readiness checks received bytes over the namespace's loopback, which does not count.
     let before = samples.usage("giver", from, quiet).unwrap().network.unwrap();
     assert!(before.sent_bytes < share, "{before:?}");
-    // One namespace is counted once, and the host's network is nobody's.
+    // A namespace counts for its first part only, and the host's network for no part.
     assert_eq!(samples.usage("beside", from, to).unwrap().network, None);
     assert_eq!(samples.usage("outside", from, to).unwrap().network, None);
     drop((giver, taker, beside, outside));
@@ -85,13 +85,13 @@ fn what_crosses_a_link_is_counted_at_both_ends_and_what_the_rig_asks_at_none() {
 }
 
 #[test]
-fn ports_are_a_namespaces_own() {
+fn each_namespace_has_its_own_ports() {
     let Some(bench) = bench("ports") else { return };
     let rig = bench.rig();
     let (near, far) = (rig.namespace().unwrap(), rig.namespace().unwrap());
     let [one, other] = rig.link(&near, &far).unwrap();
     let [again, _] = rig.link(&near, &far).unwrap();
-    assert_ne!(one, again, "each link has addresses of its own");
+    assert_ne!(one, again, "each link has its own addresses");
     let host = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = host.local_addr().unwrap().port();
     let mut running = Vec::new();
@@ -105,10 +105,10 @@ fn ports_are_a_namespaces_own() {
     let error = rig.launch(&ProcessSpec { namespace: Some(near.clone()), ..spec }).unwrap_err();
     assert_eq!(error.cause(), "port-taken", "{error}");
     let RigError::PortTaken { holder: None, .. } = error else {
-        panic!("who holds it is none of the host's")
+        panic!("no process of the host holds the port")
     };
 
-    // Where a part in a namespace listens instead is told, too.
+    // In a namespace, the error also contains the address on which the part listens instead.
     let elsewhere = SocketAddr::from((again, port));
     let spec = bench.probe("astray", &["listen", &elsewhere.to_string()]);
     let spec = ProcessSpec { ready_timeout: Duration::from_millis(200), ..spec };
@@ -121,7 +121,7 @@ fn ports_are_a_namespaces_own() {
 }
 
 #[test]
-fn a_namespace_has_the_hosts_settings_of_tcp() {
+fn a_namespace_has_the_tcp_settings_of_the_host() {
     let Some(bench) = bench("settings") else { return };
     let rig = bench.rig();
     let names =

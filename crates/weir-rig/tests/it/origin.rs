@@ -1,11 +1,11 @@
-//! A tiny upstream that remembers what it was asked.
+//! A small upstream that records its requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// An upstream that answers every GET with 200 and the path.
+/// An upstream that responds to every GET with 200 and the path.
 #[derive(Clone)]
 pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
@@ -13,7 +13,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Starts it; it ends with the test's process.
+    /// Starts it; it stops when the test process exits.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = Self { address: listener.local_addr().unwrap(), asked: Arc::default() };
@@ -27,7 +27,7 @@ impl Origin {
         origin
     }
 
-    /// Heads of requests, in the order of their arrival.
+    /// Request headers, in order of arrival.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! What weir's own driver renders, against the JSON Schema of what it is read as.
+//! Validates configurations that weir's own driver renders against their JSON Schema.
 
 use serde_json::Value;
 use weir_rig::{Binding, Drivers, TlsBinding, tokens};
@@ -6,7 +6,7 @@ use weir_rig::{Binding, Drivers, TlsBinding, tokens};
 use crate::gateways::binding;
 
 #[test]
-fn the_own_gateways_configuration_has_the_form_of_its_schema() {
+fn rendered_weir_configurations_match_the_schema() {
     let dir = tempfile::tempdir().unwrap();
     let drivers = Drivers::load(&[]).unwrap();
     let driver = drivers.driver("weir").unwrap();

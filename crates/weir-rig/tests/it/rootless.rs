@@ -1,4 +1,5 @@
-//! Limits for a user who is not root: whole CPUs by affinity, what a delegated group allows, and nothing pretended.
+//! Limits without root: whole CPUs by affinity, or all limits in a delegated group; limits that do not apply are
+//! reported.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,10 +13,10 @@ use weir_rig::usable_cpus;
 
 use crate::PROBE;
 
-/// The user and group that owns nothing.
+/// The user and group `nobody`.
 const NOBODY: u32 = 65534;
 
-/// What the probe tells of parts under `asked` limits, as a user who is not root.
+/// The output of the probe about parts with `asked` limits, without root.
 fn limited(asked: &[&str]) -> Value {
     let folder = TempDir::new().unwrap();
     let mut probe = match rustix::process::geteuid().is_root() {
@@ -28,11 +29,11 @@ fn limited(asked: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The probe as nobody, from where nobody can read it: the folder in which it was built may be closed to others.
+/// The probe as user `nobody`, in a folder that this user can read.
 fn as_nobody(folder: &Path) -> Command {
     let probe = folder.join("probe");
-    // By another process: a file that this one has open for writing is inherited by whatever another test starts
-    // meanwhile, and is no program until that has begun.
+    // Copied by another process: children of concurrent tests could inherit a file that this process has open for
+    // writing, and the kernel does not execute such a file.
     assert!(Command::new("cp").arg(PROBE).arg(&probe).status().unwrap().success());
     fs::set_permissions(&probe, Permissions::from_mode(0o755)).unwrap();
     chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -41,17 +42,17 @@ fn as_nobody(folder: &Path) -> Command {
     command
 }
 
-fn by(told: &Value) -> (&str, bool) {
-    let part = &told["part"];
+fn by(report: &Value) -> (&str, bool) {
+    let part = &report["part"];
     (part["limited_by"].as_str().unwrap(), part["limits_applied"].as_bool().unwrap())
 }
 
 #[test]
-fn without_root_whole_cpus_are_limited_by_affinity_and_the_rest_says_that_it_is_not() {
-    let told = limited(&["1:-", "0.5:-", "-:67108864", "1:67108864", "-:-", "4096:-"]);
-    let parts = told["parts"].as_array().unwrap();
+fn without_root_only_whole_cpus_are_limited_and_other_limits_are_reported_as_missing() {
+    let report = limited(&["1:-", "0.5:-", "-:67108864", "1:67108864", "-:-", "4096:-"]);
+    let parts = report["parts"].as_array().unwrap();
     let found: Vec<(&str, bool)> = parts.iter().map(by).collect();
-    match told["cgroups"].as_str() {
+    match report["cgroups"].as_str() {
         Some(why) => {
             assert!(!why.is_empty());
             let expected = [
@@ -62,27 +63,27 @@ fn without_root_whole_cpus_are_limited_by_affinity_and_the_rest_says_that_it_is_
                 ("none", true),
                 ("none", false),
             ];
-            assert_eq!(found, expected, "{told}");
+            assert_eq!(found, expected, "{report}");
         }
-        // A user to whom a group was delegated.
+        // A user with a delegated group.
         None => {
             let limited = ("cgroup-v2", true);
-            assert_eq!(found, [limited, limited, limited, limited, ("none", true), limited], "{told}");
+            assert_eq!(found, [limited, limited, limited, limited, ("none", true), limited], "{report}");
         }
     }
 }
 
 #[test]
-fn parts_with_whole_cpus_have_them_to_themselves() {
+fn parts_with_whole_cpus_do_not_share_them() {
     let usable = usable_cpus().len();
     let asked = vec!["1:-"; usable];
-    let told = limited(&asked);
-    let parts = told["parts"].as_array().unwrap();
+    let report = limited(&asked);
+    let parts = report["parts"].as_array().unwrap();
     assert_eq!(parts.len(), usable);
-    if told["cgroups"].is_string() {
+    if report["cgroups"].is_string() {
         let mut cpus: Vec<&str> = parts.iter().map(|part| part["cpus"].as_str().unwrap()).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        assert_eq!(cpus.len(), usable, "{told}");
+        assert_eq!(cpus.len(), usable, "{report}");
     }
 }

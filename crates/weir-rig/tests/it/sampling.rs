@@ -1,4 +1,4 @@
-//! What the samples say of single processes: context switches, bytes of block devices, sockets, memory.
+//! Samples of single processes: context switches, block I/O, sockets, memory.
 
 use std::fs;
 use std::io::Read;
@@ -15,7 +15,7 @@ use crate::{Bench, eventually, free_address, mono_ns};
 const MIB: u64 = 1 << 20;
 
 /// The sum of the numbers in lines that begin with `name`, over files of a process.
-fn told(files: impl Iterator<Item = String>, name: &str) -> u64 {
+fn reported(files: impl Iterator<Item = String>, name: &str) -> u64 {
     let numbers = files.map(|path| {
         let text = fs::read_to_string(path).unwrap_or_default();
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap_or(0)
@@ -23,24 +23,24 @@ fn told(files: impl Iterator<Item = String>, name: &str) -> u64 {
     numbers.sum()
 }
 
-/// Bytes that the process has written, by the kernel's account.
+/// Bytes that the process has written, as counted by the kernel.
 fn written(running: &Running) -> u64 {
-    told([format!("/proc/{}/io", running.pid())].into_iter(), "write_bytes:")
+    reported([format!("/proc/{}/io", running.pid())].into_iter(), "write_bytes:")
 }
 
 /// Context switches of the process's first thread, which outlives the others.
 fn switches(running: &Running) -> u64 {
-    told([format!("/proc/{}/status", running.pid())].into_iter(), "voluntary_ctxt_switches:")
+    reported([format!("/proc/{}/status", running.pid())].into_iter(), "voluntary_ctxt_switches:")
 }
 
-/// Has the process work, and waits until it has.
+/// Lets the process work once, and waits until it has finished.
 fn work(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
 
 #[test]
-fn work_is_in_the_samples_of_its_span_and_in_no_other() {
+fn samples_of_a_span_contain_only_its_work() {
     for cgroups in [true, false] {
         let bench = Bench::with("sampling", cgroups);
         let address = free_address();
@@ -48,7 +48,7 @@ fn work_is_in_the_samples_of_its_span_and_in_no_other() {
         spec.listens = vec![address];
         spec.ready = Ready::Tcp(address);
         let worker = bench.rig().launch(&spec).unwrap();
-        // Readiness was connections too; their work is over when another's is.
+        // Readiness checks were connections that caused work. It is complete after the work of another connection.
         work(address);
         let sampler = Sampler::start(&[&worker]);
         let before = (written(&worker), switches(&worker));
@@ -62,7 +62,7 @@ fn work_is_in_the_samples_of_its_span_and_in_no_other() {
         let end = mono_ns();
         let Usage { block_written_bytes, switches_voluntary, sockets_max, .. } =
             samples.usage("worker", from, to).unwrap();
-        // Nothing was written outside of the span; at its borders the straight line between two samples may take off.
+        // Nothing was written outside the span; interpolation at its borders can only lower the result.
         let block = block_written_bytes.unwrap();
         assert!(block <= pages && (block > 0 || pages == 0), "{block} of {pages}");
         let voluntary = switches_voluntary.unwrap();
@@ -78,13 +78,13 @@ fn work_is_in_the_samples_of_its_span_and_in_no_other() {
 }
 
 #[test]
-fn pages_of_files_are_nobodys_memory() {
+fn file_pages_do_not_count_as_memory() {
     let bench = Bench::new("cached");
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("read-often");
     let arguments = ["cache", file.to_str().unwrap(), &(32 * MIB).to_string()];
     let reader = bench.rig().launch(&bench.probe("reader", &arguments)).unwrap();
-    eventually("it has read", || reader.log_tail().contains("cached"));
+    eventually("the file is read", || reader.log_tail().contains("cached"));
     let sampler = Sampler::start(&[&reader]);
     let from = mono_ns();
     thread::sleep(Duration::from_millis(300));
@@ -107,11 +107,11 @@ fn ticks(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_busy_neighbour_is_named_and_what_the_rig_started_is_not() {
+fn a_busy_neighbour_is_named_and_processes_of_the_rig_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let shell = folder.path().join("weir-neighbour");
     std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
-    // The shell between ends at once, so that nothing leads from the neighbour to this process.
+    // The shell in between exits at once, so that the neighbour is not a descendant of this process.
     let start = format!("{} -c '{COUNTS}' >/dev/null 2>&1 & echo $!", shell.display());
     let between = Command::new("sh").args(["-c", &start]).output().unwrap();
     let neighbour: u32 = String::from_utf8(between.stdout).unwrap().trim().parse().unwrap();
@@ -131,7 +131,7 @@ fn a_busy_neighbour_is_named_and_what_the_rig_started_is_not() {
     .unwrap();
     own.kill().unwrap();
     own.wait().unwrap();
-    let found = neighbours.iter().find(|process| process.pid == neighbour).expect("it is named");
+    let found = neighbours.iter().find(|process| process.pid == neighbour).expect("the neighbour is named");
     assert!(found.name == "weir-neighbour" && found.cores > 0.0, "{found:?}");
     assert!(neighbours.is_sorted_by(|one, next| one.cores >= next.cores), "{neighbours:?}");
     let of_the_rig = [own.id(), std::process::id()];

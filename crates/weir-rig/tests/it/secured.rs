@@ -5,13 +5,13 @@ use weir_rig::{Asked, Binding, Certificates, Credentials, Drivers, Serves, TlsBi
 use crate::gateways::{Gateway, binding, build_own_gateway};
 use crate::{Bench, PATIENCE, eventually};
 
-/// The status of an answer, or why there is none.
+/// The status of a response, or the error.
 fn ask(gateway: &Gateway, credentials: &Credentials, host: &str, path: &str) -> Result<u16, String> {
     status_of(credentials, None, gateway.binding.listen, Asked { host, path }, PATIENCE)
 }
 
-/// Everything at once: TLS for both hosts, a certificate of the client's, tokens; and whoever has less is refused.
-fn lets_in_whom_it_should(driver: &str) {
+/// TLS for both hosts, client certificates and tokens together; clients without one of them are rejected.
+fn accepts_only_valid_credentials(driver: &str) {
     let known = tokens(7, 3);
     let gateway = Gateway::start(driver, |binding| {
         binding.tls = Some(TlsBinding { client_certificate: true, ..TlsBinding::default() });
@@ -36,7 +36,7 @@ fn lets_in_whom_it_should(driver: &str) {
     for (what, credentials) in [
         ("no certificate", Credentials { shows_certificate: false, ..good.clone() }),
         (
-            "a certificate of another authority",
+            "a certificate of another CA",
             Credentials {
                 certificates: Some(Certificates { client, client_key, ..files.clone() }),
                 ..good.clone()
@@ -44,7 +44,7 @@ fn lets_in_whom_it_should(driver: &str) {
         ),
         ("plain text", Credentials { certificates: None, ..good.clone() }),
     ] {
-        // Some break the handshake off, some answer 400.
+        // Some gateways abort the handshake, others return 400.
         let answer = ask(&gateway, &credentials, "one.test", "/ping");
         assert!(answer.is_err() || answer == Ok(400), "{what}: {answer:?}");
     }
@@ -56,8 +56,8 @@ fn lets_in_whom_it_should(driver: &str) {
     gateway.stop();
 }
 
-/// A certificate for each of many hosts: a client takes none but that of the name it asks for.
-fn shows_each_host_its_certificate(driver: &str, change: impl FnOnce(&mut Binding)) {
+/// A certificate for each of many hosts: a client accepts only the certificate for its server name.
+fn serves_the_certificate_of_each_host(driver: &str, change: impl FnOnce(&mut Binding)) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts = (1..=20).map(|number| format!("d{number}.gateway.test")).collect();
         binding.tls = Some(TlsBinding { client_certificate: true, certificate_each: true });
@@ -69,7 +69,7 @@ fn shows_each_host_its_certificate(driver: &str, change: impl FnOnce(&mut Bindin
     for host in &gateway.binding.hosts {
         assert_eq!(ask(&gateway, good, host, "/ping"), Ok(200), "{host}");
     }
-    // Some show another certificate, some break the handshake off.
+    // Some gateways send another certificate, others abort the handshake.
     let said = ask(&gateway, good, "d21.gateway.test", "/ping").unwrap_err();
     assert!(!said.contains("UnknownIssuer"), "{said}");
     let bare = Credentials { shows_certificate: false, ..good.clone() };
@@ -83,8 +83,8 @@ fn shows_each_host_its_certificate(driver: &str, change: impl FnOnce(&mut Bindin
     gateway.stop();
 }
 
-/// TLS alone, without hosts of its own and with more than one worker.
-fn speaks_tls_to_everybody(driver: &str) {
+/// TLS only, without hosts and with more than one worker.
+fn serves_tls_without_client_authentication(driver: &str) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts.clear();
         binding.tls = Some(TlsBinding::default());
@@ -103,53 +103,53 @@ fn speaks_tls_to_everybody(driver: &str) {
 }
 
 #[test]
-fn weir_lets_in_whom_it_should() {
+fn weir_accepts_only_valid_credentials() {
     build_own_gateway();
-    lets_in_whom_it_should("weir");
+    accepts_only_valid_credentials("weir");
 }
 
 #[test]
-fn nginx_lets_in_whom_it_should() {
-    lets_in_whom_it_should("nginx");
+fn nginx_accepts_only_valid_credentials() {
+    accepts_only_valid_credentials("nginx");
 }
 
 #[test]
-fn haproxy_lets_in_whom_it_should() {
-    lets_in_whom_it_should("haproxy");
+fn haproxy_accepts_only_valid_credentials() {
+    accepts_only_valid_credentials("haproxy");
 }
 
 #[test]
-fn envoy_lets_in_whom_it_should() {
-    lets_in_whom_it_should("envoy");
+fn envoy_accepts_only_valid_credentials() {
+    accepts_only_valid_credentials("envoy");
 }
 
 #[test]
-fn weir_shows_each_host_its_certificate() {
+fn weir_serves_the_certificate_of_each_host() {
     build_own_gateway();
-    shows_each_host_its_certificate("weir", |_| ());
+    serves_the_certificate_of_each_host("weir", |_| ());
 }
 
 #[test]
-fn nginx_shows_each_host_its_certificate() {
-    shows_each_host_its_certificate("nginx", |_| ());
+fn nginx_serves_the_certificate_of_each_host() {
+    serves_the_certificate_of_each_host("nginx", |_| ());
 }
 
 #[test]
-fn haproxy_shows_each_host_its_certificate() {
-    shows_each_host_its_certificate("haproxy", |_| ());
+fn haproxy_serves_the_certificate_of_each_host() {
+    serves_the_certificate_of_each_host("haproxy", |_| ());
 }
 
 #[test]
-fn envoy_shows_each_host_its_certificate_by_a_filter_chain_each_and_by_one_for_all() {
+fn envoy_serves_the_certificate_of_each_host_with_one_or_many_filter_chains() {
     for filter_chains in [true, false] {
-        shows_each_host_its_certificate("envoy", |binding| {
+        serves_the_certificate_of_each_host("envoy", |binding| {
             binding.set.insert("filter_chains".into(), filter_chains.into());
         });
     }
 }
 
 #[test]
-fn certificates_that_are_there_already_are_taken() {
+fn existing_certificates_are_used() {
     let bench = Bench::new("there");
     let folder = bench.rig().work_dir().join("shared");
     let mut binding = binding();
@@ -159,7 +159,7 @@ fn certificates_that_are_there_already_are_taken() {
     let gateway = bench.rig().work_dir().join("gateway");
     let rendered = drivers.driver("nginx").unwrap().render(&binding, &gateway).unwrap();
     assert_eq!(rendered.credentials.certificates, binding.certificates);
-    assert!(!gateway.join("tls").exists(), "none are made beside them");
+    assert!(!gateway.join("tls").exists(), "no additional certificates are created");
     let configuration = std::fs::read_to_string(gateway.join("nginx.conf")).unwrap();
     for one in &binding.certificates.unwrap().each {
         let line = format!("ssl_certificate {};", one.certificate.display());
@@ -169,28 +169,28 @@ fn certificates_that_are_there_already_are_taken() {
 }
 
 #[test]
-fn weir_speaks_tls_to_everybody() {
+fn weir_serves_tls_without_client_authentication() {
     build_own_gateway();
-    speaks_tls_to_everybody("weir");
+    serves_tls_without_client_authentication("weir");
 }
 
 #[test]
-fn nginx_speaks_tls_to_everybody() {
-    speaks_tls_to_everybody("nginx");
+fn nginx_serves_tls_without_client_authentication() {
+    serves_tls_without_client_authentication("nginx");
 }
 
 #[test]
-fn haproxy_speaks_tls_to_everybody() {
-    speaks_tls_to_everybody("haproxy");
+fn haproxy_serves_tls_without_client_authentication() {
+    serves_tls_without_client_authentication("haproxy");
 }
 
 #[test]
-fn envoy_speaks_tls_to_everybody() {
-    speaks_tls_to_everybody("envoy");
+fn envoy_serves_tls_without_client_authentication() {
+    serves_tls_without_client_authentication("envoy");
 }
 
 #[test]
-fn what_a_driver_does_not_serve_is_refused_by_name() {
+fn unsupported_features_of_a_driver_are_rejected_by_name() {
     let bench = Bench::new("unserved");
     let folder = bench.rig().work_dir().join("drivers/plain");
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,5 +1,5 @@
-//! Real servers in the place of the upstream, each from its driver: they answer every path and method with a body of
-//! the asked size, and count.
+//! Real servers as upstream, from their drivers: they respond to every path and method with a body of the configured
+//! size, and count requests.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use weir_rig::{Drivers, Limits, OriginBinding, Rendered, Running};
 
 use crate::{Bench, PATIENCE, eventually, free_address};
 
-/// Asks twice on one connection; the answers' statuses and the lengths of their bodies.
+/// Sends two requests on one connection; returns the statuses and body lengths of the responses.
 fn ask_twice(address: SocketAddr, method: &str, path: &str) -> Vec<(u16, usize)> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -30,7 +30,7 @@ fn ask_twice(address: SocketAddr, method: &str, path: &str) -> Vec<(u16, usize)>
         answers.push((status, length));
         rest = &rest[end + 4 + length..];
     }
-    assert!(rest.is_empty(), "{} bytes are no answer", rest.len());
+    assert!(rest.is_empty(), "{} bytes are no response", rest.len());
     answers
 }
 
@@ -66,7 +66,7 @@ impl Replica {
 }
 
 #[test]
-fn nginx_plays_the_upstream_with_bodies_of_any_size() {
+fn nginx_as_upstream_serves_bodies_of_any_size() {
     let bench = Bench::new("upstreams");
     for body_bytes in [0, 64, 1024, 1025, 300_000] {
         let replica = Replica::start(&bench, "nginx", "origin", body_bytes);
@@ -85,7 +85,7 @@ fn nginx_plays_the_upstream_with_bodies_of_any_size() {
 }
 
 #[test]
-fn replicas_of_one_server_run_side_by_side_under_their_own_names() {
+fn replicas_of_one_server_have_their_own_names() {
     let bench = Bench::new("replicas");
     let replicas = ["origin-1", "origin-2", "origin-3"].map(|name| Replica::start(&bench, "nginx", name, 10));
     assert_eq!(ask_twice(replicas[1].binding.listen, "GET", "/"), [(200, 10), (200, 10)]);
@@ -102,7 +102,7 @@ fn replicas_of_one_server_run_side_by_side_under_their_own_names() {
 }
 
 #[test]
-fn a_driver_that_cannot_play_the_upstream_says_so() {
+fn a_driver_that_cannot_be_the_upstream_is_rejected() {
     let drivers = Drivers::load(&[]).unwrap();
     let envoy = drivers.driver("envoy").unwrap();
     let binding = OriginBinding {

@@ -1,4 +1,4 @@
-//! What the integration tests launch: a guard, a lab to be killed, and processes that behave badly on demand.
+//! The program that the integration tests launch: a guard, a lab, and processes that fail on demand.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -63,7 +63,7 @@ fn listen(address: &str) {
     }
 }
 
-/// Works for each connection, then closes it: waits in threads that end, and writes to the disk.
+/// For each connection: waits in short-lived threads, writes to the disk, and closes the connection.
 fn work(address: &str) {
     let listener =
         TcpListener::bind(address.parse::<SocketAddr>().expect("an address")).expect("a free address");
@@ -84,12 +84,12 @@ fn give(address: &str, bytes: usize) {
     let listener =
         TcpListener::bind(address.parse::<SocketAddr>().expect("an address")).expect("a free address");
     for mut stream in listener.incoming().flatten() {
-        // Who only looks whether somebody listens takes nothing.
+        // Connections of readiness checks are closed early.
         let _ = stream.write_all(&vec![1; bytes]);
     }
 }
 
-/// Takes what is sent, once a file `go` is there.
+/// Reads all bytes of a connection, once the file `go` exists.
 fn take(address: &str) {
     while !Path::new("go").exists() {
         thread::sleep(Duration::from_millis(5));
@@ -110,14 +110,14 @@ fn cache(file: &str, bytes: usize) {
     wait();
 }
 
-/// A child in a session of its own, beyond the reach of whoever ends this one's.
+/// Starts a child in its own session, which signals to this session do not reach.
 fn escape() {
     let own = std::env::current_exe().expect("an executable");
     let mut child = Command::new("setsid").arg(&own).arg("wait").spawn().expect("a child");
     let _ = child.wait();
 }
 
-/// Two children: one in this process group, one in another. And a process that is nobody's child any more.
+/// Starts two children, one in this process group and one in another, and an orphan.
 fn tree() {
     let own = std::env::current_exe().expect("an executable");
     let mut near = Command::new(&own).arg("wait").spawn().expect("a child");
@@ -127,14 +127,14 @@ fn tree() {
     let _ = far.wait();
 }
 
-/// Starts a process in a session of its own, which is left alone.
+/// Starts an orphan in its own session.
 fn away() {
     let own = std::env::current_exe().expect("an executable");
     let forked = Command::new("setsid").arg("--fork").arg(own).arg("wait").status().expect("setsid");
     assert!(forked.success());
 }
 
-/// Fills its log, says that it is done, and waits.
+/// Fills its log, prints a last line, and waits.
 fn shout(bytes: usize) {
     let line = "the same again and again\n".repeat(1 << 12);
     let mut output = io::stdout();
@@ -145,7 +145,7 @@ fn shout(bytes: usize) {
     wait();
 }
 
-/// Takes memory page by page, then holds it.
+/// Allocates memory page by page, then holds it.
 fn eat(bytes: usize) {
     let mut held = vec![0u8; bytes];
     for page in held.chunks_mut(4096) {
@@ -155,8 +155,8 @@ fn eat(bytes: usize) {
     wait();
 }
 
-/// Opens a rig, launches parts under the asked limits (`CPUS:BYTES`, `-` for none) that run at the same time, and
-/// prints how each was limited and on which CPUs it may run.
+/// Opens a rig, launches concurrent parts with limits (`CPUS:BYTES`, `-` for none), and prints how each was limited
+/// and its allowed CPUs.
 fn limited(state_dir: &str, temp_dir: &str, asked: &[&str]) {
     let rig = open("limited", state_dir, temp_dir, true);
     let parts: Vec<Running> = asked
@@ -168,8 +168,8 @@ fn limited(state_dir: &str, temp_dir: &str, asked: &[&str]) {
             rig.launch(&own_process(&rig, &format!("part-{index}"), "wait", limits)).expect("a part")
         })
         .collect();
-    let told: Vec<Value> = parts.iter().map(tell).collect();
-    println!("{}", json!({ "cgroups": rig.cgroups().err(), "parts": told }));
+    let reported: Vec<Value> = parts.iter().map(tell).collect();
+    println!("{}", json!({ "cgroups": rig.cgroups().err(), "parts": reported }));
 }
 
 fn tell(running: &Running) -> Value {
@@ -192,7 +192,7 @@ fn open(run_id: &str, state_dir: &str, temp_dir: &str, cgroups: bool) -> Rig {
     .expect("a rig")
 }
 
-/// This program in another part.
+/// A process of this program with another command.
 fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec {
     let own = std::env::current_exe().expect("an executable");
     ProcessSpec {
@@ -220,8 +220,8 @@ fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec
     }
 }
 
-/// Opens a rig, launches a tree in it, or in a network namespace a process with one that escapes, prints the process
-/// id and the work folder, and waits to be killed.
+/// Opens a rig and launches a process tree, or in a network namespace a process with a child in another session.
+/// Prints the process ID and the work folder, and waits to be killed.
 fn lab(state_dir: &str, temp_dir: &str, how: &str) {
     let rig = open("killed", state_dir, temp_dir, how == "cgroups");
     let namespace = (how == "namespaces").then(|| {

@@ -1,4 +1,4 @@
-//! Messages of OTLP 1 for metrics, as far as weir writes and reads them.
+//! OTLP 1 messages for metrics, with the fields that weir uses.
 
 use prost::{Message, Oneof};
 

@@ -9,7 +9,7 @@ use crate::series::{Batch, Growth};
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Request {
-    /// The first is empty.
+    /// The first symbol is empty.
     #[prost(string, repeated, tag = "4")]
     pub(super) symbols: Vec<String>,
     #[prost(message, repeated, tag = "5")]
@@ -18,7 +18,7 @@ pub(super) struct Request {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TimeSeries {
-    /// Name and value in turn, in the order of the names.
+    /// Alternating names and values, sorted by name.
     #[prost(uint32, repeated, tag = "1")]
     pub(super) labels_refs: Vec<u32>,
     #[prost(message, repeated, tag = "2")]
@@ -37,7 +37,7 @@ pub(super) struct Metadata {
     pub(super) help_ref: u32,
 }
 
-/// The table in the making.
+/// Builds the table of symbols.
 struct Symbols<'a> {
     places: BTreeMap<&'a str, u32>,
     table: Vec<String>,

@@ -13,21 +13,21 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir agent`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address of the run, as it prints it
+    /// Address that the run prints
     #[arg(long, value_name = "HOST:PORT")]
     join: String,
-    /// The ticket that the run has written (weir.ticket); it admits agents to that run only
+    /// Ticket file of the run (weir.ticket); it is valid for that run only
     #[arg(long, value_name = "FILE")]
     ticket: PathBuf,
     /// Name in the report [default: the name of this host]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The run that has started this agent samples and limits its processes
+    /// The run that started this agent limits and samples its processes
     #[arg(long, hide = true)]
     sampled: bool,
 }
 
-/// Takes part in a run until it ends, or SIGINT or SIGTERM.
+/// Takes part in a run until the run ends, or until SIGINT or SIGTERM.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let stop = until_signalled()?;
     let ticket =
@@ -54,7 +54,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// The name of this host, as the kernel has it.
+/// The host name in the kernel.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()

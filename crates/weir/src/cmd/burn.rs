@@ -1,4 +1,4 @@
-//! `weir burn`: a program that uses more CPU time than it needs, for the positive control of `weir run`.
+//! `weir burn`: uses extra CPU time while a program runs, for the positive control of `weir run`.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ pub(crate) struct Args {
     /// Extra CPU time, as share of the CPU time of the program
     #[arg(long, value_name = "SHARE")]
     share: f64,
-    /// Where it keeps what it has used
+    /// File for the record of its CPU time
     #[arg(long, value_name = "FILE")]
     record: PathBuf,
-    /// Burn beside this process, which is the parent
+    /// Burn for this process, which must be the parent
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     of: Option<i32>,
     /// The program and its arguments
@@ -21,11 +21,11 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// Burns, or becomes the program.
+/// Burns, or starts a burner and executes the program.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| {
         let program = args.command.first().map_or("weir burn", String::as_str);
-        Failure::environment(format!("{program}: {error}"), "see whether the program can be started alone")
+        Failure::environment(format!("{program}: {error}"), "check whether the program starts without weir")
     };
     match args.of {
         Some(pid) => weir_rig::burn(args.share, &args.record, pid).map(|()| Exit::Good).map_err(failed),

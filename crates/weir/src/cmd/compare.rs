@@ -1,4 +1,4 @@
-//! `weir compare`: two datasets, cell by cell.
+//! `weir compare`: compares two datasets, cell by cell.
 
 mod sides;
 mod until;
@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 pub(super) use sides::of_run;
 use until::{More, Until};
 
-/// What is compared, in the help.
+/// The description of inputs in the help.
 const SIDES: &str = "\
 A and B are each one of
   RUN            a stored run: its id, a unique prefix of the id, or `last`
@@ -112,14 +112,14 @@ pub(crate) struct Args {
     /// Gorouter CSV: number of cores that equal 100 % CPU
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
-    /// Add repeats to the run of A and B, two gateways of it, until every verdict is decided
+    /// Add repeats to the run of the gateways A and B until every verdict is decided
     #[arg(long, value_name = "STATE", value_enum)]
     until: Option<Until>,
     /// Maximum number of repeats of --until
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
     at_most: u32,
     /// Exit with 1 if a metric is worse, if B failed and A did not, or if no valid repeat of B reached a value that A
-    /// has; with 2 if nothing could be compared: no metric has enough valid repeats for `worse`
+    /// has. Exit with 2 if nothing could be compared, because no metric has enough valid repeats for `worse`
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON
@@ -128,7 +128,7 @@ pub(crate) struct Args {
     /// Write Markdown, for a pull request; `-` prints it instead of tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write an HTML page with both in the same charts; `-` prints it in place of tables
+    /// Write an HTML page with both in the same charts; `-` prints it instead of tables
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -136,7 +136,7 @@ pub(crate) struct Args {
 /// A verdict that makes the result bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FailOn {
-    /// Something is worse, or failed
+    /// A metric is worse, or B failed
     Worse,
 }
 
@@ -195,7 +195,7 @@ fn datasets(args: &Args) -> Result<[Dataset; 2], Failure> {
     Ok([a, b])
 }
 
-/// A gate fails where something is worse, and where nothing could have been found worse.
+/// The gate fails if a metric is worse, or if no metric could be judged.
 fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
     if comparison.is_worse() {
         return Ok(Exit::BadResult);
@@ -248,13 +248,13 @@ fn measure(flag: &str, name: &str) -> Result<Measure, Failure> {
         let names: Vec<&str> = Measure::all().map(Measure::name).collect();
         let remedy = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`? Known metrics: {}", names.join(", ")),
-            None => format!("there are {}", names.join(", ")),
+            None => format!("known metrics: {}", names.join(", ")),
         };
         Failure::wrong_use(format!("{flag}: unknown metric `{name}`"), remedy)
     })
 }
 
-/// Writes a file, or prints it where the path is `-`.
+/// Writes a file, or prints it if the path is `-`.
 fn written(path: &Path, text: String) -> Result<(), Failure> {
     if path == Path::new("-") {
         print(text.trim_end());

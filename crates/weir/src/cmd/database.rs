@@ -19,22 +19,22 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens it, and makes it where there is none.
+    /// Opens it, and creates it if it does not exist.
     pub(crate) fn open_or_make(&self) -> Result<Store, Failure> {
         Ok(Store::open(&self.path()?)?)
     }
 
-    /// Opens it for what it holds.
+    /// Opens it to read runs.
     pub(crate) fn open(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing(&self.path()?)?)
     }
 
-    /// Opens it for more cells of a run that it holds.
+    /// Opens it to add cells to a stored run.
     pub(crate) fn open_to_resume(&self) -> Result<Store, Failure> {
         Ok(Store::open_to_resume(&self.path()?)?)
     }
 
-    /// Opens it. A missing default file is no error; a missing file that was named is one.
+    /// Opens it. A missing file is an error only if `--db` names it.
     pub(crate) fn open_if_any(&self) -> Result<Option<Store>, Failure> {
         match self.db {
             Some(_) => self.open().map(Some),
@@ -65,24 +65,24 @@ impl Database {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        told(error.is_wrong_use(), &error, error.remedy())
+        reported(error.is_wrong_use(), &error, error.remedy())
     }
 }
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
-        let each = error.each().iter().map(|error| told(error.is_wrong_use(), error, error.remedy()));
+        let each = error.each().iter().map(|error| reported(error.is_wrong_use(), error, error.remedy()));
         Self::of_all(each.collect())
     }
 }
 
 impl From<RigError> for Failure {
     fn from(error: RigError) -> Self {
-        told(error.is_wrong_use(), &error, error.remedy())
+        reported(error.is_wrong_use(), &error, error.remedy())
     }
 }
 
-pub(super) fn told(wrong_use: bool, error: &dyn std::error::Error, remedy: String) -> Failure {
+pub(super) fn reported(wrong_use: bool, error: &dyn std::error::Error, remedy: String) -> Failure {
     match wrong_use {
         true => Failure::wrong_use(error.to_string(), remedy),
         false => Failure::environment(error.to_string(), remedy),

@@ -1,4 +1,4 @@
-//! `weir doctor`: what this host can honestly test, and which gateways it has.
+//! `weir doctor`: the measurement bounds of this host, and its gateways.
 
 mod advice;
 mod bounds;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Skip the measurements (a minute and a half): highest rate of the generator, latency floor, and what a comparison can find
+    /// Skip the measurements (a minute and a half): generator ceiling, latency floor, detectable differences
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Looks at the host, measures what it can be measured with, keeps that, and says what it found.
+/// Examines the host, measures and stores its bounds, and prints the results.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     enter_scope();
     let drivers = Drivers::load(&args.drivers)?;
@@ -43,17 +43,17 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         if args.quick { args.database.open_if_there()? } else { Some(args.database.open_or_make()?) };
     let mut examination = Examination::of_this_host(&drivers);
     if !args.quick {
-        note("measuring this host, for about a minute and a half; --quick skips this");
+        note("measuring this host for about a minute and a half; --quick skips this");
         let bounds = bounds::measure(&examination.host, examination.disturbance)?;
         if let Some(store) = &mut store {
-            // What was measured on a quiet host is worth more than what is measured beside a neighbour.
+            // Bounds from a quiet host are better than bounds measured with host noise.
             let before = store.bounds(&bounds.fingerprint)?;
             let limit = Thresholds::default().disturbed_share;
             let is_quiet = |bounds: &HostBounds| bounds.disturbed_share.is_some_and(|share| share <= limit);
             match before.filter(|before| is_quiet(before) && !is_quiet(&bounds)) {
                 None => store.keep_bounds(&bounds)?,
                 Some(_) => {
-                    note("other processes use this host now; the limits measured on the quiet host are kept")
+                    note("other processes use this host now; weir keeps the stored bounds of the quiet host")
                 }
             }
         }
@@ -61,9 +61,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         if let Some(gateway) = examination.found() {
             match Precision::measure(&drivers, gateway) {
                 Ok(Ok(precision)) => examination.precision = Some(precision),
-                Ok(Err(why)) => note(format_args!("cannot say what a comparison finds: {gateway}: {why}")),
+                Ok(Err(why)) => note(format_args!("detectable differences are unknown: {gateway}: {why}")),
                 Err(failure) => {
-                    note(format_args!("cannot measure what a comparison finds: {}", failure.problem.message))
+                    note(format_args!("cannot measure detectable differences: {}", failure.problem.message))
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! `weir export`: a stored run as a file, for another weir or for other programs.
+//! `weir export`: a stored run as a file, for another installation of weir or for other programs.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Format [default: by the ending of --out: .csv is csv and .json is json; else weir]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// File to write, whole or not at all; `-` is standard output [default: -]
+    /// File to write atomically; `-` is standard output [default: -]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Overwrite the file if it exists
@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Export only this load of the scenario
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
-    /// Export the findings over all repeats instead (failover, recovery, slow clients, ..): csv, json or parquet. A row
-    /// for each value; low and high are its 95 % interval, unless `text` calls them bounds, or least and greatest
+    /// Export the findings over all repeats instead (failover, recovery, slow clients, ..): csv, json or parquet. One
+    /// row per value; low and high are its 95 % interval, unless `text` calls them bounds, or minimum and maximum
     #[arg(long, conflicts_with_all = ["cell", "load"])]
     findings: bool,
     #[command(flatten)]
@@ -69,7 +69,7 @@ enum Format {
     Locust,
 }
 
-/// Endings of files, each with the formats that it may be of; the first is meant where none is named.
+/// File name endings with their formats; the first format is the default.
 const ENDINGS: &[(&str, &[Format])] = &[
     ("weir", &[Format::Weir]),
     ("csv", &[Format::Csv, Format::Locust]),
@@ -80,7 +80,7 @@ const ENDINGS: &[(&str, &[Format])] = &[
 ];
 
 impl Format {
-    /// The format that is asked for by name, or by the ending of `out`.
+    /// The format from `--format`, or from the ending of `out`.
     fn chosen(asked: Option<Self>, out: Option<&Path>) -> Result<Self, Failure> {
         let Some((path, ending)) = out.and_then(|path| Some((path, path.extension()?))) else {
             return Ok(asked.unwrap_or(Self::Weir));
@@ -200,7 +200,7 @@ fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
     Failure::environment(format!("run {}: {error}", run.id), remedy)
 }
 
-/// Looked at before the work; what is no regular file (a pipe, a terminal) is written to, and nothing is lost.
+/// Checks the target before the export. Only regular files can be lost; pipes and terminals are always written.
 fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(there) if there.is_dir() => {
@@ -218,7 +218,7 @@ fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
     }
 }
 
-/// Writes beside the target and renames, so that the file is there whole or not at all.
+/// Writes a temporary file in the same folder and renames it, so that the target is complete or absent.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return File::options().write(true).open(path)?.write_all(bytes);
@@ -244,14 +244,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_chooses_the_format_and_a_contradiction_is_refused() {
+    fn the_ending_selects_the_format_and_contradictions_are_rejected() {
         let check = |asked: Option<Format>, out: Option<&str>, expected: Result<Format, &str>| {
             let chosen = Format::chosen(asked, out.map(Path::new));
             match (chosen, expected) {
                 (Ok(chosen), Ok(expected)) => assert_eq!(chosen, expected, "{out:?}"),
                 (Err(failure), Err(words)) => {
-                    let told = format!("{} | {}", failure.problem.message, failure.problem.remedy);
-                    assert!(told.contains(words), "{told}");
+                    let reported = format!("{} | {}", failure.problem.message, failure.problem.remedy);
+                    assert!(reported.contains(words), "{reported}");
                 }
                 (chosen, expected) => panic!("{asked:?} {out:?}: {chosen:?}, not {expected:?}"),
             }

@@ -1,4 +1,4 @@
-//! `--fail-on`: which outcomes of a run give an exit code other than 0.
+//! `--fail-on`: the outcomes of a run that result in an exit code other than 0.
 
 use weir_analysis::Outcome;
 
@@ -29,7 +29,7 @@ Exit codes:
      or the run is not complete
 With --fail-on missed, 4 becomes 0.";
 
-/// The least bad outcome that fails a gate.
+/// The mildest outcome that fails a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Gate {
     /// Exit with 1 if an objective is missed or a cell failed, and with 0 if a result is undecided
@@ -39,8 +39,7 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// The exit code of a run that comes to `outcome`. Prints what it is where it is not 0, and where an undecided result
-    /// passes.
+    /// The exit code of a run with `outcome`. Prints it if it is not 0, or if an undecided result passes.
     pub(crate) fn exit(self, outcome: Outcome) -> Exit {
         match (outcome, self) {
             (Outcome::Good, _) => Exit::Good,

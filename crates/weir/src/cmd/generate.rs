@@ -1,4 +1,4 @@
-//! `weir generate`: the engine as a process of its own, for the lab. A specification in, a record out.
+//! `weir generate`: the engine as a process of the lab. Input is a specification, output is a record.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,16 +14,16 @@ use weir_lab::agents::{alive_mark, prepared_mark};
 
 use crate::failure::{Exit, Failure};
 
-/// Arguments of weir's own processes beside a load: a specification in, a record out.
+/// Arguments of the lab's processes during a load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The specification, JSON
+    /// Specification, a JSON file
     #[arg(long, value_name = "FILE")]
     pub(super) spec: PathBuf,
-    /// Where the record is written, JSON; it is there whole or not at all
+    /// JSON file for the record, written atomically
     #[arg(long, value_name = "FILE")]
     pub(super) record: PathBuf,
-    /// Where each finished second of a load is appended, one JSON document per line
+    /// File to which each finished second of a load is appended as a line of JSON
     #[arg(long, value_name = "FILE")]
     pub(super) progress: Option<PathBuf>,
 }
@@ -33,13 +33,13 @@ pub(crate) struct Args {
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     own: Args,
-    /// Says with FILE.prepared that all connections are open, and starts at the time that is in FILE then: nanoseconds of
-    /// CLOCK_MONOTONIC. Ends early if FILE.alive does not change for 3 s
+    /// Create FILE.prepared when all connections are open, and start at the time in FILE: nanoseconds of
+    /// CLOCK_MONOTONIC. End early if FILE.alive does not change for 3 s
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
 }
 
-/// Drives the load and writes its record. SIGINT and SIGTERM end it early, with the record of what there is.
+/// Runs the load and writes its record. SIGINT and SIGTERM end it early with a partial record.
 pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let spec: LoadSpec = read_spec(&args.own.spec)?;
     let stop = until_signalled()?;
@@ -54,18 +54,18 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let record =
         weir_engine::run_behind(gate, &spec, progress, &stop).map_err(|error| engine_failure(&error))?;
     if is_alone.load(Ordering::Acquire) {
-        let message = format!("the agent was silent for {} s, and the load was ended", SILENCE_MAX.as_secs());
-        return Err(Failure::environment(message, "check that the agent runs and that its disk has space"));
+        let message = format!("load ended: no heartbeat of the agent for {} s", SILENCE_MAX.as_secs());
+        return Err(Failure::environment(message, "check that the agent runs, and that its disk has space"));
     }
     write_whole(&args.own.record, &record)?;
     Ok(Exit::Good)
 }
 
-/// How long the agent may be silent, and how often it is listened to.
+/// Timeout of the agent's heartbeat, and interval of the checks.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
-/// Ends the load and sets `is_alone` when `mark` has not changed for 3 s. A stopped agent cannot end it.
+/// Ends the load and sets `is_alone` if `mark` has not changed for 3 s, because a stopped agent cannot end the load.
 fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicBool>) -> Result<(), Failure> {
     let listen = move || {
         let (mut last, mut heard) = (None, Instant::now());
@@ -88,15 +88,15 @@ fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicB
 /// A gate that another process opens by writing a file.
 struct FileGate(PathBuf);
 
-/// How often the file is looked for: a start is planned much further ahead.
+/// Poll interval of the file; the planned start is much later.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Gate for FileGate {
     fn wait(&self, stop: &AtomicBool) -> Option<u64> {
-        // Without the mark the agent does not get its start, and the coordinator gives up after a time.
+        // If the file cannot be written, the agent does not continue, and the coordinator times out.
         let _ = std::fs::write(prepared_mark(&self.0), "");
         loop {
-            // Looked at before the file: a load that got its start and its end at once still has its start.
+            // Checked before the file: a load that gets its start and stop together still starts.
             let is_over = stop.load(Ordering::Acquire);
             if let Ok(text) = std::fs::read_to_string(&self.0) {
                 return text.parse().ok();
@@ -124,7 +124,7 @@ impl Lines {
 
 impl Progress for Lines {
     fn second(&self, second: &LiveSecond) {
-        // The record has all of it; a line that cannot be written is missing where somebody watches.
+        // Errors are ignored: the record is complete, and only a watcher misses the line.
         if let Ok(mut line) = serde_json::to_vec(second) {
             line.push(b'\n');
             let _ = (&self.0).write_all(&line);
@@ -132,7 +132,7 @@ impl Progress for Lines {
     }
 }
 
-/// What is set by SIGINT and SIGTERM.
+/// A flag that SIGINT and SIGTERM set.
 pub(super) fn until_signalled() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -142,7 +142,7 @@ pub(super) fn until_signalled() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// In the lab's child everything is the environment's fault: the lab has checked what a user can get wrong.
+/// In a child of the lab, every error is one of the environment, because the lab has checked the user's input.
 fn engine_failure(error: &EngineError) -> Failure {
     Failure::environment(error.to_string(), error.remedy())
 }
@@ -151,14 +151,14 @@ pub(super) fn read_spec<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> 
     let failed = |error: &dyn std::fmt::Display| {
         Failure::environment(
             format!("{}: {error}", path.display()),
-            "give the specification of a load as JSON",
+            "pass the specification of a load as JSON",
         )
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
-/// Writes beside the target and renames, so that a reader never sees half a record.
+/// Writes a temporary file in the same folder and renames it, so that readers never see a partial record.
 pub(super) fn write_whole(path: &Path, record: &impl Serialize) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         let remedy = "check that the folder exists, is writable and has free space";

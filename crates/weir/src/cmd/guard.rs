@@ -1,4 +1,4 @@
-//! `weir guard`: cleans up after a lab that died. Started by the rig, never by hand.
+//! `weir guard`: cleans up after a dead lab. The rig starts it; users do not.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Commands that weir prints for the user to paste: quoted for a shell, and about the same database.
+//! Commands in messages for the user to paste: quoted for a shell, and with the same `--db`.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -6,20 +6,20 @@ use std::sync::OnceLock;
 /// Subcommands that take `--db`.
 const WITH_DATABASE: [&str; 8] = ["run", "report", "size", "runs", "compare", "doctor", "export", "import"];
 
-/// The database that the user named, as a flag with a space before it.
+/// The user's `--db` flag, with a space before it.
 static DATABASE: OnceLock<String> = OnceLock::new();
 
-/// Remembers the database that was named with `--db`.
+/// Stores the path of `--db`.
 pub(crate) fn remember_database(path: &Path) {
     let _ = DATABASE.set(format!(" --db {}", quoted(&path.to_string_lossy())));
 }
 
-/// ` --db FILE` where a database was named, else nothing.
+/// ` --db FILE` if the user passed `--db`, else empty.
 pub(crate) fn database_flag() -> &'static str {
     DATABASE.get().map_or("", String::as_str)
 }
 
-/// `text` with the database that was named in every command between backticks that takes one.
+/// `text` with the user's `--db` added to every command in backticks that supports it.
 pub(crate) fn with_database(text: &str) -> String {
     completed(text, database_flag())
 }
@@ -35,7 +35,7 @@ fn completed(text: &str, flag: &str) -> String {
     text.split('`').enumerate().map(complete).collect::<Vec<_>>().join("`")
 }
 
-/// A word as a POSIX shell reads it back.
+/// A word, quoted for a POSIX shell if needed.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_quoted_only_where_a_shell_needs_it() {
+    fn a_word_is_quoted_only_if_a_shell_needs_it() {
         for (word, expected) in [
             ("/tmp/weir.db", "/tmp/weir.db"),
             ("my runs.db", "'my runs.db'"),

@@ -1,4 +1,4 @@
-//! `weir import`: a run from a file of `weir export` into the store.
+//! `weir import`: imports a run from an archive of `weir export`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,14 +14,14 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Archive that `weir export --format weir` wrote; `-` is standard input
+    /// Archive from `weir export --format weir`; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     database: Database,
 }
 
-/// Takes the run over, wholly or not at all.
+/// Imports the run atomically.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let name = args.file.display().to_string();
     let unreadable = |source| ArchiveError::Unreadable { name: name.clone(), source };
@@ -30,7 +30,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         false => Box::new(File::open(&args.file).map_err(unreadable)?),
     };
     let archive = read_archive(&name, input)?;
-    // Only now, so that a file that is refused makes no database.
+    // After reading, so that a rejected file does not create a database.
     let mut store = args.database.open_or_make()?;
     let (run, there) = (&archive.run, store.path().display().to_string());
     match store.import(run, &archive.cells)? {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             let done = archive.cells.len();
             let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
             print(format_args!("imported run {}: {}, {done} of {planned}, into {there}", run.id, run.name));
-            print(with_database(&format!("`weir report {}` shows it", run.id)));
+            print(with_database(&format!("`weir report {}` prints its report", run.id)));
         }
         Imported::Present => {
             print(format_args!("run {} is already in {there}, with the same content", run.id))
@@ -49,6 +49,6 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 
 impl From<ArchiveError> for Failure {
     fn from(error: ArchiveError) -> Self {
-        super::database::told(error.is_wrong_use(), &error, error.remedy())
+        super::database::reported(error.is_wrong_use(), &error, error.remedy())
     }
 }

@@ -1,4 +1,4 @@
-//! `weir k8s`: what a run in a cluster consists of, and runs there that go on without this host.
+//! `weir k8s`: renders, follows, fetches and removes runs in a cluster.
 
 mod attach;
 #[cfg(feature = "kubernetes")]
@@ -31,9 +31,9 @@ enum Command {
     Render(Box<render::Args>),
     /// Follow a run in a cluster to its end, fetch its results, and remove it from the cluster
     Attach(RunArgs),
-    /// Fetch the cells that a run in a cluster has finished so far; the run goes on
+    /// Fetch the finished cells of a run in a cluster; the run continues
     Fetch(RunArgs),
-    /// Stop a run in a cluster, restore what it has changed, and remove everything of it
+    /// Stop a run in a cluster, restore its changes to gateways, and delete all its objects
     Clean(RunArgs),
     #[cfg(feature = "kubernetes")]
     #[command(hide = true)]
@@ -42,15 +42,15 @@ enum Command {
     Unpack(UnpackArgs),
 }
 
-/// Which run.
+/// The selection of a run.
 #[derive(Debug, clap::Args)]
 struct RunArgs {
-    /// The run's id, or a prefix of it; `last` is the one that began last
+    /// Run: its ID, a unique prefix of the ID, or `last` for the latest
     run: String,
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
-    /// Namespace, if the run is in one that was there before
+    /// Namespace, if the run uses an existing one
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -83,11 +83,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// What a weir without the feature says.
+/// The error of a build without the feature.
 #[cfg(not(feature = "kubernetes"))]
 fn without_feature() -> Failure {
     Failure::wrong_use(
-        "this weir is built without the feature `kubernetes`",
+        "this build of weir lacks the feature `kubernetes`",
         "build it with `cargo build --release -p weir -p weir-gateway --features weir/services`",
     )
 }

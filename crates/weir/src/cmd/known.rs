@@ -1,4 +1,4 @@
-//! What scenarios are checked against: the drivers, and what this host has.
+//! The facts against which scenarios are checked: the drivers and this host.
 
 use std::sync::OnceLock;
 
@@ -6,10 +6,10 @@ use weir_lab::Known;
 use weir_results::Plane;
 use weir_rig::Drivers;
 
-/// The names that a scenario may use, and the CPUs that it may ask for.
+/// The names that a scenario can use, and the number of available CPUs.
 pub(crate) fn known(drivers: &Drivers) -> Known {
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
-    // What runs elsewhere needs no driver, and is named where one is.
+    // Remote gateways have a reserved driver name.
     let names = drivers.names().into_iter().chain([weir_rig::REMOTE]).collect();
     let needs = drivers.names().into_iter().filter_map(|name| {
         let needed = drivers.needed_by(name).ok()?;
@@ -31,7 +31,7 @@ pub(crate) fn known(drivers: &Drivers) -> Known {
     }
 }
 
-/// Why no network namespace can be made here. Every point of a sweep asks, and the answer stays the same.
+/// Why this host cannot create network namespaces. Cached, because every point of a sweep checks it.
 fn namespaces() -> Result<(), String> {
     static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     TRIED.get_or_init(weir_rig::try_namespaces).clone()

@@ -1,4 +1,4 @@
-//! `weir load`: the engine alone, a better wrk.
+//! `weir load`: runs the engine without a lab, like wrk.
 
 mod args;
 mod json;
@@ -25,11 +25,11 @@ pub(crate) use args::Args;
 use print::Live;
 use target::Target;
 
-/// Drives the load and prints what came of it.
+/// Runs the load and prints its result.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let spec = spec(args)?;
     let stop = Arc::new(AtomicBool::new(false));
-    // The first Ctrl-C ends the load with what there is, the second at once.
+    // The first Ctrl-C ends the load with a partial result, the second kills this process.
     let interrupt = signal_hook::consts::SIGINT;
     signal_hook::flag::register_conditional_shutdown(interrupt, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(interrupt, Arc::clone(&stop)))
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         watched.end(judged.map(|(judgement, record)| (record, judgement)));
     }
     let Some((judgement, mut record)) = judged? else {
-        note("stopped before the load had started");
+        note("stopped before the load started");
         return Ok(Exit::Interrupted);
     };
     record.result.bound_by = judgement.bound_by;
@@ -87,7 +87,7 @@ fn exit(args: &Args, record: &LoadRecord, was_interrupted: bool) -> Exit {
     }
 }
 
-/// What the generators can tell: they do not see the server's CPU. `usage` is that of the agent nearest to its CPU limit.
+/// The judgement from the generators, without the server's CPU. `usage` is from the agent closest to its CPU limit.
 fn judge_alone(record: &LoadRecord, spec: &LoadSpec, usage: Option<&Usage>) -> Judgement {
     let evidence = Evidence {
         record,
@@ -107,7 +107,7 @@ fn judge_alone(record: &LoadRecord, spec: &LoadSpec, usage: Option<&Usage>) -> J
     judge(&evidence, &Thresholds::default())
 }
 
-/// What the engine is asked.
+/// The specification for the engine.
 fn spec(args: &Args) -> Result<LoadSpec, Failure> {
     let targets = Target::parse_all(&args.urls)?;
     let target = &targets[0];
@@ -137,10 +137,10 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         domains: Vec::new(),
         rewrite: None,
     };
-    load.spec(setting).map_err(|fault| told(args, &fault))
+    load.spec(setting).map_err(|fault| reported(args, &fault))
 }
 
-/// The flags as a load of the scenario language, so that both mean the same.
+/// The flags as a load of the scenario language, so that both have the same meaning.
 fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
     let (shape, requests, connections) = (&args.shape, &args.requests, &args.connections);
     let is_http2 = connections.http2 || connections.streams.is_some();
@@ -173,7 +173,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
     })
 }
 
-/// A request for each URL, all alike but for their paths; none where a file says what is sent.
+/// A request per URL, which differ only in their paths; empty with a request file.
 fn mix(args: &Args, targets: &[Target]) -> Result<Vec<Request>, Failure> {
     if args.requests.file.is_none() {
         return targets.iter().map(|target| request(args, &target.path)).collect();
@@ -237,18 +237,18 @@ fn tls(args: &Args, is_secure: bool) -> Result<Option<TlsSpec>, Failure> {
     }
 }
 
-/// Says where on the command line the fault is, as far as it is there.
+/// Converts an error, and locates it on the command line if possible.
 fn failure(args: &Args, error: &EngineError) -> Failure {
     match load_problem(error) {
-        Some(fault) => told(args, &fault),
+        Some(fault) => reported(args, &fault),
         None => Failure::environment(error.to_string(), error.remedy()),
     }
 }
 
-fn told(args: &Args, fault: &Problem) -> Failure {
+fn reported(args: &Args, fault: &Problem) -> Failure {
     let place = match fault.place.as_str() {
         "mix.path" => {
-            // The message quotes the path, or the part of it that is at fault.
+            // The message quotes the path, or its invalid part.
             let quoted = fault.message.split('`').nth(1).unwrap_or_default();
             let url = args.urls.iter().find(|url| url.contains(quoted)).unwrap_or(&args.urls[0]);
             url.clone()

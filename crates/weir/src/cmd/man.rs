@@ -13,11 +13,11 @@ pub struct Args {
     dir: PathBuf,
 }
 
-/// Writes a page per command.
+/// Writes one page per command.
 pub fn run(args: Args) -> Result<Exit, Failure> {
     weir_reference::man_pages(crate::Cli::command(), &args.dir).map_err(|error| {
         let message = format!("cannot write man pages to {}: {error}", args.dir.display());
-        Failure::environment(message, "name a directory that you can write to")
+        Failure::environment(message, "use a writable directory")
     })?;
     Ok(Exit::Good)
 }

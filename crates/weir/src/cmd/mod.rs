@@ -1,4 +1,4 @@
-//! One file per subcommand: arguments in, calls into the libraries, an exit code out.
+//! One file per subcommand: it parses arguments, calls the libraries and returns an exit code.
 
 pub(crate) mod agent;
 pub(crate) mod burn;

@@ -107,7 +107,7 @@ struct Http2 {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 struct Tls {
-    /// Use TLS with a certificate for localhost, made at start
+    /// Use TLS with a certificate for localhost, created at start
     #[arg(long, conflicts_with = "cert")]
     tls: bool,
     /// Additional name in the certificate; may be repeated
@@ -174,9 +174,9 @@ impl Tls {
     }
 }
 
-/// Serves until SIGTERM, which is its usual end, or Ctrl-C.
+/// Serves until SIGTERM or Ctrl-C.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
-    // Before anything is printed: whoever reads that line may send a signal at once.
+    // Before the first output: a reader of that line can send a signal immediately.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
         Failure::environment(
             format!("cannot wait for signals: {error}"),
@@ -187,10 +187,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if let (Some(path), Some(pem)) = (&args.tls.ca_out, origin.ca_pem()) {
         std::fs::write(path, pem).map_err(|error| {
             let message = format!("cannot write `{}`: {error}", path.display());
-            Failure::environment(message, "give --ca-out a file in a folder that you may write to")
+            Failure::environment(message, "use --ca-out with a file in a writable folder")
         })?;
     }
-    // A reader that has gone away is no reason to end: the origin serves all the same.
+    // Errors are ignored: the origin must serve even if standard output is closed.
     let _ = writeln!(std::io::stdout(), "listening on {}", origin.address());
     let _ = std::io::stdout().flush();
     let signal = signals.forever().next();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_name_their_argument_and_the_right_form() {
+    fn invalid_values_name_their_argument_and_the_right_form() {
         for (arguments, expected) in [
             (&["--delay", "1ms"][..], "invalid value '1ms' for '--delay <DELAY>': `1ms` is not a delay"),
             (&["--delay", "const:1"], "for '--delay <DELAY>': `1` has no unit"),
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// An origin in which every field is given.
+    /// An origin with all fields.
     fn full() -> Origin {
         let tls = OriginTls {
             domains: vec!["a.example".into(), "b.example".into()],
@@ -315,7 +315,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(Origin)).unwrap().to_string();
         for argument in command().get_arguments() {
             let name = argument.get_id().as_str();
-            // The lab chooses the address; `tls` is there as a map.
+            // The lab chooses the address; `tls` is a map in the schema.
             if name != "listen" {
                 assert!(schema.contains(&format!("\"{name}\":")), "{name} is not in the schema");
             }

@@ -1,7 +1,7 @@
-//! Everything that weir prints, but for live progress: foreign text in it (names, logs, imported runs) cannot control
-//! the terminal.
+//! All output of weir except live progress. It escapes control characters, so that foreign text (names, logs, imported
+//! runs) cannot control the terminal.
 //!
-//! The reader of standard output may be gone (`weir runs | head`). That is not an error.
+//! A closed standard output (`weir runs | head`) is not an error.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -11,7 +11,7 @@ use weir_report::{escaped, escaped_but_styles};
 
 use crate::failure::Failure;
 
-/// What became of the first line that could not be written.
+/// The error of the first line that could not be written.
 static LOST: OnceLock<String> = OnceLock::new();
 
 /// Prints a line on standard output. If that fails, [`lost`] reports it at the end of the command.
@@ -21,15 +21,15 @@ pub(crate) fn print(line: impl Display) {
     }
 }
 
-/// Prints a line on standard error. If that fails, nobody reads it.
+/// Prints a line on standard error. Errors are ignored.
 pub(crate) fn note(line: impl Display) {
     let _ = io::stderr().write_all(escaped(&format!("{line}\n")).as_bytes());
 }
 
-/// Writes bytes to standard output as they are.
+/// Writes bytes to standard output unchanged.
 ///
 /// # Errors
-/// When it can't take them, as on a disk that is full.
+/// If they cannot be written, for example because a disk is full.
 pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     match output.write_all(bytes).and_then(|()| output.flush()) {
@@ -38,7 +38,7 @@ pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// That something which was to be printed is lost, if it is.
+/// The failure if printed text was lost.
 pub(crate) fn lost() -> Option<Failure> {
     LOST.get().map(|why| {
         Failure::environment(

@@ -1,4 +1,4 @@
-//! `weir publish`: publishes messages again and again, as a process of its own, for the lab.
+//! `weir publish`: a process of the lab that publishes messages periodically.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -11,11 +11,11 @@ use weir_nats::{NatsError, Publisher};
 use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
 
-/// How often it looks for a signal.
+/// How often it checks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Publishes until SIGINT or SIGTERM, and writes when. A publication that fails is noted too: the server may have been
-/// stopped on purpose, and the next publication connects again.
+/// Publishes until SIGINT or SIGTERM, and records the times. It also records failed publications, because a fault can
+/// stop the server; the next publication connects again.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: PublishSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Failure::environment(format!("`{}`: {error}", spec.address), "give the address as IP:PORT")
     })?;
     let (gap, every) = (Duration::from_nanos(spec.gap_ns), Duration::from_nanos(spec.every_ns));
-    // Opened early, so that the first publication need not wait for it. If it fails, that publication tries again.
+    // Opened early, so that the first publication does not wait. If this fails, that publication retries.
     let mut connection = connect(address).ok();
     let mut record = PublishRecord::default();
     let mut due = Instant::now() + every;

@@ -1,4 +1,4 @@
-//! `weir reference`: the pages of docs/reference, from what the program itself goes by.
+//! `weir reference`: the pages of docs/reference, generated from types and arguments.
 
 use clap::{CommandFactory, ValueEnum};
 use schemars::generate::SchemaSettings;
@@ -119,7 +119,7 @@ fn written(title: &str, introduction: &str, schema: &Value) -> String {
     Document { title, introduction, schema, forms: &[], use_of: Use::Written }.to_markdown()
 }
 
-/// The schema of what is written: which fields are there always, and which are not.
+/// The schema of written documents: it distinguishes required and optional fields.
 fn written_schema<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().to_value()
 }

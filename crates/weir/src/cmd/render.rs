@@ -1,4 +1,4 @@
-//! `weir render`: what would be run for a gateway, as files to read.
+//! `weir render`: writes the configuration files and commands that a run would use for a gateway.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Address of the gateway's admin interface
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     admin: SocketAddr,
-    /// Address of the upstream; further replicas use the next ports
+    /// Address of the upstream; additional replicas use the next ports
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     origin: SocketAddr,
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let overrides =
         Overrides { set: args.set.clone(), gateways: vec![args.gateway.clone()], ..Overrides::default() };
     let checked = weir_lab::read(&Source::find(&args.scenario)?, &overrides, &known(&drivers))?;
-    // With axes there are several; the first is as good as another, and the manifest tells which it is.
+    // Uses the first of several points; the manifest names it.
     let Some(point) = checked.points.first() else { return Err(nothing(&args)) };
     let Some(gateway) = point.scenario.gateways.first() else { return Err(nothing(&args)) };
     if gateway.is_remote() {
@@ -76,14 +76,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let listen = gateway.listen.unwrap_or(args.listen);
     let config = checked.configurations.get(&gateway.name).cloned();
     if let Some(config) = &config {
-        // An address is given here as much as in the scenario.
+        // A fixed address, like `listen` in a scenario.
         driver.check_configuration(config, true)?;
     }
     let origins = origins(args.origin, point.scenario.origin.replica_count())?;
-    // A run without a seed of its own draws one, and with it the tokens.
+    // A run without a seed draws one at random, and its tokens differ.
     let seed = point.scenario.seed.unwrap_or_default();
     let addresses = Addresses { listen, admin: args.admin, origins: &origins };
-    // Further addresses and services have the ports after the admin's.
+    // Additional addresses and services use the ports after the admin port.
     let mut ports = args.admin.port().saturating_add(1)..;
     let mut addressed = |names: &[String]| -> BTreeMap<String, SocketAddr> {
         let with_ports = names.iter().zip(&mut ports);
@@ -151,7 +151,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The service that is the upstream, and those that the driver needs, rendered below the directory; `addressed` gives their addresses by name.
+/// Renders the service that is the upstream, and those that the driver needs, below the directory. `addressed` returns
+/// their addresses by name.
 fn services(
     drivers: &Drivers,
     driver: &str,
@@ -185,20 +186,20 @@ fn services(
 }
 
 fn nothing(args: &Args) -> Failure {
-    Failure::wrong_use(format!("{}: it has no gateway to render", args.scenario), "name one with --gateway")
+    Failure::wrong_use(format!("{}: no gateway to render", args.scenario), "name one with --gateway")
 }
 
-/// Where the upstream's servers are: one port after the other.
+/// The addresses of the upstream's servers: consecutive ports.
 fn origins(first: SocketAddr, replicas: u32) -> Result<Vec<SocketAddr>, Failure> {
     let port = |place: u32| u16::try_from(u32::from(first.port()) + place).ok();
     let of = |place| port(place).map(|port| SocketAddr::new(first.ip(), port));
     (0..replicas).map(of).collect::<Option<_>>().ok_or_else(|| {
-        let message = format!("--origin {first}: there are no {replicas} ports from there on");
-        Failure::wrong_use(message, "give a lower port")
+        let message = format!("--origin {first}: the upstream needs {replicas} ports from this one on");
+        Failure::wrong_use(message, "use a lower port")
     })
 }
 
-/// The binary, or its bare name where it is not here: the files can be read without it.
+/// The binary, or its plain name if it is missing: the files are useful without it.
 fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
     match driver.locate(given) {
         Ok(binary) => Ok(binary),
@@ -210,7 +211,7 @@ fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
     }
 }
 
-/// A cluster as templates see it: with the names that a run called `run` would use.
+/// The cluster values for templates, with the names of a run named `run`.
 fn example_pods() -> PodBinding {
     PodBinding {
         namespace: "weir-run".into(),
@@ -220,7 +221,7 @@ fn example_pods() -> PodBinding {
     }
 }
 
-/// A binary of which only the name is known: one in an image, or one that is missing.
+/// A binary with only a name: in an image, or missing.
 fn unlocated(driver: &Driver, given: Option<&Path>) -> Binary {
     let name = driver.file().binary.as_ref().map_or_else(String::new, |binary| binary.name.clone());
     Binary { path: given.map_or_else(|| name.into(), Path::to_owned), ..Binary::default() }
@@ -244,8 +245,10 @@ fn process(process: &ProcessSpec) -> Value {
 fn ready(ready: &Ready) -> String {
     match ready {
         Ready::None => "when it listens".into(),
-        Ready::Tcp(address) => format!("when {address} accepts"),
-        Ready::Http { address, path, status, .. } => format!("when http://{address}{path} answers {status}"),
+        Ready::Tcp(address) => format!("when {address} accepts connections"),
+        Ready::Http { address, path, status, .. } => {
+            format!("when http://{address}{path} returns status {status}")
+        }
     }
 }
 
@@ -264,11 +267,11 @@ fn apply(apply: &Apply) -> String {
             format!("the manifests of {template} to its address `{}`", own.on.0)
         }
         Apply::Nats { service, added, removed, .. } => format!("{added} and {removed} to {service}"),
-        Apply::Xds {} => "xDS (not yet served)".into(),
+        Apply::Xds {} => "xDS (not supported yet)".into(),
     }
 }
 
-/// The commands in their order, as one would type them.
+/// The commands in order, for a shell.
 fn commands(processes: &[&ProcessSpec]) -> String {
     let mut text = String::new();
     for process in processes {
@@ -287,7 +290,7 @@ fn commands(processes: &[&ProcessSpec]) -> String {
     text
 }
 
-/// A word as a shell reads it.
+/// A word, quoted for a shell if needed.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -299,10 +302,7 @@ fn quoted(word: &str) -> String {
 fn write(dir: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = dir.join(name);
     fs::write(&path, text).map_err(|error| {
-        Failure::environment(
-            format!("{}: {error}", path.display()),
-            "name a folder that can be written to with --out",
-        )
+        Failure::environment(format!("{}: {error}", path.display()), "use a writable folder with --out")
     })
 }
 
@@ -311,7 +311,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_split_them() {
+    fn words_are_quoted_if_a_shell_would_split_them() {
         assert_eq!(quoted("/opt/nginx-1.2/nginx"), "/opt/nginx-1.2/nginx");
         assert_eq!(quoted("two words"), "'two words'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

@@ -1,4 +1,4 @@
-//! `weir report`: what a stored run says, printed and written; `weir run` ends with the same.
+//! `weir report`: prints and writes the report of a stored run, as does `weir run` at its end.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use crate::failure::{Exit, Failure};
 /// The file of `--format junit`.
 const JUNIT: &str = "junit.xml";
 
-/// Columns of a table where standard output is no terminal.
+/// Columns of a table if standard output is no terminal.
 const WIDTH: usize = 110;
-/// Less than this is no width to draw tables in.
+/// Minimum width of tables.
 const WIDTH_MIN: usize = 40;
 
 /// Arguments of `weir report`.
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Print JSON: the run, its cells and the summary
     #[arg(long, conflicts_with = "formats")]
     json: bool,
-    /// Outcome that gives an exit code other than 0
+    /// Outcome that results in an exit code other than 0
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = Gate::Undecided)]
     fail_on: Gate,
 }
@@ -62,20 +62,20 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Every format that is written unasked.
+    /// The formats that are written by default.
     pub(super) const ALL: &[Self] = &[Self::Terminal, Self::Html, Self::Md, Self::Csv];
 }
 
-/// What to print and write of a run.
+/// The wanted outputs of a run.
 pub(super) struct Wanted<'a> {
     pub(super) out: Option<&'a Path>,
     pub(super) formats: &'a [Format],
     pub(super) json: bool,
-    /// Where the objective goes as tests.
+    /// The JUnit file.
     pub(super) junit: Option<&'a Path>,
-    /// What it says against another run.
+    /// The comparison with another run.
     pub(super) comparison: Option<&'a Comparison>,
-    /// What its exit code is not 0 for.
+    /// The gate of the exit code.
     pub(super) gate: Gate,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     tell(&store, &id, &wanted)
 }
 
-/// `--out -`: the one format that was asked for, on standard output, and no file.
+/// `--out -`: prints the selected format on standard output, and writes no file.
 fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
     let (run, cells) = (store.run(id)?, store.cells(id)?);
     let summary = summarize(&run, &cells);
@@ -148,7 +148,7 @@ fn print_problems(summary: &Summary) {
     }
 }
 
-/// Prints and writes what the run `id` says; the exit code says whether its result is good.
+/// Prints and writes the report of the run `id`; the exit code depends on its result.
 pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let run = store.run(id)?;
     let cells = store.cells(id)?;
@@ -176,19 +176,19 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         write_junit(&run, &summary, path)?;
         say(path.display().to_string());
     }
-    say(format!("run {id}, kept in {}", store.path().display()));
+    say(format!("run {id}, stored in {}", store.path().display()));
     if let Some(comparison) = wanted.comparison.filter(|_| !wanted.json) {
         print("");
         print(weir_report::comparison_terminal(comparison, width(), color()));
     }
-    // The tables begin with them, which the end of a pipeline's log does not show.
+    // Repeated after the tables, because the end of a CI log does not show the start of the tables.
     if !tables || !std::io::stdout().is_terminal() {
         print_problems(&summary);
     }
     Ok(wanted.gate.exit(summary.outcome))
 }
 
-/// Tests are of an objective.
+/// The error for JUnit tests without an objective.
 pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
     Failure::wrong_use(
         format!("{flag}: {what} has no objective to test"),
@@ -196,7 +196,7 @@ pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
     )
 }
 
-/// Sees that the file for the tests can be made.
+/// Checks that the JUnit file can be written.
 pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
     if path == Path::new("-") {
         let message = "--junit -: standard output is used by the report";
@@ -226,7 +226,7 @@ fn unwritable_junit(path: &Path, error: &std::io::Error) -> Failure {
     Failure::environment(message, "give another file")
 }
 
-/// Sees that the reports of the run `id` will find a place.
+/// Checks that the reports of the run `id` can be written.
 pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> {
     if out == Some(Path::new("-")) {
         return Err(Failure::wrong_use(

@@ -60,15 +60,15 @@ pub(crate) struct Args {
     /// Seed of the random order of measurements and of the arrival times
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     seed: Option<u64>,
-    /// URL of the Prometheus server that has CPU and memory of the remote gateway (`driver: remote`)
+    /// URL of the Prometheus server with CPU and memory of the remote gateway (`driver: remote`)
     #[arg(long, value_name = "URL", conflicts_with = "resume")]
     prometheus: Option<String>,
     /// Label matchers for the series of the gateway, like namespace="shop",pod=~"gw-.*"
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
-    /// Add a positive control: measure one gateway a second time with SHARE more CPU time per request and, in open loads,
-    /// SHARE of its p50 as extra latency; the report says whether this run detects it. Needs 6 repeats. SHARE is for the
-    /// first gateway; GATEWAY=SHARE names another, like nginx=10%
+    /// Add a positive control: measure one gateway a second time with SHARE more CPU time per request and, in open
+    /// loads, SHARE of its p50 as extra latency; the report states whether this run detects it. Needs 6 repeats. SHARE
+    /// applies to the first gateway; GATEWAY=SHARE selects another, like nginx=10%
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
     /// Agents that generate the load together: local:N or netns:N on this host; ssh:HOST,HOST starts them on other
@@ -78,14 +78,14 @@ pub(crate) struct Args {
     on: Option<On>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// With agents:N and ssh: address at which agents join; samplers and the upstream's agent use the ports after it.
-    /// With ssh, 0.0.0.0 stands for the address from which ssh reached the host
+    /// With agents:N and ssh: address where agents join; samplers and the upstream's agent use the following ports.
+    /// With ssh, 0.0.0.0 means the address of this host that the SSH connection uses
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
     listen: SocketAddr,
     /// With agents:N: file that agents need to join this run, which waits up to five minutes for them
     #[arg(long, value_name = "FILE", default_value = "weir.ticket")]
     ticket: PathBuf,
-    /// Print the cells in their order and how long they take; run nothing
+    /// Print the cells in order with their duration; run nothing
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
@@ -109,8 +109,8 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Run a gateway, service or upstream whose program is missing in a container of its driver's image; needs Docker or
-    /// Podman
+    /// If the program of a gateway, service or upstream is missing, run it in a container of its driver's image; needs
+    /// Docker or Podman
     #[arg(long)]
     images: bool,
     /// Container engine: docker or podman [default: the first that responds]
@@ -130,7 +130,7 @@ pub(crate) struct Args {
     watch: WatchArgs,
 }
 
-/// Repeats without a valid one after which --until gives up.
+/// Number of repeats without a valid one after which --until gives up.
 const HOPELESS_FROM: u32 = 6;
 
 /// An outcome that fails the run.
@@ -145,7 +145,7 @@ enum FailOn {
 }
 
 impl Args {
-    /// What the run itself has to come to. `worse` is about the baseline, and chooses nothing here.
+    /// The gate for the run itself; `worse` applies to the baseline only.
     fn gate(&self) -> Gate {
         let has = |outcome| self.fail_on.contains(&outcome);
         if has(FailOn::Missed) && !has(FailOn::Undecided) { Gate::Missed } else { Gate::Undecided }
@@ -155,14 +155,14 @@ impl Args {
         AgentsOptions { listen: self.listen, ticket: self.ticket.clone(), pods: None }
     }
 
-    /// Where programs come from.
+    /// The source of programs.
     fn programs(&self) -> Result<Programs<'static>, Failure> {
         let before_pull: &dyn Fn(&str) = &|text| note(text);
         let pods = self.context().map(|_| self.cluster.image_name()).transpose()?;
         Ok(Programs { images: self.images, engines: Engines::new(self.engine), before_pull, pods })
     }
 
-    /// The context of the cluster that the run is in; `Some(None)` is the current one, `None` is this host.
+    /// The context of the run's cluster; `Some(None)` is the current one, `None` is this host.
     fn context(&self) -> Option<Option<&str>> {
         match &self.on {
             Some(On::Cluster(context)) => Some(context.as_deref()),
@@ -170,7 +170,7 @@ impl Args {
         }
     }
 
-    /// What the scenario is checked against.
+    /// The facts against which the scenario is checked.
     fn known(&self, drivers: &Drivers) -> Result<Known, Failure> {
         match self.context() {
             Some(context) => Ok(k8s::known_of_cluster(drivers, k8s::node_cpus(context)?)),
@@ -178,15 +178,15 @@ impl Args {
         }
     }
 
-    /// Rejects flags that do not go together.
+    /// Rejects contradicting flags.
     fn check(&self) -> Result<(), Failure> {
         let is_in_cluster = self.context().is_some();
         if let (false, Some(flag)) = (is_in_cluster, self.cluster.given()) {
-            let message = format!("{flag} belongs to a run in a cluster");
+            let message = format!("{flag} is only valid for a run in a cluster");
             return Err(Failure::wrong_use(message, "add --on k8s"));
         }
         if let (Some(On::Agents(_)), Some(_)) = (&self.on, &self.resume) {
-            let message = "--on: a run is resumed with the agents that it had";
+            let message = "--on: a resumed run keeps its agents";
             return Err(Failure::wrong_use(message, "remove it, or start a new run"));
         }
         let elsewhere = [
@@ -197,7 +197,7 @@ impl Args {
         ];
         match elsewhere.into_iter().find(|(_, is_given)| is_in_cluster && *is_given) {
             Some((flag, _)) => {
-                let message = format!("{flag} does not work in a cluster yet");
+                let message = format!("{flag} is not supported in a cluster yet");
                 Err(Failure::wrong_use(message, "remove it, or run on this host"))
             }
             None => Ok(()),
@@ -209,7 +209,7 @@ impl Args {
     }
 }
 
-/// Runs a scenario, or what is left of a run.
+/// Runs a scenario, or resumes a run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.fails_on_worse() && args.baseline.is_none() {
         let message = "--fail-on worse: no baseline to compare with";
@@ -269,11 +269,11 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     let checked = weir_lab::read_again(&run, args.repeats, &args.known(drivers)?)?;
     match (checked.scenario.is_in_pods(), args.context()) {
         (true, None) => {
-            let message = format!("run {} is one in a cluster", run.id);
+            let message = format!("run {} belongs to a cluster", run.id);
             return Err(Failure::wrong_use(message, "add --on k8s"));
         }
         (false, Some(_)) => {
-            let message = format!("run {} is none in a cluster", run.id);
+            let message = format!("run {} does not belong to a cluster", run.id);
             return Err(Failure::wrong_use(message, "remove --on, or start a new run in the cluster"));
         }
         _ => {}
@@ -299,7 +299,7 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     go(args, drivers, &run, &prepared, &mut store, &notes)
 }
 
-/// Measures what is left of `run`, and reports it.
+/// Measures the remaining cells of `run`, and reports it.
 fn go(
     args: &Args,
     drivers: &Drivers,
@@ -308,7 +308,7 @@ fn go(
     store: &mut Store,
     notes: &[String],
 ) -> Result<Exit, Failure> {
-    // Not after hours of measuring.
+    // Before hours of measuring.
     check_outputs(args, run)?;
     let baseline = args.baseline.as_deref().map(|name| Baseline::find(store, name, run)).transpose()?;
     let finished = store.finished(&run.id)?;
@@ -341,7 +341,7 @@ fn go(
     match ended {
         Err(error) => {
             let mut failure = Failure::from(error);
-            // A run that could not even begin is not there to be resumed.
+            // A run that could not start is not stored, so it cannot be resumed.
             if store.run(&run.id).is_ok() {
                 failure.problem.remedy = format!("{}; then {}", failure.problem.remedy, how_to_resume());
             }
@@ -355,7 +355,7 @@ fn go(
             let kept = store.finished(&run.id)?.len();
             let planned = progress::cells(run.plan.len());
             let how = with_database(&how_to_resume());
-            note(format_args!("interrupted: {kept} of {planned} kept; {how}"));
+            note(format_args!("interrupted: {kept} of {planned} stored; {how}"));
             Ok(Exit::Interrupted)
         }
         Ok(Ended::Finished) => {
@@ -377,7 +377,7 @@ fn go(
     }
 }
 
-/// Measures what is left of `run` on this host.
+/// Measures the remaining cells of `run` on this host.
 fn measured_here(
     args: &Args,
     drivers: &Drivers,
@@ -405,7 +405,7 @@ fn measured_here(
     Ok(ended)
 }
 
-/// Measures what is left of `run`; with `--until`, repeat by repeat until its values are certain enough.
+/// Measures the remaining cells of `run`; with `--until`, adds repeats until its intervals are narrow enough.
 fn measured(
     args: &Args,
     run: &Run,
@@ -419,15 +419,15 @@ fn measured(
         let run = store.run(&run.id)?;
         let repeats = run.repeats();
         let why = match until.look(&weir_analysis::summarize(&run, &store.cells(&run.id)?).points) {
-            Look::Reached => format!("--until: every value is certain enough after {repeats} repeats"),
+            Look::Reached => format!("--until: every interval is narrow enough after {repeats} repeats"),
             Look::Open { values, .. } if repeats >= args.at_most => {
                 format!(
-                    "--until: stopped at {repeats} repeats (--at-most). Not certain enough: {}",
+                    "--until: stopped at {repeats} repeats (--at-most). Intervals too wide: {}",
                     values.join("; ")
                 )
             }
             Look::Open { values, is_hopeless: true } if repeats >= HOPELESS_FROM => format!(
-                "--until: stopped after {repeats} repeats: none was valid, so more would not help. Not certain enough: {}",
+                "--until: stopped after {repeats} repeats, none of them valid: more would not help. Intervals too wide: {}",
                 values.join("; ")
             ),
             Look::Open { .. } => {
@@ -449,7 +449,7 @@ fn measured(
     Ok(ended)
 }
 
-/// Adds repeats to stored runs, until it is interrupted.
+/// Adds repeats to stored runs until interrupted.
 pub(crate) struct Extension {
     drivers: Drivers,
     stop: Arc<AtomicBool>,
@@ -461,7 +461,7 @@ impl Extension {
         Ok(Self { drivers: Drivers::load(&[])?, stop: interruptible()? })
     }
 
-    /// Measures the run up to so many repeats; `false` if it was interrupted.
+    /// Measures the run up to this number of repeats; `false` if it was interrupted.
     pub(crate) fn measure(&self, store: &mut Store, run_id: &str, repeats: u32) -> Result<bool, Failure> {
         let run = store.run(run_id)?;
         let checked = weir_lab::read_again(&run, Some(repeats), &known(&self.drivers))?;
@@ -481,8 +481,8 @@ impl Extension {
     }
 }
 
-/// Checks that the report and the JUnit file of `run` can be written. A plan is printed wherever it is asked for, so only
-/// a folder that was named counts there.
+/// Checks that the report and the JUnit file of `run` can be written. With `--plan`, checks only paths that the user
+/// passed.
 fn check_outputs(args: &Args, run: &Run) -> Result<(), Failure> {
     if !args.plan || args.out.is_some() {
         report::check_folder(args.out.as_deref(), &run.id)?;
@@ -494,7 +494,7 @@ fn check_outputs(args: &Args, run: &Run) -> Result<(), Failure> {
     report::check_junit(path)
 }
 
-/// The exit code that `--fail-on worse` gives, with why it is not 0.
+/// The exit code of `--fail-on worse`; prints the reason if it is not 0.
 fn gate_of(comparison: &Comparison) -> Exit {
     if comparison.is_worse() {
         note("exit code 1: worse than the baseline");
@@ -509,7 +509,7 @@ fn gate_of(comparison: &Comparison) -> Exit {
     }
 }
 
-/// What the finished run says against its baseline, where one was named.
+/// The comparison of the finished run with its baseline, if any.
 fn compared(baseline: Option<Baseline>, store: &Store, id: &str) -> Option<Result<Comparison, Failure>> {
     let baseline = baseline?;
     Some(
@@ -521,7 +521,7 @@ fn compared(baseline: Option<Baseline>, store: &Store, id: &str) -> Option<Resul
     )
 }
 
-/// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends at once, and the guard cleans up.
+/// A flag that Ctrl-C and SIGTERM set. A second Ctrl-C kills this process, and the guard cleans up.
 fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let registered = flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))

@@ -1,4 +1,4 @@
-//! `weir schema`: JSON Schemas of what weir reads and writes.
+//! `weir schema`: JSON Schemas of the documents that weir reads and writes.
 
 use clap::ValueEnum;
 use schemars::{JsonSchema, Schema, schema_for};
@@ -37,7 +37,7 @@ pub(crate) struct Results {
     run: Run,
     /// Its finished cells, in the order of its plan.
     cells: Vec<Cell>,
-    /// Results over all repeats: load points, findings and comparisons, as the report shows them.
+    /// Results over all repeats: load points, findings and comparisons, as in the report.
     summary: serde_json::Map<String, serde_json::Value>,
 }
 

@@ -1,7 +1,7 @@
-//! Limits for a user who is not root: the program goes on in a scope of the user's service manager.
+//! Limits without root: the program restarts in a scope of the user's service manager.
 
-/// Starts this program again in such a scope where limits need one. Says what hindered it, and then goes on: what
-/// cannot be limited is said again where it matters.
+/// Restarts this program in a scope if limits need one. If that fails, prints the reason and continues; reports also
+/// mark parts without limits.
 pub(crate) fn enter_scope() {
     if let Err(why) = weir_rig::start_again_in_scope() {
         super::output::note(format_args!("no systemd scope with its own limits: {why}"));

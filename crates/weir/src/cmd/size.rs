@@ -1,4 +1,4 @@
-//! `weir size`: how many instances carry a rate, and what they cost, from what a run measured.
+//! `weir size`: the number of instances for a rate, and their cost, from a measured run.
 
 use serde::Serialize;
 use weir_analysis::sizing::{Demand, Outcome, Price, PriceOf, Sizing, size};
@@ -66,7 +66,7 @@ struct Document<'a> {
     sizing: &'a Sizing,
 }
 
-/// Sizes every gateway of the run; the exit code says whether each has an answer.
+/// Sizes every gateway of the run; the exit code shows whether each has an answer.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let demand = demand(&args)?;
     let store = args.database.open()?;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         let document = Document { run: &run.id, scenario: &run.name, sizing: &sizing };
         print(serde_json::to_string_pretty(&document).expect("a sizing is a tree of plain values"));
     } else {
-        // Programs compare the JSON with what the page says, which knows neither database nor run.
+        // Programs compare the JSON with the report page, which has no database and no run ID.
         name_the_run(&mut sizing, &run);
         print(weir_report::sizing(&run, &sizing, width(), color()).trim_end());
     }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// Puts the run, and twice its repeats, into the commands that its remedies have.
+/// Replaces the placeholders in commands of remedies by the run, and by twice its repeats.
 fn name_the_run(sizing: &mut Sizing, run: &Run) {
     let repeats = run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(1);
     for offer in &mut sizing.offers {
@@ -125,7 +125,7 @@ fn demand(args: &Args) -> Result<Demand, Failure> {
     })
 }
 
-/// Any rate is carried where nothing is asked.
+/// Without an objective, no rate is too high.
 fn require_something(id: &str, sizing: &Sizing) -> Result<(), Failure> {
     let asks_nothing = sizing.offers.iter().find(|offer| offer.bounds.is_empty());
     match asks_nothing.filter(|_| sizing.demand.cpu_share_max.is_none()) {

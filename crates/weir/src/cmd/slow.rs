@@ -1,11 +1,11 @@
-//! `weir slow`: clients that take their time, as a process of its own, for the lab. A specification in, counts out.
+//! `weir slow`: a process of the lab with slow clients. Input is a specification, output are counts.
 
 use weir_engine::{SlowSpec, run_slow};
 
 use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
 
-/// Runs them until SIGINT or SIGTERM, and writes what became of them.
+/// Runs them until SIGINT or SIGTERM, and writes their outcomes.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: SlowSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;

@@ -14,12 +14,13 @@ use crate::failure::Failure;
 pub(crate) use loads::WatchedLoad;
 pub(crate) use run::RunWatcher;
 
-/// Values that get a verdict of their own, as they are called among the bounds of a judgement.
+/// Values with their own verdict, by their names in the bounds of a judgement.
 const THROUGHPUT: &str = "throughput";
 const CPU: &str = "cpu";
 const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
-/// Environment variables with headers for each request. Those of OpenTelemetry are its own; the first that is set counts.
+/// Environment variables with headers for each request. The OpenTelemetry variables are standard; the first that is set
+/// has precedence.
 const PROMETHEUS_HEADERS: &str = "WEIR_PROMETHEUS_WRITE_HEADERS";
 const OTLP_HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
 
@@ -31,7 +32,7 @@ fn with_headers(output: Output, variables: &[&'static str]) -> Result<Output, Wa
     }
 }
 
-/// Where metrics are pushed.
+/// The targets for metrics.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     /// Push metrics to Prometheus (remote write) while load runs
@@ -54,7 +55,7 @@ enum WriteVersion {
 }
 
 impl WatchArgs {
-    /// Starts to push, if that is asked for.
+    /// Starts to push, if configured.
     pub(crate) fn start(&self) -> Result<Option<Watch>, Failure> {
         let version = match self.prometheus_write_version {
             None | Some(WriteVersion::One) => Version::V1,
@@ -77,7 +78,7 @@ impl WatchArgs {
     }
 }
 
-/// Writes what waits, and says what could not be written.
+/// Pushes queued metrics, and reports errors.
 pub(crate) fn finish(watch: Watch) {
     for lost in watch.finish() {
         note(lost);
@@ -92,7 +93,7 @@ fn failure(flag: &str, error: &WatchError) -> Failure {
     }
 }
 
-/// Passes a second on. One whose histogram cannot be read counts without latencies.
+/// Forwards a second. If its histogram is unreadable, latencies are missing.
 fn push_second(watch: &Watch, labels: &Labels, live: &LiveSecond) {
     let latency = live.second.latency.decode().unwrap_or_else(|_| weir_results::new_histogram());
     let second = Second {
@@ -109,7 +110,7 @@ fn push_second(watch: &Watch, labels: &Labels, live: &LiveSecond) {
     watch.second(labels, &second);
 }
 
-/// The labels of the share that `agent` has of a load.
+/// The labels of the shard of `agent`.
 fn of_agent(labels: &Labels, agent: &str) -> Labels {
     Labels { agent: agent.to_owned(), ..labels.clone() }
 }
@@ -136,14 +137,14 @@ fn totals(whole: &Requests) -> Totals {
     }
 }
 
-/// What the requests of a load have in common.
+/// The common properties of the requests of a load.
 fn target(spec: &LoadSpec) -> Target {
     let host = spec.requests.iter().find_map(|request| {
         let mut fields = request.headers.iter();
         fields.find(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.as_str())
     });
     let authority = host.unwrap_or(&spec.connect);
-    // A template stands for many hosts.
+    // A template produces many hosts.
     let authority = Some(authority).filter(|authority| !authority.contains('{'));
     let (address, port) = match authority.and_then(|authority| authority.rsplit_once(':')) {
         Some((address, port)) if port.parse::<u16>().is_ok() => (Some(address), port.parse().ok()),
@@ -162,7 +163,7 @@ fn target(spec: &LoadSpec) -> Target {
     }
 }
 
-/// The verdicts on a load: throughput, CPU per request, all latencies together and the main ones alone.
+/// The verdicts of a load: throughput, CPU per request, all latencies together, and single main latencies.
 fn verdicts(judgement: &Judgement) -> Vec<Verdict> {
     let verdicts = &judgement.verdicts;
     let mut all = vec![
@@ -174,7 +175,7 @@ fn verdicts(judgement: &Judgement) -> Vec<Verdict> {
     all
 }
 
-/// The verdict on a value; judgements without bounds exclude every value of the metric.
+/// The verdict of a value; judgements without bounds exclude every value of the metric.
 fn verdict(judgement: &Judgement, name: &str, of_metric_reasons: &[Reason]) -> Verdict {
     let Some(bounds) = &judgement.bounds else { return of_metric(name, of_metric_reasons) };
     let Some(bounds) = bounds.get(name).filter(|bounds| !bounds.is_valid) else {
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_is_bounded_is_told_from_an_invalid_one() {
+    fn bounded_and_invalid_values_are_distinguished() {
         let reasons = vec![Reason::HostNoise];
         let bounds = |high, is_valid| Bounds { low: None, high, reasons: reasons.clone(), is_valid };
         let judgement = Judgement {
@@ -217,8 +218,8 @@ mod tests {
             delayed_share: None,
             evidence: vec![],
         };
-        let told = verdicts(&judgement);
-        let standing = |name: &str| told.iter().find(|verdict| verdict.metric == name).unwrap();
+        let reported = verdicts(&judgement);
+        let standing = |name: &str| reported.iter().find(|verdict| verdict.metric == name).unwrap();
         for name in ["throughput", "cpu", "mean", "p50", "p90"] {
             assert_eq!(standing(name).standing, Standing::Valid, "{name}");
         }
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_what_all_requests_have_in_common() {
+    fn the_target_has_the_common_properties_of_requests() {
         let request = |method: &str, host: &str| RequestSpec {
             method: method.into(),
             headers: vec![("Host".into(), host.into())],

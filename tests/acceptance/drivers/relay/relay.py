@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Hands bytes on between clients and the origin, and holds what comes from a client for a time that is known.
+"""Forwards bytes between clients and the origin, and holds bytes from clients for a known time.
 
     relay.py HOLD_NS LISTEN ORIGIN
 
-Kernels and proxies whose timers have a grain of a millisecond cannot hold for one; this waits by looking at the clock
-without pause while it holds something. At its end it says how long it really held.
+Timers of kernels and proxies are too coarse for this, so the relay polls the clock without pause while it holds bytes.
+On SIGTERM it prints how long it really held them.
 """
 
 import collections
@@ -19,7 +19,7 @@ PIECE_BYTES = 1 << 16
 
 
 class Relay:
-    """Both ends of every connection, and what is held, in the order in which it came."""
+    """Both ends of every connection, and held bytes in order of arrival."""
 
     def __init__(self, hold_ns, listen, origin):
         self.hold_ns, self.origin = hold_ns, origin
@@ -76,7 +76,7 @@ class Relay:
                 self.from_clients.discard(end.fileno())
                 end.close()
 
-    def tell(self, *_):
+    def report(self, *_):
         mean_ns = self.held_ns / self.count if self.count else 0
         os.write(1, f"held {self.count} requests for {mean_ns:.0f} ns in the mean\n".encode())
         os._exit(0)
@@ -93,7 +93,7 @@ def main():
         return
     hold_ns, listen, origin = sys.argv[1:]
     relay = Relay(int(hold_ns), parse(listen), parse(origin))
-    signal.signal(signal.SIGTERM, relay.tell)
+    signal.signal(signal.SIGTERM, relay.report)
     relay.run()
 
 

@@ -10,16 +10,16 @@ import socket
 import sys
 import threading
 
-# Said at its start by one that fills its log.
+# Bytes that the way "shouting" prints at its start.
 SHOUTED_BYTES = 64 << 20
-# Requests until one that quits or eats begins to: more than any readiness takes, fewer than a phase has.
+# Requests before "quitting" or "eating" begins: more than any readiness check sends, fewer than a phase sends.
 PATIENCE = 100
-# Begins the way of one that listens on a second address, which follows.
+# Prefix of a way that also listens on a second address: the rest of the way.
 ALSO = "listening also on "
 
 
 class Gateway:
-    """Hands every request on to the origin, each client's over a connection of its own."""
+    """Forwards every request to the origin, over one upstream connection per client connection."""
 
     def __init__(self, way, origin):
         self.way, self.origin = way, origin
@@ -52,7 +52,7 @@ class Gateway:
 
 
 def read_head(stream):
-    """The lines of a head with the empty one behind them; nothing at the end of the stream."""
+    """Start line and headers up to the empty line; empty at the end of the stream."""
     head = b""
     while line := stream.readline():
         head += line
@@ -79,7 +79,7 @@ def parse(address):
 
 
 def go_away():
-    """As daemons did: fork, begin a session, fork again; the process that was started ends well."""
+    """Daemonizes: fork, new session, fork again. The process that weir started exits with 0."""
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -89,7 +89,7 @@ def go_away():
 
 def main():
     if sys.argv[1:] == ["--version"]:
-        # With what no table can show around it, and far more than anybody wants to know.
+        # The version stands between unprintable bytes and a long tail.
         sys.stdout.buffer.write(b"\x1b[31m\xff\x00 gateway/0.1 \x1b[0m\n" + b"\x00\xfe" * 10_000 + b"\n")
         return
     way, listen, origin = sys.argv[1:]
@@ -101,7 +101,7 @@ def main():
         line = b"I am about to listen, and will say so until everybody knows\n" * 1024
         for _ in range(SHOUTED_BYTES // len(line)):
             sys.stderr.buffer.write(line)
-    # The address that nobody asked for comes first: who is ready by the other has both.
+    # The extra address comes first: a gateway that listens on the expected address listens on both.
     servers = [listener(way.removeprefix(ALSO))] if way.startswith(ALSO) else []
     servers.append(listener(listen))
     gateway = Gateway(way, parse(origin))

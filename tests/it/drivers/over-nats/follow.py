@@ -7,8 +7,11 @@ import time
 
 
 def follow(arguments, on_ready, add, remove):
-    """Follows both subjects, and connects again while NATS is away. The arguments are the server's address, `keeps` or
-    `forgets`: what becomes of the routes meanwhile, and the seconds after which a route is dropped unless it comes again."""
+    """Follows both subjects and reconnects after NATS fails.
+
+    Arguments: the server's address; `keeps` or `forgets`, whether routes stay while NATS is unavailable; seconds after
+    which a route is dropped unless it is published again.
+    """
     address, way, seconds = arguments
     known = {}
 

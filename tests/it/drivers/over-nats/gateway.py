@@ -27,7 +27,7 @@ def add(uri, server):
 
 
 def remove(uri, server):
-    """Removes it again."""
+    """Removes a server from a URI."""
     routes[uri] = [known for known in routes.get(uri, []) if known != server]
 
 

@@ -1,4 +1,4 @@
-//! What a comparison of two sizes says of the question, and what all of them say together.
+//! Answers from comparisons of two sizes, and the sentences over all of them.
 
 use crate::compare::{
     BLOCKS_FORECAST, CLAIM_REPEATS, FigureComparison, Measure, Verdict, interval_words, smallest_effect_words,
@@ -8,18 +8,18 @@ use crate::figures::quantity::{counted, percent_short};
 use crate::points::conclusions::{by_reason, join};
 use crate::verdicts::reasons::reason_name;
 
-/// Whether a size matters in one figure.
+/// Whether a size matters in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
     /// The whole interval lies within the margin.
     Same,
     /// The whole interval lies beyond it.
     Matters,
-    /// Neither, with the reason.
+    /// Undecided, with the reason.
     Undecided(String),
 }
 
-/// A size against the largest one, in one figure under one load.
+/// A size compared with the largest one, in one metric at one load.
 pub(super) struct Compared<'a> {
     pub(super) load: &'a str,
     pub(super) size: &'a str,
@@ -74,12 +74,12 @@ fn too_few(figure: &FigureComparison, blocks: usize) -> String {
     }
     let why = if why.is_empty() { String::new() } else { format!(": {}", why.join(", ")) };
     format!(
-        "{} of both sizes, at least {HEADLINE_REPEATS} are needed{why}",
+        "{} of both sizes, at least {HEADLINE_REPEATS} are required{why}",
         counted(blocks as u64, "valid repeat")
     )
 }
 
-/// Why a figure with enough repeats is undecided.
+/// Why a metric with enough repeats is undecided.
 fn reason(figure: &FigureComparison) -> String {
     let (low, high) = (1.0 / (1.0 + figure.margin), 1.0 + figure.margin);
     match (&figure.beyond, figure.interval) {
@@ -92,7 +92,7 @@ fn reason(figure: &FigureComparison) -> String {
     }
 }
 
-/// What all comparisons of a gateway say.
+/// The conclusion over all comparisons of a gateway.
 pub(super) fn conclude(subject: &str, all: &[Compared<'_>]) -> String {
     let that =
         |is: fn(&Answer) -> bool| -> Vec<&Compared<'_>> { all.iter().filter(|of| is(&of.answer)).collect() };
@@ -100,7 +100,7 @@ pub(super) fn conclude(subject: &str, all: &[Compared<'_>]) -> String {
     let same = that(|answer| *answer == Answer::Same);
     let undecided = that(|answer| matches!(answer, Answer::Undecided(_)));
     let is_cost = |of: &&Compared<'_>| of.figure.measure == Measure::CpuPerRequest;
-    // What a load is for is answered by itself: CPU time, of a narrower margin, is often decided last.
+    // The main metrics suffice for an answer. CPU time has a narrower margin and is often undecided.
     let has_answer = !same.is_empty() && undecided.iter().all(is_cost);
     let mut sentences = Vec::new();
     if !matters.is_empty() {
@@ -125,7 +125,7 @@ pub(super) fn conclude(subject: &str, all: &[Compared<'_>]) -> String {
     sentences.join(" ")
 }
 
-/// `throughput and p50 latency`: of what nothing is undecided.
+/// `throughput and p50 latency`: metrics without an undecided comparison.
 fn decided(same: &[&Compared<'_>], undecided: &[&Compared<'_>]) -> String {
     let mut names: Vec<String> = Vec::new();
     for of in same {
@@ -145,14 +145,14 @@ fn noun(measure: Measure) -> String {
     }
 }
 
-/// Comparisons of which one sentence says the same.
+/// Comparisons that one clause covers.
 struct Clause<'a> {
     of: &'a Compared<'a>,
     sizes: Vec<String>,
     loads: Vec<String>,
 }
 
-/// Comparisons that differ in nothing but sizes and loads together, if each of the sizes has all of the loads.
+/// Groups comparisons that differ only in size and load, if each size has all loads.
 fn clauses<'a>(all: &[&'a Compared<'a>]) -> Vec<Clause<'a>> {
     let is_alike = |a: &Compared<'_>, b: &Compared<'_>| {
         a.figure.measure == b.figure.measure && a.largest == b.largest && a.answer == b.answer
@@ -172,7 +172,7 @@ fn clauses<'a>(all: &[&'a Compared<'a>]) -> Vec<Clause<'a>> {
     kinds.iter().flat_map(of_kind).collect()
 }
 
-/// `with 0.1 cores and 0.5 cores, throughput at users-4 is the same within 10 % as with 1 core`; `None` of none.
+/// `with 0.1 cores and 0.5 cores, throughput at users-4 is the same within 10 % as with 1 core`; `None` without any.
 fn alike(same: &[&Compared<'_>]) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before: Option<Clause<'_>> = None;
@@ -180,9 +180,9 @@ fn alike(same: &[&Compared<'_>]) -> Option<String> {
         let of = clause.of;
         let (noun, loads) = (noun(of.figure.measure), join(&clause.loads));
         let margin = percent_short(of.figure.margin);
-        let goes_on =
+        let continued =
             before.as_ref().filter(|last| last.sizes == clause.sizes && last.of.largest == of.largest);
-        words.push(match goes_on {
+        words.push(match continued {
             Some(last) if last.loads == clause.loads => format!("{noun} within {margin}"),
             Some(_) => format!("{noun} at {loads} within {margin}"),
             None => format!(
@@ -220,7 +220,7 @@ fn different(matters: &[&Compared<'_>]) -> String {
     matters.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-/// `throughput at users-4 with 0.1 cores (the interval crosses the margin of 10 %)`; `None` of none.
+/// `throughput at users-4 with 0.1 cores (the interval crosses the margin of 10 %)`; `None` without any.
 fn open(undecided: &[&Compared<'_>]) -> Option<String> {
     let words = |clause: Clause<'_>| {
         let noun = noun(clause.of.figure.measure);
@@ -231,7 +231,7 @@ fn open(undecided: &[&Compared<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// What these repeats can detect, and how many decide; `None` if nothing is known of the noise.
+/// The detectable difference, and the repeats that decide; `None` if the noise is unknown.
 fn forecast(undecided: &[&Compared<'_>]) -> Option<String> {
     let known = || undecided.iter().filter(|of| of.figure.smallest_effect.is_some());
     let smallest = known().filter_map(|of| of.figure.smallest_effect).reduce(f64::max)?;

@@ -1,4 +1,4 @@
-//! Gateways under a load at each size of their control plane.
+//! Gateways at a load, for each size of their control plane.
 
 use std::cmp::Ordering;
 
@@ -16,47 +16,47 @@ use crate::points::measured::{Repeat, Repeats, role_usage};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
-/// The axis of the size as a whole, and what its fields begin with.
+/// The axis of the whole size, and the prefix of its fields.
 const SIZE: &str = "limits.control";
 
 const CLOSED: [Measure; 2] = [Measure::Throughput, Measure::CpuPerRequest];
 const OPEN: [Measure; 2] = [Measure::Latency("p50"), Measure::CpuPerRequest];
 
-/// A gateway under a load.
+/// A gateway at a load.
 pub(super) struct Place<'a> {
     pub(super) gateway: &'a str,
     pub(super) load: &'a str,
     /// Values of the axes other than the size.
     pub(super) others: Axes,
     model: ArrivalModel,
-    /// From the smallest.
+    /// Sizes, smallest first.
     pub(super) sizes: Vec<Sized<'a>>,
 }
 
-/// It at one size of its control plane.
+/// The gateway at one size of its control plane.
 pub(super) struct Sized<'a> {
     pub(super) size: Size,
     pub(super) point: &'a Point,
     pub(super) row: &'a Row,
-    /// Cores that the control plane used.
+    /// Cores used by the control plane.
     pub(super) control_cores: Figure,
-    /// Over its limit.
+    /// Cores used over the limit.
     pub(super) control_share: Figure,
-    /// Against the largest size, the measures of [`Place::measures`]; empty for the largest itself.
+    /// Comparison with the largest size, in [`Place::measures`]; empty for the largest size.
     pub(super) compared: Vec<FigureComparison>,
 }
 
 /// The limits of a control plane.
 pub(super) struct Size {
-    /// As the axes give them: `0.5 cores, 128MiB`.
+    /// In the words of the axes: `0.5 cores, 128MiB`.
     pub(super) words: String,
     /// Cores; infinite without a limit.
     cpus: f64,
     memory_bytes: u64,
 }
 
-/// Gateways that have a control plane, in the order of points; the loads of a gateway at one point of the other axes follow
-/// each other.
+/// Gateways with a control plane, in the order of points. The loads of a gateway at one point of the other axes are
+/// adjacent.
 pub(super) fn places<'a>(measured: &Measured<'a>) -> Vec<Place<'a>> {
     let mut places: Vec<Place<'a>> = Vec::new();
     for (point, group) in measured.points.iter().zip(measured.groups) {
@@ -90,7 +90,7 @@ pub(super) fn has_control(row: &Row) -> bool {
     row.parts.iter().any(|part| part.role == Role::Control)
 }
 
-/// Whether all parts of the gateway are known: of one that weir does not run, they are not.
+/// Whether all parts of the gateway are known; they are unknown for a gateway that weir does not run.
 pub(super) fn is_known(row: &Row) -> bool {
     let data = || row.parts.iter().filter(|part| part.role == Role::Data);
     data().next().is_some() && data().all(|part| part.limits_known)
@@ -108,7 +108,7 @@ impl Place<'_> {
         self.model == ArrivalModel::Open
     }
 
-    /// What sizes are compared in: what the load is for, and what it costs.
+    /// The compared metrics: the main metric of the load, and CPU time.
     pub(super) fn measures(&self) -> &'static [Measure] {
         if self.is_open() { &OPEN } else { &CLOSED }
     }
@@ -141,7 +141,7 @@ impl<'a> Sized<'a> {
 }
 
 impl Size {
-    /// From the axes; limits that they leave out are those with which the control plane of `row` was started.
+    /// The size from the axes; missing limits are taken from the control plane of `row`.
     pub(super) fn of(axes: &Axes, row: Option<&Row>) -> Self {
         let written = |field: &str| {
             let whole = || axes.get(SIZE).and_then(|size| size.get(field));
@@ -170,7 +170,7 @@ impl Size {
         }
     }
 
-    /// By CPUs, and of as many by memory.
+    /// Orders by CPUs, then by memory.
     fn order(&self, other: &Self) -> Ordering {
         self.cpus.total_cmp(&other.cpus).then_with(|| self.memory_bytes.cmp(&other.memory_bytes))
     }

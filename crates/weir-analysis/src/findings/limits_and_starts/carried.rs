@@ -1,4 +1,4 @@
-//! Each load over the limits of the data plane: bytes, requests a day, handshakes.
+//! Each load over the limits of the data plane: bytes, requests per day, handshakes.
 
 use serde::Serialize;
 use weir_results::{Run, TlsResult, is_baseline};
@@ -21,19 +21,19 @@ pub struct CarriedLoad {
     pub load: String,
     /// Values of the other axes.
     pub axes: Axes,
-    /// Whether bytes are those of the gateways' own interfaces, the upstream's side included; else they are those that
-    /// clients wrote and read, within TLS.
+    /// Whether bytes are counted at the gateways' interfaces, including the upstream's side. Otherwise they are those
+    /// that clients sent and received inside TLS.
     pub of_interfaces: bool,
-    /// Gateways in the scenario's order, each from its least limit.
+    /// Gateways in the scenario's order, each with ascending limits.
     pub rows: Vec<CarriedRow>,
 }
 
-/// A gateway at a limit, beside its row at the load point.
+/// A gateway at a limit, in addition to its row at the load point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CarriedRow {
     /// The gateway's name.
     pub gateway: String,
-    /// The load point's place among the summary's.
+    /// Index of the load point in the summary.
     pub point: usize,
     /// CPU limit of its data plane, cores; `None` without one.
     pub limit_cpus: Option<f64>,
@@ -41,19 +41,19 @@ pub struct CarriedRow {
     pub received_bytes_per_s: Figure,
     /// Bytes sent per second.
     pub sent_bytes_per_s: Figure,
-    /// Whole responses in a day at this throughput.
+    /// Complete responses per day at this throughput.
     pub requests_per_day: Figure,
-    /// Handshakes for each second of the data plane's CPU time, requests included; only where connections end after so many
-    /// requests.
+    /// Handshakes per second of the data plane's CPU time, including the work for requests; only for loads that close
+    /// each connection after a number of requests.
     pub handshakes_per_cpu_s: Option<Figure>,
-    /// Share of the handshakes that resumed a session; only over TLS.
+    /// Share of resumed handshakes; only over TLS.
     pub resumed_share: Option<Figure>,
 }
 
 /// The loads in the order of the points.
 pub(super) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<CarriedLoad> {
     let mut loads: Vec<CarriedLoad> = Vec::new();
-    // Groups and points stand in the same order.
+    // Groups and points have the same order.
     for (place, group) in groups.iter().enumerate() {
         let axes = without_limit(group.axes);
         let known = loads.iter().position(|known| known.load == group.load && known.axes == axes);
@@ -84,7 +84,7 @@ pub(super) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Car
     loads
 }
 
-/// Gateways as they first come, each from its least limit.
+/// Sorts gateways by first appearance, each with ascending limits.
 fn order(rows: &mut [CarriedRow]) {
     let names: Vec<String> = rows.iter().map(|row| row.gateway.clone()).collect();
     let first = |gateway: &String| names.iter().position(|name| name == gateway);
@@ -104,7 +104,7 @@ fn row(
     let row = point.rows.iter().find(|row| row.gateway == gateway)?;
     let is_secure = repeats.iter().any(|repeat| tls(repeat).is_some());
     let per_connection = per_connection(run, group).filter(|_| is_secure);
-    // What clients send the gateway receives.
+    // The gateway receives what clients send.
     Some(CarriedRow {
         gateway: gateway.to_owned(),
         point: place,
@@ -141,7 +141,7 @@ fn bytes(repeats: &Repeats<'_>, of: &dyn Fn(&Repeat<'_>) -> Option<u64>) -> Figu
     Figure::of(repeats.repeated(Metric::Throughput, &|repeat| Sample::from(per_s(repeat))))
 }
 
-/// What crossed the interfaces of the gateway's own network; `None` where it has none.
+/// Bytes at the interfaces of the gateway's own network; `None` without one.
 fn crossed(repeat: &Repeat<'_>, received: bool) -> Option<u64> {
     let network = repeat.data()?.network?;
     Some(if received { network.received_bytes } else { network.sent_bytes })

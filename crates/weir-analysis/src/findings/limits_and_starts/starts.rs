@@ -1,4 +1,4 @@
-//! How gateways start: time and CPU time until the first answer, and the memory that they have before any load.
+//! Starts of gateways: time and CPU time until the first 200 response, and memory before any load.
 
 use std::cmp::Ordering;
 
@@ -11,38 +11,38 @@ use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::points::axes::Axes;
 use crate::points::grouping::{compare_axes, gateway_names};
 
-/// The field of the number of domains, and what it begins with as all fields of the topology.
+/// The field of the number of domains, and the prefix of all fields of the topology.
 const DOMAINS: &str = "topology.domains";
 const TOPOLOGY: &str = "topology.";
 
-/// The folder of a cell in which the gateway's own files are.
+/// The folder of the gateway's own files in a cell.
 const GATEWAY_FOLDER: &str = "gateway/";
 
-/// Starts at one value of the axes, but for the limit.
+/// Starts at one point of the axes, without the limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Starts {
     /// Values of the other axes.
     pub axes: Axes,
-    /// Gateways in the scenario's order, each from its least limit.
+    /// Gateways in the scenario's order, each with ascending limits.
     pub rows: Vec<StartRow>,
 }
 
-/// How a gateway starts at a limit.
+/// Start of a gateway at a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StartRow {
     /// The gateway's name.
     pub gateway: String,
     /// CPU limit of its data plane, cores; `None` without one.
     pub limit_cpus: Option<f64>,
-    /// From the launch of its first process to the first answer 200, nanoseconds.
+    /// Time from the launch of its first process to the first 200 response, nanoseconds.
     pub first_answer_ns: Figure,
     /// CPU time of its data plane until then, seconds.
     pub cpu_s: Figure,
     /// Memory of its data plane before any load, without page cache, bytes.
     pub memory_bytes: Figure,
-    /// The same less that of this gateway with one domain, in the same repeat; `None` where that was not measured.
+    /// That memory minus the memory of this gateway with one domain, in the same repeat; `None` if not measured.
     pub configuration_memory_bytes: Option<Figure>,
-    /// Length of its configuration files, bytes.
+    /// Total size of its configuration files, bytes.
     pub configuration_bytes: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ fn row(run: &Run, cells: &[Cell], gateway: &str, repeats: &[Started<'_>]) -> Sta
     }
 }
 
-/// The memory that more domains than one take.
+/// The memory for further domains.
 fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<Figure> {
     let pair = |started: &Started<'_>| {
         let one = cells.iter().find(|cell| is_with_one_domain(run, cell, started.cell))?;
@@ -113,7 +113,7 @@ fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<F
     (!pairs.is_empty()).then(|| Figure::of_difference(pairs).headline_if(true))
 }
 
-/// Whether `cell` is that of the same gateway, repeat and axes as `many`, but with a single domain.
+/// Whether `cell` has the same gateway, repeat and axes as `many`, but a single domain.
 fn is_with_one_domain(run: &Run, cell: &Cell, many: &Cell) -> bool {
     let others = |axes: &Axes| -> Axes {
         let kept = axes.iter().filter(|(path, _)| !path.starts_with(TOPOLOGY));
@@ -154,7 +154,7 @@ impl<'a> Started<'a> {
         self.start.memory_bytes.map(|bytes| bytes as f64)
     }
 
-    /// Why it does not count.
+    /// Why it is invalid.
     fn reasons(&self, thresholds: &Thresholds) -> Vec<Reason> {
         let is_disturbed = self.start.host.is_some_and(|host| host.taken() > thresholds.disturbed_share);
         let mut data = self.cell.parts.iter().filter(|part| part.role == Role::Data);

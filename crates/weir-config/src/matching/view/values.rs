@@ -114,7 +114,7 @@ mod tests {
     use weir_http::Field;
 
     #[test]
-    fn the_index_finds_what_reading_through_finds() {
+    fn index_finds_the_same_values_as_a_scan() {
         let field = |name, value: &'static str| Field { name, value: value.as_bytes() };
         let fields =
             [field("X-A", "1"), field("b", ""), field("x-a", "3, 4"), field("X-B", "q"), field("X-a", "")];

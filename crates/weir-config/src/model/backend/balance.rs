@@ -10,17 +10,17 @@ use crate::model::forms::is_token;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
-    /// Endpoints in turn, by weight, per worker.
+    /// Endpoints in rotation, by weight, per worker.
     #[default]
     RoundRobin,
     /// Of two endpoints drawn by weight, the one with fewer in-flight requests per weight, over all workers and routes.
     LeastRequests,
     /// A random endpoint, by weight.
     Random,
-    /// Requests with the same key go to the same endpoint, as long as it is there; requests without one to a random
+    /// Requests with the same key go to the same endpoint while it is available. Requests without a key go to a random
     /// endpoint. A Maglev table with at least 100 entries per endpoint (at least 1,021; 4 bytes each).
     Hash(HashKey),
-    /// A client stays with the endpoint that it was given first.
+    /// A client keeps the endpoint of its first request.
     Sticky(Sticky),
 }
 

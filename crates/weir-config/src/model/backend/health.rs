@@ -13,8 +13,8 @@ use crate::path::check_path_of;
 /// The time window of an error rate. A tenth of it is at least the resolution of the workers' clock.
 const WINDOW: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
-/// Active health checks of each endpoint, each over a connection of its own, at most 64 at the same time. The first one
-/// starts when the configuration takes effect; until checks fail, an endpoint is healthy.
+/// Active health checks of each endpoint. Each check uses its own connection; at most 64 run at the same time. The
+/// first check starts when the configuration takes effect. An endpoint is healthy until checks fail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthCheck {
@@ -25,7 +25,7 @@ pub struct HealthCheck {
     /// Host header of the check. Default: the address of the endpoint, or `localhost` for a Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Time between the end of a check and the next one, varied randomly by up to 10 %.
+    /// Time from the end of a check to the next one, varied randomly by up to 10 %.
     pub interval: Time,
     /// Time limit of one check, from connecting to the response headers.
     pub timeout: Time,

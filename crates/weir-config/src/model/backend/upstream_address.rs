@@ -82,12 +82,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_has_as_many_bytes_as_the_system_takes() {
+    fn rejects_socket_paths_longer_than_the_system_allows() {
         let path = |bytes: usize| format!("/{}", "a".repeat(bytes - 1));
         assert_eq!(UpstreamAddress::unix(&path(107)).unwrap().to_string(), format!("unix:{}", path(107)));
         let error = UpstreamAddress::unix(&path(108)).unwrap_err();
         assert!(error.contains("has a path of 108 bytes, more than the system allows (107); "), "{error}");
-        // Bytes count, not characters.
+        // The limit counts bytes, not characters.
         assert!(UpstreamAddress::unix(&format!("/{}", "é".repeat(53))).is_ok());
         assert!(UpstreamAddress::unix(&format!("/{}", "é".repeat(54))).is_err());
     }

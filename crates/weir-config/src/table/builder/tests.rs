@@ -1,4 +1,4 @@
-//! What a change makes anew, and what it leaves to be shared.
+//! Incremental builds: a change rebuilds the parts that it affects, and shares all others.
 
 use super::*;
 use crate::change::{Batch, Change, Key, Policy, Resource};
@@ -36,7 +36,7 @@ fn apply(state: &mut State, changes: Vec<Change>) -> Arc<Table> {
     applied.table.unwrap_or_else(|| panic!("{:?}", applied.refused))
 }
 
-/// Two routes for each of many hosts, and a backend for each host.
+/// Many hosts, each with two routes and a backend.
 fn large() -> (State, Arc<Table>) {
     let listener = Listener::plain("127.0.0.1:80".parse().unwrap());
     let mut changes = vec![Change::Put(Key::Listener("l".to_owned()), Resource::Listener(listener))];
@@ -49,9 +49,9 @@ fn large() -> (State, Arc<Table>) {
     (state, table)
 }
 
-/// How many pages of routes, backends, filters and series, and how many hosts and shards of hosts, are not shared.
+/// Parts that the new table does not share: pages of routes, backends, filters and series; hosts; shards of hosts.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Anew {
+struct Rebuilt {
     routes: usize,
     backends: usize,
     filters: usize,
@@ -60,7 +60,7 @@ struct Anew {
     shards: usize,
 }
 
-fn anew(before: &Table, after: &Table) -> Anew {
+fn rebuilt(before: &Table, after: &Table) -> Rebuilt {
     fn pages<T>(before: &Pages<T>, after: &Pages<T>) -> usize {
         (0..after.page_count()).filter(|&page| !after.shares_page(before, page)).count()
     }
@@ -69,7 +69,7 @@ fn anew(before: &Table, after: &Table) -> Anew {
         let host = format!("h{host}.test");
         was.get(&host).map(Arc::as_ptr) != is.get(&host).map(Arc::as_ptr)
     };
-    Anew {
+    Rebuilt {
         routes: pages(&before.parts.routes, &after.parts.routes),
         backends: pages(before.backends(), after.backends()),
         filters: pages(before.filters(), after.filters()),
@@ -80,44 +80,44 @@ fn anew(before: &Table, after: &Table) -> Anew {
 }
 
 #[test]
-fn a_change_makes_anew_what_it_touches_and_nothing_else() {
+fn change_rebuilds_only_the_affected_parts() {
     let (mut state, first) = large();
     assert!(
         first.parts.routes.page_count() > 20
             && first.parts.scopes.hosts(Scope::default()).exact.differing_from(&Sharded::default()).0 > 20
     );
     let mut before = first;
-    let mut check = |changes: Vec<Change>, expected: Anew| {
+    let mut check = |changes: Vec<Change>, expected: Rebuilt| {
         let after = apply(&mut state, changes);
-        assert_eq!(anew(&before, &after), expected);
+        assert_eq!(rebuilt(&before, &after), expected);
         assert!(Arc::ptr_eq(&before.listeners, &after.listeners));
         before = after;
     };
-    // A route for other requests: its host.
+    // A route that matches other requests: rebuilds its host.
     let other = Route {
         hosts: vec!["h7.test".to_owned()],
         path: Some("/b".to_owned()),
         backend: Some("b7".to_owned()),
         ..Route::default()
     };
-    check(vec![put_route("r7/b", other)], Anew { routes: 1, hosts: 1, shards: 1, ..Anew::default() });
-    // One that does something else with the same requests: no host at all.
-    check(vec![route(8, "/a", "b9")], Anew { routes: 1, ..Anew::default() });
-    // The endpoints of a backend: nothing of its routes.
-    check(vec![backend("b9", 2)], Anew { backends: 1, ..Anew::default() });
-    // What says the same as before: nothing.
-    check(vec![backend("b9", 2), route(8, "/a", "b9")], Anew::default());
-    // A route that goes, and its backend.
+    check(vec![put_route("r7/b", other)], Rebuilt { routes: 1, hosts: 1, shards: 1, ..Rebuilt::default() });
+    // A route with another action for the same requests: rebuilds no host.
+    check(vec![route(8, "/a", "b9")], Rebuilt { routes: 1, ..Rebuilt::default() });
+    // Other endpoints of a backend: rebuilds no routes.
+    check(vec![backend("b9", 2)], Rebuilt { backends: 1, ..Rebuilt::default() });
+    // Equal content: rebuilds nothing.
+    check(vec![backend("b9", 2), route(8, "/a", "b9")], Rebuilt::default());
+    // Removal of routes and their backend.
     let gone = ["r5/a", "r5/b"].map(|key| Change::Remove(Key::Route(key.to_owned())));
     let changes = gone.into_iter().chain([Change::Remove(Key::Backend("b5".to_owned()))]).collect();
-    check(changes, Anew { routes: 1, backends: 1, series: 1, hosts: 1, shards: 1, ..Anew::default() });
-    // Settings.
+    check(changes, Rebuilt { routes: 1, backends: 1, series: 1, hosts: 1, shards: 1, ..Rebuilt::default() });
+    // Other settings: rebuild nothing.
     let settings = Settings { workers: Some(3), ..Settings::default() };
-    check(vec![Change::Put(Key::Settings, Resource::Settings(Box::new(settings)))], Anew::default());
+    check(vec![Change::Put(Key::Settings, Resource::Settings(Box::new(settings)))], Rebuilt::default());
 }
 
 #[test]
-fn what_was_refused_leaves_everything_as_it_was() {
+fn rejected_changes_leave_the_table_unchanged() {
     let (mut state, first) = large();
     let changes = vec![
         route(1, "/c", "b1"),
@@ -133,14 +133,14 @@ fn what_was_refused_leaves_everything_as_it_was() {
         let table = applied.table.unwrap_or_else(|| apply(&mut state, Vec::new()));
         let finds = |path| table.find(&RequestView::get("h1.test", path)).is_some();
         match policy {
-            Policy::AllOrNothing => assert_eq!(anew(&first, &table), Anew::default()),
+            Policy::AllOrNothing => assert_eq!(rebuilt(&first, &table), Rebuilt::default()),
             Policy::EachAlone => assert!(finds("/a") && finds("/c")),
         }
     }
 }
 
 #[test]
-fn hosts_that_lose_a_route_of_their_own_share_with_others_again() {
+fn hosts_with_equal_routes_share_paths_after_a_removal() {
     let (mut state, _) = large();
     let hosts = |tag: &str| (0..4).map(|n| format!("{tag}{n}.common.test")).collect::<Vec<_>>();
     let common = Route {
@@ -162,7 +162,7 @@ fn hosts_that_lose_a_route_of_their_own_share_with_others_again() {
 }
 
 #[test]
-fn when_all_is_gone_nothing_is_kept() {
+fn removing_everything_frees_everything() {
     let (mut state, table) = large();
     let keys = ["a", "b"].into_iter().flat_map(|path| (0..HOSTS).map(move |host| format!("r{host}/{path}")));
     let mut changes: Vec<Change> = keys.map(|key| Change::Remove(Key::Route(key))).collect();
@@ -190,7 +190,7 @@ fn when_all_is_gone_nothing_is_kept() {
         state.resources.uses.backends.names().next().is_none()
             && state.resources.uses.listeners.names().next().is_none()
     );
-    assert!(table.find(&RequestView::get("h2999.test", "/b")).is_some(), "the first table is what it was");
+    assert!(table.find(&RequestView::get("h2999.test", "/b")).is_some(), "the first table is unchanged");
     let again = apply(&mut state, vec![backend("b1", 1), route(1, "/a", "b1")]);
     assert_eq!(
         again.find(&RequestView::get("h1.test", "/a")).map(|found| found.route < 2 * HOSTS + 1),

@@ -1,4 +1,4 @@
-//! What is told of routes that a request does not get.
+//! Explanations for routes that do not match a request.
 
 use weir_http::Field;
 
@@ -29,13 +29,14 @@ fn check(method: &str, query: Option<&str>, tenant: &'static str, most: usize, e
     let table = applied.table.unwrap();
     let fields = [Field { name: "X-Tenant", value: tenant.as_bytes() }];
     let request = RequestView { method, query, fields: &fields, ..RequestView::get("A.test:80", "/api/x") };
-    let (told, _) = table.passed_over(&request, most);
-    let told: Vec<(&str, &str)> = told.iter().map(|p| (p.route.as_str(), p.reason.as_str())).collect();
-    assert_eq!(told, expected);
+    let (reported, _) = table.passed_over(&request, most);
+    let reported: Vec<(&str, &str)> =
+        reported.iter().map(|p| (p.route.as_str(), p.reason.as_str())).collect();
+    assert_eq!(reported, expected);
 }
 
 #[test]
-fn the_nearest_come_first_each_with_what_it_lacks() {
+fn lists_the_nearest_routes_first_with_the_failed_condition() {
     check(
         "GET",
         None,
@@ -54,7 +55,7 @@ fn the_nearest_come_first_each_with_what_it_lacks() {
 }
 
 #[test]
-fn what_goes_first_is_told_by_what_it_is_more_specific() {
+fn explains_why_the_chosen_route_is_more_specific() {
     check(
         "PUT",
         Some("v"),

@@ -1,4 +1,4 @@
-//! Certificates for tests, and clients that speak TLS with them.
+//! Test certificates, and TLS clients that trust them.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use rustls::{
 
 use crate::setup::Client;
 
-/// Versions of TLS that a client may be held to.
+/// The TLS versions that a client supports.
 pub(super) type Versions = &'static [&'static SupportedProtocolVersion];
 pub(super) static TLS12: Versions = &[&rustls::version::TLS12];
 pub(super) static TLS13: Versions = &[&rustls::version::TLS13];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// An authority.
+/// A certificate authority (CA).
 pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate and its key, PEM.
+/// A certificate and its key in PEM.
 #[derive(Clone)]
 pub(super) struct Leaf {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
-/// How a client speaks.
+/// The TLS settings of a client.
 #[derive(Clone)]
 pub(super) struct Trust {
     ca: String,
@@ -52,7 +52,7 @@ impl Leaf {
     }
 }
 
-/// A client through TLS.
+/// A client over TLS.
 pub(super) type SecureClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
 impl Authority {
@@ -71,17 +71,17 @@ impl Authority {
         self.signs_until(names, SystemTime::now() + DAY)
     }
 
-    /// For a certificate that is valid until then.
+    /// Signs a certificate that is valid until `end`.
     pub(super) fn signs_until(&self, names: &[&str], end: SystemTime) -> Leaf {
         self.signs_key(names, &KeyPair::generate().unwrap(), end)
     }
 
-    /// For a certificate with an RSA key.
+    /// Signs a certificate with an RSA key.
     pub(super) fn signs_rsa(&self, names: &[&str]) -> Leaf {
         self.signs_for(names, &rcgen::PKCS_RSA_SHA256)
     }
 
-    /// For a certificate whose key signs in this way.
+    /// Signs a certificate with a key of this algorithm.
     pub(super) fn signs_for(&self, names: &[&str], algorithm: &'static SignatureAlgorithm) -> Leaf {
         self.signs_key(names, &KeyPair::generate_for(algorithm).unwrap(), SystemTime::now() + DAY)
     }
@@ -94,8 +94,8 @@ impl Authority {
         Leaf { certificate: params.signed_by(key, &self.0).unwrap().pem(), key: key.serialize_pem() }
     }
 
-    /// A client that trusts this authority, whatever names its certificates are for, and resumes nothing: every handshake
-    /// shows it a certificate.
+    /// A client that trusts this CA for certificates of any name. It resumes no sessions, so every handshake includes a
+    /// certificate.
     pub(super) fn config_for_any_name(&self) -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
@@ -111,7 +111,7 @@ impl Authority {
         Arc::new(config)
     }
 
-    /// A client that trusts this authority and shows nothing of its own.
+    /// A client that trusts this CA and has no certificate.
     pub(super) fn trust(&self) -> Trust {
         let alpn = vec![&b"http/1.1"[..]];
         let provider = aws_lc_rs::default_provider();
@@ -119,7 +119,7 @@ impl Authority {
     }
 }
 
-/// Takes certificates for other names, too: the gateway shows its default one to whoever asks for an unknown name.
+/// Accepts certificates for other names too: clients with an unknown server name get the default certificate.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -174,7 +174,7 @@ impl Trust {
         self
     }
 
-    /// Which signatures of servers are taken, in this order.
+    /// The supported signature schemes, in order of preference.
     pub(super) fn with_schemes(self, schemes: &[SignatureScheme]) -> Trust {
         self.with_provider(|provider| {
             let known = &mut provider.signature_verification_algorithms;
@@ -183,7 +183,7 @@ impl Trust {
         })
     }
 
-    /// With other suites or groups.
+    /// Changes cipher suites or groups.
     pub(super) fn with_provider(mut self, change: impl FnOnce(&mut CryptoProvider)) -> Trust {
         change(&mut self.provider);
         self
@@ -213,13 +213,13 @@ impl Trust {
         Arc::new(config)
     }
 
-    /// Connects and shakes hands; what breaks it, in words.
+    /// Connects and completes the handshake. The error is text.
     pub(super) fn connect(&self, address: SocketAddr, name: &str) -> Result<SecureClient, String> {
         connect(&self.config(), address, name)
     }
 }
 
-/// With a configuration that may resume sessions of its own.
+/// Like [`Trust::connect`], with a configuration that can resume its sessions.
 pub(super) fn connect(
     config: &Arc<ClientConfig>,
     address: SocketAddr,
@@ -228,7 +228,7 @@ pub(super) fn connect(
     shake_hands(config, Client::connect(address).stream, name)
 }
 
-/// The same over a connection on which something was sent already.
+/// Like [`connect`], over a connection that has already sent data.
 pub(super) fn shake_hands(
     config: &Arc<ClientConfig>,
     mut socket: TcpStream,

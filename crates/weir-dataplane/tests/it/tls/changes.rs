@@ -1,5 +1,5 @@
-//! A thousand changes of routes and a hundred of certificates while clients of every kind are at it: each request is
-//! answered, by a version of its route that was in force at some time between its sending and its answer.
+//! A thousand route changes and a hundred certificate changes under load, with clients of every kind. Each request gets
+//! a response from a route version that was active at some time between the request and the response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -17,17 +17,17 @@ use crate::versions::Versions;
 
 const HOSTS: usize = 8;
 const BACKENDS: usize = 5;
-/// Routes that nobody asks for, so that a table is more than a few entries.
+/// Routes without requests, so that the table is larger.
 const OTHER_ROUTES: usize = 200;
 const ROUTE_CHANGES: usize = 1000;
-/// After so many changes of routes a certificate changes, too.
+/// Route changes per certificate change.
 const CHANGES_A_SWAP: usize = 10;
-/// Answers that clients get between two changes, at the least.
+/// Minimum number of responses between two changes.
 pub(super) const ANSWERS_A_CHANGE: u64 = 4;
-/// Requests of whoever makes the changes are numbered from here, so that no answer of another request fits.
+/// First request number of the client that makes the changes. Other clients use smaller numbers.
 const OWN_NUMBERS: u64 = 1_000_000_000;
 
-/// What clients know of the gateway, each host by its position.
+/// The state that clients and the changing thread share. Hosts are positions.
 struct World {
     plain: SocketAddr,
     secure: SocketAddr,
@@ -41,11 +41,11 @@ struct World {
     is_over: AtomicBool,
 }
 
-/// How a client comes.
+/// How a client connects.
 #[derive(Clone, Copy)]
 enum Kind {
     PlainKept,
-    /// A connection for each request.
+    /// A new connection for each request.
     PlainAnew,
     SecureKept,
     /// A full handshake for each request.
@@ -68,12 +68,12 @@ fn name(host: usize) -> String {
     format!("h{host}.test")
 }
 
-/// The backend that a version of a host's route leads to; another one with each version.
+/// The backend of a version of a host's route. Each version has another backend.
 fn backend(host: usize, version: usize) -> usize {
     (host + version) % BACKENDS
 }
 
-/// A version of a host's route: it has requests say which it is.
+/// A version of a host's route. It adds its version to requests.
 fn route(host: usize, version: usize) -> String {
     format!(
         "{{ hosts: [{}], path: /, backend: b{}, request_headers: {{ set: {{ X-Version: '{version}' }} }} }}",
@@ -82,7 +82,7 @@ fn route(host: usize, version: usize) -> String {
     )
 }
 
-/// Says who it is, and which version and path it was asked by.
+/// Responds with the number of this origin, and the version and path of the request.
 pub(super) fn echo(own: usize) -> impl Fn(&mut Served) + Send + Sync + 'static {
     move |served| {
         while let Some(request) = served.request() {
@@ -120,7 +120,7 @@ fn configuration(plain: SocketAddr, secure: SocketAddr, origins: &[Origin]) -> S
     )
 }
 
-/// One request for a host, and whether its answer is right.
+/// Sends one request for a host and checks the response.
 fn exchange<S: Read + Write>(world: &World, client: &mut Client<S>, host: usize, number: u64) {
     let path = format!("/{number}");
     let request = match number % 3 {
@@ -130,25 +130,25 @@ fn exchange<S: Read + Write>(world: &World, client: &mut Client<S>, host: usize,
     let (answer, versions) = world.routes[host].during(|| client.ask(&request));
     assert_eq!((answer.status, answer.whole), (200, true), "{}{}", answer.head, answer.body);
     let said: Vec<&str> = answer.body.split(' ').collect();
-    let version: usize = said[1].parse().expect("the route says its version");
-    assert!(versions.contains(&version), "{host}: version {version} answered, in force were {versions:?}");
+    let version: usize = said[1].parse().expect("the route adds its version");
+    assert!(versions.contains(&version), "{host}: version {version} responded, active were {versions:?}");
     assert_eq!(said[0], backend(host, version).to_string(), "{host}: version {version} leads elsewhere");
     assert_eq!(said[2], path, "another request's answer");
     world.answered.fetch_add(1, Ordering::SeqCst);
 }
 
-/// A client that has seen the certificate of the host, one that was in force at some time of the handshake.
+/// A client whose handshake used a certificate of the host that was active at some time during the handshake.
 fn secure(world: &World, host: usize) -> SecureClient {
     let connecting = || world.trust.connect(world.secure, &name(host)).expect("a handshake");
     let (client, versions) = world.certificates[host].during(connecting);
     let shown = &client.stream.conn.peer_certificates().expect("certificates")[0];
     let is_shown = |leaf: &Leaf| leaf.der() == *shown;
-    let version = world.leaves[host].iter().position(is_shown).expect("one of the host");
-    assert!(versions.contains(&version), "{host}: certificate {version} shown, in force were {versions:?}");
+    let version = world.leaves[host].iter().position(is_shown).expect("a certificate of the host");
+    assert!(versions.contains(&version), "{host}: certificate {version} used, active were {versions:?}");
     client
 }
 
-/// Asks until the changes are over.
+/// Sends requests until the changes are done.
 fn ask(world: &World, kind: Kind, first: u64) {
     let mut plain = Client::connect(world.plain);
     let mut kept = secure(world, 0);
@@ -173,11 +173,11 @@ fn ask(world: &World, kind: Kind, first: u64) {
     }
 }
 
-/// Hands the changes to the builder of tables, and the table to the workers.
+/// Applies the changes and gives the new table to the workers.
 pub(super) fn bring(proxy: &mut Proxy, changes: Vec<Change>) {
     let applied = proxy.state.apply(Batch { version: 1, policy: Policy::EachAlone, changes });
     assert!(applied.refused.is_empty(), "{:?}", applied.refused);
-    proxy.gateway.apply(applied.table.expect("a table")).expect("it comes into force");
+    proxy.gateway.apply(applied.table.expect("a table")).expect("the table takes effect");
 }
 
 fn change_route(proxy: &mut Proxy, world: &World, host: usize) {
@@ -199,7 +199,7 @@ fn swap_certificate(proxy: &mut Proxy, world: &World, host: usize) {
     });
 }
 
-/// Waits until clients have had so many answers more; a client that failed says why when it is joined.
+/// Waits until clients got some more responses. If a client failed, its error appears when it is joined.
 pub(super) fn wait_for_answers(answered: &AtomicU64, clients: &[JoinHandle<()>]) {
     let enough = answered.load(Ordering::SeqCst) + ANSWERS_A_CHANGE;
     while answered.load(Ordering::SeqCst) < enough && !clients.iter().any(JoinHandle::is_finished) {
@@ -208,13 +208,13 @@ pub(super) fn wait_for_answers(answered: &AtomicU64, clients: &[JoinHandle<()>])
 }
 
 #[test]
-fn a_thousand_changes_under_load_send_no_request_astray() {
+fn thousand_changes_under_load_misroute_no_request() {
     let ca = Authority::new("ca");
     let swaps = ROUTE_CHANGES / CHANGES_A_SWAP;
     let of_host = |host: usize| (0..=swaps.div_ceil(HOSTS)).map(|_| ca.signs(&[&name(host)])).collect();
     let leaves: Vec<Vec<Leaf>> = (0..HOSTS).map(of_host).collect();
     let origins: Vec<Origin> = (0..BACKENDS).map(|own| Origin::start(echo(own))).collect();
-    // Both are held until both are known: two listeners have two addresses.
+    // Both sockets stay open until both ports are known, so that the ports differ.
     let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [plain, secure_address] = free.map(|listener| listener.local_addr().unwrap());
     let mut files = Vec::new();
@@ -241,7 +241,7 @@ fn a_thousand_changes_under_load_send_no_request_astray() {
             std::thread::spawn(move || ask(&world, kind, first))
         })
         .collect();
-    // Nobody else changes anything, so that this client meets exactly the last version.
+    // Only this thread makes changes, so its own client must see exactly the last version.
     let mut own = Client::connect(plain);
     for turn in 1..=ROUTE_CHANGES {
         let host = turn % HOSTS;
@@ -255,11 +255,11 @@ fn a_thousand_changes_under_load_send_no_request_astray() {
         wait_for_answers(&world.answered, &clients);
     }
     world.is_over.store(true, Ordering::SeqCst);
-    clients.into_iter().for_each(|client| client.join().expect("no request is lost or led astray"));
+    clients.into_iter().for_each(|client| client.join().expect("no request may be lost or misrouted"));
     check_counts(&proxy, &world, &origins);
 }
 
-/// The books of clients, gateway and origins agree, and nothing went wrong anywhere.
+/// Checks that the counters of clients, gateway and origins agree, and that no error occurred.
 fn check_counts(proxy: &Proxy, world: &World, origins: &[Origin]) {
     let swaps = ROUTE_CHANGES / CHANGES_A_SWAP;
     let answered = world.answered.load(Ordering::SeqCst);
@@ -272,7 +272,7 @@ fn check_counts(proxy: &Proxy, world: &World, origins: &[Origin]) {
     assert!(stats.tls.resumed > 0);
     let asked: u64 = origins.iter().map(|origin| origin.requests().len() as u64).sum();
     assert_eq!(asked, answered + stats.upstream.retries);
-    // Every worker goes by the last version, without having been asked anything more.
+    // Every worker takes the last version without a further request.
     let last = proxy.gateway.table().version;
     proxy.wait_for("the last version", |stats| stats.workers.iter().all(|w| w.table_version == last));
 }

@@ -1,4 +1,4 @@
-//! Filters and TLS: a redirect knows what the client speaks, and copies reach a mirror that speaks it.
+//! Filters with TLS: redirects keep the scheme, and copies reach a TLS mirror.
 
 use super::authority::Authority;
 use super::origin::SecureOrigin;
@@ -6,7 +6,7 @@ use super::{GET, OK, address};
 use crate::setup::{Origin, Proxy};
 
 #[test]
-fn a_redirect_stays_with_the_scheme_that_the_client_speaks() {
+fn redirect_keeps_the_scheme_of_the_client() {
     let ca = Authority::new("ca");
     let leaf = ca.signs(&["a.test"]);
     let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
@@ -26,7 +26,7 @@ fn a_redirect_stays_with_the_scheme_that_the_client_speaks() {
 }
 
 #[test]
-fn a_mirror_that_speaks_tls_gets_its_copies_through_it() {
+fn mirrors_requests_over_tls() {
     let ca = Authority::new("ca");
     let (origin, mirror) =
         (Origin::answering(OK), SecureOrigin::answering(&ca.signs(&["up.test"]), None, OK));

@@ -1,4 +1,4 @@
-//! Signatures that are made beside the workers.
+//! Signatures outside of the worker threads.
 
 use rustls::HandshakeKind;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
@@ -12,7 +12,7 @@ fn offloaded(proxy: &Proxy) -> u64 {
 }
 
 #[test]
-fn only_signatures_by_rsa_are_made_beside_the_workers() {
+fn offloads_only_rsa_signatures() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let (rsa, ecdsa) = (ca.signs_rsa(&["r.test", "both.test"]), ca.signs(&["e.test", "both.test"]));
     let files = [
@@ -39,13 +39,13 @@ fn only_signatures_by_rsa_are_made_beside_the_workers() {
 }
 
 #[test]
-fn a_signature_that_comes_after_a_retry_is_made_there_too() {
+fn offloads_signatures_after_a_hello_retry_request() {
     let ca = Authority::new("ca");
     let rsa = ca.signs_rsa(&["a.test"]);
     let files = [("a.pem", rsa.certificate.as_str()), ("a.key", rsa.key.as_str())];
     let tls = "certificate: a.pem, key: a.key, curves: [X25519]";
     let proxy = Proxy::with_files(&text(tls, Origin::answering(OK).address, ""), &files);
-    // A client sends a share of its first group alone.
+    // A client sends a key share only for its first group.
     let groups = vec![kx_group::SECP384R1, kx_group::X25519];
     let trust = ca.trust().only(TLS13).with_provider(|provider| provider.kx_groups = groups);
     for expected in 1..=3 {
@@ -57,7 +57,7 @@ fn a_signature_that_comes_after_a_retry_is_made_there_too() {
 }
 
 #[test]
-fn handshakes_fail_there_as_they_do_here() {
+fn offloaded_handshakes_fail_with_the_same_errors() {
     let ca = Authority::new("ca");
     let rsa = ca.signs_rsa(&["a.test"]);
     let files = [("a.pem", rsa.certificate.as_str()), ("a.key", rsa.key.as_str())];
@@ -77,7 +77,7 @@ fn handshakes_fail_there_as_they_do_here() {
 }
 
 #[test]
-fn keys_of_rsa_may_come_by_a_reload() {
+fn offloads_rsa_keys_that_a_reload_adds() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let mut proxy = gateway(&ca.signs(&["a.test"]), origin.address, "");
     let exchange = |proxy: &Proxy| {

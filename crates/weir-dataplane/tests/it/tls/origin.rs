@@ -1,4 +1,4 @@
-//! An upstream that speaks TLS.
+//! A TLS upstream.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,28 +12,28 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::authority::{Authority, Leaf};
 
-/// A connection at the upstream.
+/// A connection of the upstream.
 pub(super) type Stream = StreamOwned<ServerConnection, TcpStream>;
 
-/// What was seen of a connection.
+/// What the upstream recorded of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) name: Option<String>,
     pub(super) alpn: Option<String>,
-    /// The client has shown a certificate.
+    /// Whether the client sent a certificate.
     pub(super) has_certificate: bool,
-    /// Heads of requests with what came behind them at once.
+    /// Request headers, with data that arrived in the same read.
     pub(super) requests: Vec<String>,
 }
 
-/// An upstream that does with each connection what its script says.
+/// An upstream that runs a script for each connection.
 pub(super) struct SecureOrigin {
     pub(super) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl SecureOrigin {
-    /// Answers every request with these bytes and keeps the connection.
+    /// Sends these bytes as the response to every request, and keeps the connection open.
     pub(super) fn answering(
         leaf: &Leaf,
         clients: Option<&Authority>,
@@ -49,7 +49,7 @@ impl SecureOrigin {
         })
     }
 
-    /// Runs `script` for each connection whose handshake is done, on a thread of its own.
+    /// Runs `script` for each connection after its handshake, on its own thread.
     pub(super) fn start(
         leaf: &Leaf,
         clients: Option<&Authority>,
@@ -79,7 +79,7 @@ impl SecureOrigin {
         SecureOrigin { address, seen }
     }
 
-    /// The connections whose handshakes were finished.
+    /// The connections with a completed handshake.
     pub(super) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
@@ -96,7 +96,7 @@ fn enter(log: &Mutex<Vec<Seen>>, connection: &ServerConnection) -> usize {
     log.len() - 1
 }
 
-/// The next head, with what came in the same reads.
+/// The next request headers, with data that arrived in the same read.
 pub(super) fn request(stream: &mut Stream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];

@@ -1,4 +1,4 @@
-//! TLS that is passed on sealed, by the name that a client asks for.
+//! TLS passthrough by server name.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -20,12 +20,12 @@ fn text(tls: &str, hosts: &str, origin: SocketAddr, more: &str) -> String {
     )
 }
 
-/// A gateway that has no certificate.
+/// A gateway without a certificate.
 fn gateway(hosts: &str, origin: SocketAddr, more: &str) -> Proxy {
     Proxy::with(&text("", hosts, origin, more))
 }
 
-/// What a client of this trust begins with.
+/// The ClientHello of a client with these settings.
 fn hello(trust: &Trust, name: &str) -> Vec<u8> {
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut connection = ClientConnection::new(trust.config(), name).unwrap();
@@ -35,7 +35,7 @@ fn hello(trust: &Trust, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn tls_of_known_names_reaches_the_backend_as_it_is() {
+fn passes_tls_of_listed_names_to_the_backend() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["a.test", "x.y.b.test"]), None, OK);
     let proxy = gateway("a.test, '*.b.test'", origin.address, "");
@@ -48,12 +48,12 @@ fn tls_of_known_names_reaches_the_backend_as_it_is() {
     let names: Vec<_> = origin.seen().into_iter().map(|seen| seen.name.unwrap()).collect();
     assert_eq!(names, ["a.test", "x.y.b.test"]);
     let stats = proxy.gateway.stats();
-    assert_eq!((stats.tls.passed_on, stats.tls.handshakes, stats.requests), (2, 0, 0), "nothing was opened");
+    assert_eq!((stats.tls.passed_on, stats.tls.handshakes, stats.requests), (2, 0, 0), "no TLS terminated");
     assert!(stats.prometheus().contains("\nweir_tls_passed_on_total{listener=\"main\"} 2\n"));
 }
 
 #[test]
-fn others_are_closed_and_counted() {
+fn closes_and_counts_other_names() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["c.test"]), None, OK);
     let proxy = gateway("a.test, '*.b.test'", origin.address, "");
@@ -66,7 +66,7 @@ fn others_are_closed_and_counted() {
 }
 
 #[test]
-fn beside_tls_of_its_own_a_listener_opens_the_others() {
+fn terminates_tls_of_other_names_if_the_listener_has_tls() {
     let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));
     let sealed = SecureOrigin::answering(&ca.signs(&["b.test"]), None, OK);
     let leaf = ca.signs(&["a.test"]);
@@ -79,12 +79,12 @@ fn beside_tls_of_its_own_a_listener_opens_the_others() {
     assert_eq!(ca.trust().connect(address(&proxy), "b.test").unwrap().ask(GET).body, "ok");
     let stats = proxy.gateway.stats();
     assert_eq!((stats.tls.handshakes, stats.tls.passed_on, stats.requests), (1, 1, 1));
-    assert_eq!(proxy.ask(GET).error(), (400, "not_tls"), "plain text is told so here, too");
+    assert_eq!(proxy.ask(GET).error(), (400, "not_tls"), "plain HTTP gets the same error here");
     assert_eq!((plain.requests().len(), sealed.seen().len()), (1, 1));
 }
 
 #[test]
-fn what_is_not_passed_on_of_a_wider_host_is_opened_or_closed() {
+fn exceptions_of_a_wildcard_host_are_terminated_or_closed() {
     let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));
     let sealed = SecureOrigin::answering(&ca.signs(&["*.w.test", "who.org"]), None, OK);
     let leaf = ca.signs(&["a.w.test", "x.c.w.test"]);
@@ -108,9 +108,9 @@ fn what_is_not_passed_on_of_a_wider_host_is_opened_or_closed() {
     assert_eq!(proxy.ask(GET).error(), (400, "not_tls"));
 }
 
-/// Else who cuts or pads the first message of somebody's TLS could have it opened here.
+/// Otherwise an attacker who truncates or pads a ClientHello could make the gateway terminate its TLS.
 #[test]
-fn tls_whose_name_cannot_be_read_is_closed_though_other_tls_is_opened() {
+fn closes_tls_with_an_unreadable_server_name() {
     let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));
     let leaf = ca.signs(&["*.w.test"]);
     let text = text("tls: { certificate: a.pem, key: a.key }, ", "bank.w.test", plain.address, "");
@@ -122,7 +122,7 @@ fn tls_whose_name_cannot_be_read_is_closed_though_other_tls_is_opened() {
         config.alpn_protocols.push(b"http/1.1".to_vec());
         Arc::new(config)
     };
-    // TLS of the listener would take both.
+    // Without the size limit, TLS of the listener would accept both.
     assert!(connect(&padded(50), address(&proxy), "shop.w.test").is_ok());
     assert!(connect(&padded(80), address(&proxy), "bank.w.test").is_err());
     check_failed(&proxy, "handshake_failed", 1);
@@ -131,7 +131,7 @@ fn tls_whose_name_cannot_be_read_is_closed_though_other_tls_is_opened() {
 }
 
 #[test]
-fn everybody_may_be_passed_on() {
+fn passes_every_server_name_with_a_wildcard() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["a.test", "127.0.0.1"]), None, OK);
     let proxy = gateway("'*'", origin.address, "");
@@ -142,7 +142,7 @@ fn everybody_may_be_passed_on() {
 }
 
 #[test]
-fn a_first_message_in_pieces_is_put_together() {
+fn reads_a_client_hello_in_pieces() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["a.test"]), None, OK);
     let proxy = gateway("a.test", origin.address, "");
@@ -153,11 +153,11 @@ fn a_first_message_in_pieces_is_put_together() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     proxy.wait_for("the backend", |stats| stats.tls.passed_on == 1);
-    assert_eq!(client.read_bytes(1), [22], "the backend answers the handshake");
+    assert_eq!(client.read_bytes(1), [22], "the backend responds to the handshake");
 }
 
 #[test]
-fn what_is_no_first_message_of_tls_ends_in_time() {
+fn closes_connections_without_a_client_hello() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["a.test"]), None, OK);
     let proxy = gateway("a.test", origin.address, "timeouts: { head: 100ms }");
@@ -173,7 +173,7 @@ fn what_is_no_first_message_of_tls_ends_in_time() {
     let proxy = gateway("a.test", origin.address, "");
     for (count, bytes) in (1..).zip(malformed.into_iter().chain([endless])) {
         let mut client = Client::connect(address(&proxy));
-        // It may have closed before all of it has left.
+        // The gateway may close the connection before it has read all bytes.
         let _ = client.stream.write_all(&bytes);
         assert!(client.is_closed());
         check_failed(&proxy, "handshake_failed", count);
@@ -182,7 +182,7 @@ fn what_is_no_first_message_of_tls_ends_in_time() {
 }
 
 #[test]
-fn who_leaves_while_the_backend_is_connected_to_is_seen() {
+fn detects_a_disconnect_during_the_backend_connect() {
     let (listener, _queued) = full_listener();
     let hello = hello(&Authority::new("ca").trust(), "a.test");
     for by_reset in [false, true] {
@@ -191,7 +191,7 @@ fn who_leaves_while_the_backend_is_connected_to_is_seen() {
         client.stream.write_all(&hello).unwrap();
         proxy.wait_for("the connection", |stats| stats.upstream.connects == 1);
         client.leave(by_reset);
-        proxy.wait_for("its leave", |stats| stats.connections.open == 0);
+        proxy.wait_for("the disconnect", |stats| stats.connections.open == 0);
         let stats = proxy.gateway.stats();
         assert_eq!((stats.errors["client_closed"], stats.errors.values().sum::<u64>()), (1, 1));
         assert_eq!(
@@ -202,7 +202,7 @@ fn who_leaves_while_the_backend_is_connected_to_is_seen() {
 }
 
 #[test]
-fn a_backend_that_takes_no_connection_is_counted() {
+fn counts_a_backend_that_refuses_connections() {
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = held.local_addr().unwrap();
     drop(held);
@@ -214,14 +214,14 @@ fn a_backend_that_takes_no_connection_is_counted() {
 }
 
 #[test]
-fn what_the_end_of_a_drain_cuts_is_reset_and_counted() {
+fn drain_timeout_resets_and_counts_passthrough() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["a.test"]), None, OK);
     let proxy = gateway("a.test", origin.address, "\ndrain: { delay: 0s, timeout: 200ms }\n");
     let mut client = ca.trust().connect(address(&proxy), "a.test").unwrap();
     assert_eq!(client.ask(GET).body, "ok");
     proxy.gateway.drain();
-    assert!(!client.is_ended(), "it is reset");
+    assert!(!client.is_ended(), "the connection must be reset");
     assert!(proxy.gateway.join());
     assert_eq!(proxy.errors("drained"), 1);
 }

@@ -1,4 +1,4 @@
-//! What a listener speaks, and which certificate it shows.
+//! TLS policy of a listener: versions, cipher suites, groups, and selection of the certificate.
 
 use std::io::{Read as _, Write as _};
 
@@ -10,7 +10,7 @@ use super::authority::{Authority, SecureClient, TLS12, TLS13, Trust};
 use super::{GET, OK, address, check_failed, text};
 use crate::setup::{Client, Origin, Proxy};
 
-/// A gateway with one certificate and these further fields.
+/// A gateway with one certificate and these further TLS fields.
 fn gateway_with(ca: &Authority, more: &str) -> Proxy {
     let leaf = ca.signs(&["a.test"]);
     let files = [("a.pem", leaf.certificate.as_str()), ("a.key", leaf.key.as_str())];
@@ -27,7 +27,7 @@ fn offering_suites(trust: Trust, suites: &[SupportedCipherSuite]) -> Trust {
 }
 
 #[test]
-fn only_the_versions_that_are_named_are_spoken() {
+fn accepts_only_configured_versions() {
     let ca = Authority::new("ca");
     for (versions, spoken, refused) in [("[1.3]", TLS13, TLS12), ("['1.2']", TLS12, TLS13)] {
         let proxy = gateway_with(&ca, &format!("versions: {versions}"));
@@ -39,7 +39,7 @@ fn only_the_versions_that_are_named_are_spoken() {
 }
 
 #[test]
-fn suites_are_those_that_are_named_in_their_order() {
+fn uses_configured_suites_in_their_order() {
     let ca = Authority::new("ca");
     let ciphers = "[TLS_CHACHA20_POLY1305_SHA256, TLS_AES_128_GCM_SHA256, \
                     ECDHE-ECDSA-AES256-GCM-SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]";
@@ -60,21 +60,21 @@ fn suites_are_those_that_are_named_in_their_order() {
 }
 
 #[test]
-fn groups_are_those_that_are_named() {
+fn uses_only_configured_groups() {
     let ca = Authority::new("ca");
     let proxy = gateway_with(&ca, "curves: [P-256]");
     let group = |trust: Trust| {
         let client = trust.connect(address(&proxy), "a.test").ok()?;
         client.stream.conn.negotiated_key_exchange_group().map(|group| group.name())
     };
-    assert_eq!(group(ca.trust()), Some(NamedGroup::secp256r1), "the client is told to try that one");
+    assert_eq!(group(ca.trust()), Some(NamedGroup::secp256r1), "HelloRetryRequest names this group");
     let other = ca.trust().with_provider(|provider| provider.kx_groups = vec![kx_group::X25519]);
     assert_eq!(group(other), None);
     check_failed(&proxy, "handshake_failed", 1);
 }
 
 #[test]
-fn each_group_is_spoken_where_it_is_named_and_no_other() {
+fn supports_each_group_only_if_configured() {
     let all: [(&str, &'static dyn SupportedKxGroup); 4] = [
         ("X25519", kx_group::X25519),
         ("P-256", kx_group::SECP256R1),
@@ -87,7 +87,7 @@ fn each_group_is_spoken_where_it_is_named_and_no_other() {
         let only = |groups: &[&'static dyn SupportedKxGroup]| {
             ca.trust().with_provider(|provider| provider.kx_groups = groups.to_vec())
         };
-        // The last one is of TLS 1.3 alone.
+        // X25519MLKEM768 is only for TLS 1.3.
         for versions in
             [TLS13, TLS12].into_iter().filter(|spoken| group.usable_for_version(spoken[0].version))
         {
@@ -104,7 +104,7 @@ fn each_group_is_spoken_where_it_is_named_and_no_other() {
 }
 
 #[test]
-fn certificates_are_those_whose_signatures_the_client_can_check() {
+fn selects_a_certificate_that_the_client_can_verify() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let kinds = [
         (&rcgen::PKCS_ECDSA_P256_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256),
@@ -133,7 +133,7 @@ fn certificates_are_those_whose_signatures_the_client_can_check() {
             let schemes: Vec<SignatureScheme> = kind.iter().map(|&kind| kinds[kind].1).collect();
             ca.trust().only(versions).with_schemes(&schemes)
         };
-        // Alone, each is shown to whoever can check it.
+        // A single certificate is used for every client that can verify it.
         for kind in 0..kinds.len() {
             let proxy = Proxy::with_files(&text(&pair(kind), origin.address, ""), &files);
             assert_eq!(shown(&proxy, &ca.trust().only(versions)), Some(kind));
@@ -147,8 +147,8 @@ fn certificates_are_those_whose_signatures_the_client_can_check() {
         for kind in 0..kinds.len() {
             assert_eq!(shown(&proxy, &taking(&[kind])), Some(kind));
         }
-        assert_eq!(shown(&proxy, &taking(&[3, 2, 1, 0])), Some(0), "the gateway's order counts");
-        assert_eq!(shown(&proxy, &taking(&[1, 3])), Some(3), "ECDSA is less work");
+        assert_eq!(shown(&proxy, &taking(&[3, 2, 1, 0])), Some(0), "the order of the gateway decides");
+        assert_eq!(shown(&proxy, &taking(&[1, 3])), Some(3), "ECDSA is cheaper");
         assert_eq!(
             shown(&proxy, &ca.trust().only(versions).with_schemes(&[SignatureScheme::RSA_PSS_SHA256])),
             None
@@ -158,7 +158,7 @@ fn certificates_are_those_whose_signatures_the_client_can_check() {
 }
 
 #[test]
-fn of_two_certificates_for_a_name_the_client_gets_one_that_it_can_check() {
+fn selects_the_verifiable_one_of_two_certificates_for_a_name() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let names = ["a.test", "127.0.0.1"];
     let (rsa, ecdsa) = (ca.signs_rsa(&names), ca.signs(&names));
@@ -172,16 +172,16 @@ fn of_two_certificates_for_a_name_the_client_gets_one_that_it_can_check() {
     let proxy = Proxy::with_files(&text(tls, origin.address, ""), &files);
     let rsa_suite = cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
     let ecdsa_suite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
-    // A client without a name meets what is there for the default certificate's.
+    // A client without a server name gets the certificates for the names of the default certificate.
     for name in names {
         let suite = |trust: Trust| suite_of(&trust.only(TLS12).connect(address(&proxy), name).unwrap());
         assert_eq!(suite(offering_suites(ca.trust(), &[rsa_suite])), rsa_suite.suite());
-        assert_eq!(suite(ca.trust()), ecdsa_suite, "ECDSA is less work");
+        assert_eq!(suite(ca.trust()), ecdsa_suite, "ECDSA is cheaper");
     }
 }
 
 #[test]
-fn strict_listeners_refuse_names_that_they_do_not_know() {
+fn strict_sni_rejects_unknown_names() {
     let ca = Authority::new("ca");
     let proxy = gateway_with(&ca, "strict_sni: true");
     for (count, name) in [(1, "b.test"), (2, "127.0.0.1")] {
@@ -195,7 +195,7 @@ fn strict_listeners_refuse_names_that_they_do_not_know() {
 }
 
 #[test]
-fn a_client_may_show_no_certificate_where_that_is_optional() {
+fn optional_client_certificate_can_be_missing_but_not_invalid() {
     let (ca, clients, origin) = (Authority::new("ca"), Authority::new("clients"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);
     let authority = clients.pem();
@@ -212,20 +212,20 @@ fn a_client_may_show_no_certificate_where_that_is_optional() {
     let strange = ca.trust().showing(&Authority::new("others").signs(&["me"]));
     if let Ok(mut client) = strange.connect(address(&proxy), "a.test") {
         client.send(GET);
-        assert!(client.is_closed(), "one that is shown must be good");
+        assert!(client.is_closed(), "an invalid certificate is rejected");
     }
     check_failed(&proxy, "client_certificate", 1);
 }
 
-/// However many clients come at once, they take turns with those that are there.
+/// A burst of handshakes is spread over several loop turns, so that open connections are served in between.
 #[test]
-fn a_burst_of_handshakes_takes_turns() {
+fn burst_of_handshakes_does_not_block_open_connections() {
     const BURST: usize = 64;
     let ca = Authority::new("ca");
     let proxy = gateway_with(&ca, "tickets: off");
     let mut there = ca.trust().connect(address(&proxy), "a.test").unwrap();
     let (config, mut count) = (ca.trust().config(), 1);
-    // What comes within one turn is for the scheduler to say: that many come in one is only likely.
+    // The scheduler decides how many handshakes arrive in one turn. A large number is only likely.
     for _ in 0..50 {
         let mut burst: Vec<_> = (0..BURST)
             .map(|_| {
@@ -249,10 +249,10 @@ fn a_burst_of_handshakes_takes_turns() {
             stream.read_exact(&mut [0; OK.len()]).unwrap();
         }
         count += BURST as u64;
-        assert_eq!(proxy.gateway.stats().tls.handshakes, count, "all of them are served");
+        assert_eq!(proxy.gateway.stats().tls.handshakes, count, "all handshakes complete");
         if proxy.gateway.stats().tls.delayed > 0 {
             return;
         }
     }
-    panic!("nobody had to wait for a turn: {:?}", proxy.gateway.stats().tls);
+    panic!("no handshake was delayed: {:?}", proxy.gateway.stats().tls);
 }

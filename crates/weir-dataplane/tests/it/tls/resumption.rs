@@ -1,4 +1,4 @@
-//! Sessions: whose tickets are taken, where, and until when.
+//! Session resumption: which tickets are accepted, at which listener, and for how long.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::authority::{Authority, Leaf, TLS12, TLS13, connect};
 use super::{GET, OK, address};
 use crate::setup::{Origin, Proxy, compile_with, recompile_with};
 
-/// Secrets for tickets, one a line, each of 48 equal bytes.
+/// Ticket keys, one per line, each of 48 equal bytes.
 fn secrets(letters: &str) -> String {
-    // 48 bytes of one value are 64 equal letters in base64, as long as its bits repeat.
+    // 48 bytes of one value are 64 equal letters in base64 if the bits of the letter repeat.
     letters.chars().map(|letter| letter.to_string().repeat(64) + "\n").collect()
 }
 
@@ -23,7 +23,7 @@ fn ask(config: &Arc<ClientConfig>, address: SocketAddr) {
     assert_eq!(connect(config, address, "a.test").unwrap().ask(GET).body, "ok");
 }
 
-/// A configuration with these listeners, each with a field of TLS besides the certificate.
+/// A configuration with these listeners. Each has one further TLS field besides the certificate.
 fn listeners(tls: &[&str], workers: u32, origin: SocketAddr) -> String {
     let listener = |(index, more): (usize, &&str)| {
         let address = format!("'127.0.0.{}:0'", index + 1);
@@ -43,7 +43,7 @@ fn files<'l>(leaf: &'l Leaf, more: &[(&'l str, &'l str)]) -> Vec<(&'l str, &'l s
 }
 
 #[test]
-fn every_worker_opens_what_any_of_them_sealed() {
+fn every_worker_accepts_tickets_of_the_others() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);
     let keys = secrets("A");
@@ -65,7 +65,7 @@ fn every_worker_opens_what_any_of_them_sealed() {
 }
 
 #[test]
-fn without_tickets_each_handshake_is_a_full_one() {
+fn handshakes_are_full_without_tickets() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);
     let proxy = Proxy::with_files(&listeners(&[", tickets: off"], 1, origin.address), &files(&leaf, &[]));
@@ -80,7 +80,7 @@ fn without_tickets_each_handshake_is_a_full_one() {
 }
 
 #[test]
-fn a_ticket_is_not_taken_at_another_listener() {
+fn ticket_is_not_valid_at_another_listener() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let (leaf, keys) = (ca.signs(&["a.test"]), secrets("A"));
     for tls in ["", ", tickets: { file: t.keys }"] {
@@ -91,14 +91,15 @@ fn a_ticket_is_not_taken_at_another_listener() {
         for (turn, &address) in [addresses[0], addresses[0], addresses[1], addresses[1]].iter().enumerate() {
             ask(&config, address);
             let resumed = proxy.gateway.stats().tls.resumed;
-            // The client keeps sessions by the server's name, which both have; the last is the second listener's own.
+            // The client stores sessions by server name, which both listeners share. The last ticket is of the second
+            // listener.
             assert_eq!(resumed, [0, 1, 1, 2][turn], "turn {turn} with `{tls}`");
         }
     }
 }
 
 #[test]
-fn a_fleet_takes_the_tickets_of_each_of_it() {
+fn fleet_accepts_tickets_of_all_members() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);
     let tls = ", tickets: { file: t.keys, lifetime: 1h }";
@@ -111,15 +112,15 @@ fn a_fleet_takes_the_tickets_of_each_of_it() {
     let config = ca.trust().config();
     ask(&config, address(&old));
     ask(&config, address(&new));
-    assert_eq!((resumed(&old), resumed(&new)), (0, 1), "the second key opens");
+    assert_eq!((resumed(&old), resumed(&new)), (0, 1), "the second key opens tickets");
     ask(&config, address(&old));
-    assert_eq!(resumed(&old), 0, "the first key seals, and not all have it yet");
+    assert_eq!(resumed(&old), 0, "the first key seals, and the old member lacks it");
     ask(&config, address(&strange));
     assert_eq!(resumed(&strange), 0);
 }
 
 #[test]
-fn sessions_outlive_certificates_but_not_what_is_asked_of_clients() {
+fn sessions_survive_new_certificates_but_not_new_client_authentication() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let (clients, others) = (Authority::new("clients"), Authority::new("others"));
     let (first, renewed) = (ca.signs(&["a.test"]), ca.signs(&["a.test"]));
@@ -151,7 +152,7 @@ fn sessions_outlive_certificates_but_not_what_is_asked_of_clients() {
     }
 }
 
-/// A clock that stands still: by it no ticket of a client's grows old.
+/// A clock that stands still, so that no ticket expires at the client.
 #[derive(Debug)]
 struct Still(UnixTime);
 
@@ -162,7 +163,7 @@ impl TimeProvider for Still {
 }
 
 #[test]
-fn a_ticket_is_not_taken_when_its_lifetime_is_over() {
+fn rejects_an_expired_ticket() {
     const TICKETS: usize = 100;
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let (leaf, keys) = (ca.signs(&["a.test"]), secrets("A"));
@@ -185,24 +186,24 @@ fn a_ticket_is_not_taken_when_its_lifetime_is_over() {
             assert_eq!(client.ask(GET).body, "ok");
             client.stream.conn.handshake_kind() == Some(HandshakeKind::Resumed)
         };
-        // As long as it lasts, a ticket is taken.
+        // A ticket is accepted during its lifetime.
         let at_once = (0..10).find(|_| {
             let config = client();
             !is_resumed(&config) && is_resumed(&config)
         });
-        let before = 2 * (at_once.expect("a handshake takes less than 2 s") + 1);
-        // Each shows what it was given once.
+        let before = 2 * (at_once.expect("one handshake must take less than 2 s") + 1);
+        // Each client offers its ticket once.
         let clients: Vec<Arc<ClientConfig>> = (0..TICKETS).map(|_| client()).collect();
-        assert!(!clients.iter().any(is_resumed), "all are new");
+        assert!(!clients.iter().any(is_resumed), "no client has a ticket yet");
         let mut shown = clients.iter();
         let refused = shown.position(|config| {
             std::thread::sleep(Duration::from_millis(100));
             !is_resumed(config)
         });
-        let taken = refused.expect("the last is as good as the first") as u64;
-        // However long the handshakes before took.
+        let taken = refused.expect("all tickets have the same lifetime") as u64;
+        // The remaining tickets are then expired, however long the previous handshakes took.
         std::thread::sleep(Duration::from_secs(3));
-        assert!(!shown.any(is_resumed), "the others are as old");
+        assert!(!shown.any(is_resumed), "the remaining tickets are expired too");
         let stats = proxy.gateway.stats().tls;
         let all = before + 2 * TICKETS as u64;
         assert_eq!((stats.handshakes, stats.resumed, stats.failed), (all, taken + 1, 0), "{tls}");
@@ -210,7 +211,7 @@ fn a_ticket_is_not_taken_when_its_lifetime_is_over() {
 }
 
 #[test]
-fn a_new_state_has_new_keys() {
+fn new_state_has_new_ticket_keys() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaf = ca.signs(&["a.test"]);
     let text = listeners(&[""], 1, origin.address);
@@ -220,5 +221,5 @@ fn a_new_state_has_new_keys() {
     let table = compile_with(&mut proxy.state, &text, &files(&leaf, &[]));
     proxy.gateway.apply(table).unwrap();
     ask(&config, address(&proxy));
-    assert_eq!(proxy.gateway.stats().tls.resumed, 0, "what a restart does");
+    assert_eq!(proxy.gateway.stats().tls.resumed, 0, "like after a restart");
 }

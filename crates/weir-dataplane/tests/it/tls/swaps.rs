@@ -1,4 +1,4 @@
-//! Certificates that change while clients come and go.
+//! Certificate changes under load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use super::{GET, OK, address, text};
 use crate::setup::{Origin, Proxy, recompile_with};
 
 #[test]
-fn a_hundred_swaps_under_load_lose_no_request() {
+fn hundred_certificate_changes_under_load_lose_no_request() {
     let (ca, origin) = (Authority::new("ca"), Origin::answering(OK));
     let leaves = [ca.signs(&["a.test"]), ca.signs_rsa(&["a.test"])];
     let text = text("certificate: a.pem, key: a.key", origin.address, "").replace("workers: 1", "workers: 2");
@@ -20,7 +20,7 @@ fn a_hundred_swaps_under_load_lose_no_request() {
     let (address, stop) = (address(&proxy), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4)
         .map(|number| {
-            // Of those that connect anew for each request, one resumes its sessions.
+            // One of the clients with a new connection per request resumes its sessions.
             let (stop, trust, shared) = (Arc::clone(&stop), ca.trust(), ca.trust().config());
             std::thread::spawn(move || {
                 let mut kept = connect(&shared, address, "a.test").unwrap();
@@ -44,7 +44,7 @@ fn a_hundred_swaps_under_load_lose_no_request() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     stop.store(true, Ordering::SeqCst);
-    let answered: u64 = clients.into_iter().map(|client| client.join().expect("no request is lost")).sum();
+    let answered: u64 = clients.into_iter().map(|client| client.join().expect("no lost request")).sum();
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.by_status.success), (answered, answered));
     assert_eq!((stats.tls.failed, stats.reloads.applied), (0, 100));

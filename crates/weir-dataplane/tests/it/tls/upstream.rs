@@ -1,4 +1,4 @@
-//! Backends that are spoken with through TLS.
+//! TLS to backends.
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ fn text(tls: &str, origin: SocketAddr) -> String {
 }
 
 #[test]
-fn an_upstream_is_verified_by_its_name_and_its_connections_are_kept() {
+fn verifies_the_name_of_an_upstream_and_reuses_its_connections() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["up.test"]), None, OK);
     let pem = ca.pem();
@@ -35,7 +35,7 @@ fn an_upstream_is_verified_by_its_name_and_its_connections_are_kept() {
 }
 
 #[test]
-fn an_upstream_may_be_a_unix_socket() {
+fn supports_tls_over_a_unix_socket() {
     let (ca, dir) = (Authority::new("ca"), tempfile::tempdir().unwrap());
     let origin = SecureOrigin::answering(&ca.signs(&["up.test"]), None, OK);
     lead(&dir.path().join("up"), origin.address);
@@ -54,17 +54,17 @@ fn an_upstream_may_be_a_unix_socket() {
 }
 
 #[test]
-fn without_a_name_the_certificate_must_be_for_the_address() {
+fn without_sni_the_certificate_must_match_the_address() {
     let ca = Authority::new("ca");
     let pem = ca.pem();
     let origin = SecureOrigin::answering(&ca.signs(&["127.0.0.1"]), None, OK);
     let proxy = Proxy::with_files(&text("ca: ca.pem", origin.address), &[("ca.pem", &pem)]);
     assert_eq!(proxy.ask(GET).body, "ok");
-    assert_eq!(origin.seen()[0].name, None, "addresses are not asked for");
+    assert_eq!(origin.seen()[0].name, None, "the gateway sends no SNI for an address");
 }
 
 #[test]
-fn upstreams_that_cannot_be_trusted_are_told_apart_from_those_that_break_off() {
+fn distinguishes_untrusted_upstreams_from_failed_handshakes() {
     let (ca, other) = (Authority::new("ca"), Authority::new("other"));
     let (pem, strange) = (ca.pem(), other.pem());
     let origin = SecureOrigin::answering(&ca.signs(&["up.test"]), None, OK);
@@ -84,10 +84,10 @@ fn upstreams_that_cannot_be_trusted_are_told_apart_from_those_that_break_off() {
     }
     assert!(
         origin.seen().iter().all(|seen| seen.requests.is_empty()),
-        "nothing was sent: {:?}",
+        "the gateway must send no request: {:?}",
         origin.seen()
     );
-    // TLS 1.3 lets the client finish before its missing certificate is seen, so this one breaks off a little later.
+    // A TLS 1.3 client completes before the upstream rejects its missing certificate, so the error occurs later.
     let files = [("ca.pem", pem.as_str())];
     let proxy = Proxy::with_files(&text("ca: ca.pem, sni: up.test", demanding.address), &files);
     assert_eq!(proxy.ask(GET).status, 502);
@@ -95,7 +95,7 @@ fn upstreams_that_cannot_be_trusted_are_told_apart_from_those_that_break_off() {
 }
 
 #[test]
-fn the_gateway_shows_its_certificate() {
+fn sends_a_client_certificate() {
     let (ca, gateways) = (Authority::new("ca"), Authority::new("gateways"));
     let (pem, own) = (ca.pem(), gateways.signs(&["gateway"]));
     let origin = SecureOrigin::answering(&ca.signs(&["up.test"]), Some(&gateways), OK);
@@ -107,7 +107,7 @@ fn the_gateway_shows_its_certificate() {
 }
 
 #[test]
-fn what_was_made_with_other_tls_is_not_used_again() {
+fn does_not_reuse_connections_of_other_tls_settings() {
     let (ca, gateways) = (Authority::new("ca"), Authority::new("gateways"));
     let leaf = ca.signs(&["up.test", "also.test"]);
     let origin = SecureOrigin::answering(&leaf, Some(&gateways), OK);
@@ -133,11 +133,11 @@ fn what_was_made_with_other_tls_is_not_used_again() {
         assert_eq!(origin.seen().len(), connections, "turn {turn}");
     }
     let stats = proxy.gateway.stats().upstream;
-    assert_eq!((stats.handshakes, stats.handshakes_resumed), (3, 0), "nor are its sessions");
+    assert_eq!((stats.handshakes, stats.handshakes_resumed), (3, 0), "sessions are not reused either");
 }
 
 #[test]
-fn sessions_with_upstreams_are_resumed() {
+fn resumes_sessions_with_upstreams() {
     let ca = Authority::new("ca");
     let pem = ca.pem();
     let origin = SecureOrigin::start(&ca.signs(&["up.test"]), None, |stream, seen| {
@@ -158,13 +158,13 @@ fn sessions_with_upstreams_are_resumed() {
 }
 
 #[test]
-fn a_kept_connection_that_was_closed_is_noticed() {
+fn detects_a_closed_idle_connection() {
     let ca = Authority::new("ca");
     let pem = ca.pem();
     let origin = SecureOrigin::start(&ca.signs(&["up.test"]), None, |stream, seen| {
         if let Some(request) = request(stream) {
             seen(request);
-            // It says nothing of that it closes.
+            // `Connection: close` is missing although the upstream closes.
             let _ = stream.write_all(OK.as_bytes());
             stream.conn.send_close_notify();
             let _ = stream.flush();
@@ -174,7 +174,7 @@ fn a_kept_connection_that_was_closed_is_noticed() {
     let mut client = proxy.connect();
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
     for turn in 1..4 {
-        // A request that must not be sent twice, so that only a look ahead can save it.
+        // The gateway must not retry this request, so it has to detect the close in advance.
         assert_eq!(client.ask(post).body, "ok", "turn {turn}");
         proxy.wait_for("the close", |stats| stats.upstream.open["b"] == 0);
     }
@@ -182,7 +182,7 @@ fn a_kept_connection_that_was_closed_is_noticed() {
 }
 
 #[test]
-fn large_bodies_pass_both_ways() {
+fn transfers_large_bodies_in_both_directions() {
     const LENGTH: usize = 2_000_000;
     let ca = Authority::new("ca");
     let pem = ca.pem();
@@ -205,11 +205,11 @@ fn large_bodies_pass_both_ways() {
         let answer = client.response();
         assert!(answer.whole && answer.body == body);
     }
-    assert_eq!(origin.seen().len(), 1, "the connection is kept");
+    assert_eq!(origin.seen().len(), 1, "the connection is reused");
 }
 
 #[test]
-fn a_response_until_close_is_whole_only_with_the_goodbye() {
+fn response_until_close_is_complete_only_with_close_notify() {
     let ca = Authority::new("ca");
     let pem = ca.pem();
     for says_goodbye in [true, false] {
@@ -228,7 +228,7 @@ fn a_response_until_close_is_whole_only_with_the_goodbye() {
 }
 
 #[test]
-fn an_upgraded_connection_stays_sealed_on_the_way_up() {
+fn upgraded_upstream_connection_stays_encrypted() {
     let ca = Authority::new("ca");
     let pem = ca.pem();
     let origin = SecureOrigin::start(&ca.signs(&["up.test"]), None, |stream, _| {
@@ -253,7 +253,7 @@ fn an_upgraded_connection_stays_sealed_on_the_way_up() {
 }
 
 #[test]
-fn checks_go_through_tls_too() {
+fn health_checks_use_tls() {
     let ca = Authority::new("ca");
     let origin = SecureOrigin::answering(&ca.signs(&["up.test"]), None, OK);
     let pem = ca.pem();

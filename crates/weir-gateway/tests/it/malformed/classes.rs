@@ -6,16 +6,16 @@ mod bodies;
 mod framing;
 mod heads;
 
-/// What has to become of the first request.
+/// Expected result of the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
-    /// It is well-formed and answered.
+    /// It is valid and gets a response.
     Served,
-    /// It is refused, and no byte of it reaches the origin.
+    /// It is rejected, and no byte of it reaches the origin.
     Refused,
-    /// Its head is well-formed and may reach the origin, but the body is refused.
+    /// Its headers are valid and may reach the origin, but its body is rejected.
     RefusedInBody,
-    /// It is well-formed and answered; what follows it is refused.
+    /// It is valid and gets a response; what follows it is rejected.
     ServedThenRefused,
 }
 

@@ -1,4 +1,4 @@
-//! The client's side: sends a case and the marked request behind it, and judges what comes back.
+//! The client: sends a case and then the marked request, and checks the responses.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use weir_http::{BodyDecoder, FieldSlots, HeadLimits, ResponseTo, parse_response}
 use super::classes::{Class, First};
 use super::draft::{Draft, Random};
 
-/// One connection to be made.
+/// A connection to be made.
 pub(crate) struct Case {
     pub(crate) class: &'static Class,
     pub(crate) number: usize,
@@ -20,24 +20,24 @@ pub(crate) struct Case {
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
-    /// Which request the origin answered; empty where the gateway did.
+    /// The request that the origin responded to; empty if the gateway responded.
     served: String,
 }
 
-/// How the connection ended.
+/// The end of the connection.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Closed,
-    /// The marked request was answered, and nobody closed.
+    /// The response to the marked request, on an open connection.
     Marked,
-    /// Neither; nothing came for as long as the test waits.
+    /// No response to the marked request, and no close, within the timeout.
     Hanging,
-    /// Bytes that are no response.
+    /// Bytes that are not a response.
     Garbage(String),
 }
 
 impl Case {
-    /// The same class, variation and number make the same case.
+    /// The same class, variation and number give the same case.
     pub(crate) fn new(class: &'static Class, variation: usize, number: usize) -> Case {
         let mut draft = Draft { random: Random(number as u64), number, variation };
         let mut bytes = (class.draft)(&mut draft);
@@ -53,7 +53,7 @@ impl Case {
         Case { class, number, pieces }
     }
 
-    /// The identifiers of the requests that have to be served.
+    /// Identifiers of the requests that must be served.
     pub(crate) fn served(&self) -> Vec<String> {
         let (first, marked) = (format!("first-{}", self.number), format!("marked-{}", self.number));
         match self.class.first {
@@ -63,12 +63,12 @@ impl Case {
         }
     }
 
-    /// The identifier of a request whose head may come to the origin without its whole body.
+    /// Identifier of a request that may reach the origin without its whole body.
     pub(crate) fn cut_off(&self) -> Option<String> {
         (self.class.first == First::RefusedInBody).then(|| format!("first-{}", self.number))
     }
 
-    /// Makes the connection; what is wrong with the answers, if anything.
+    /// Makes the connection. Returns what is wrong with the responses, if anything.
     pub(crate) fn run(&self, gateway: SocketAddr, patience: Duration) -> Option<String> {
         let (answers, end) = match self.exchange(gateway, patience) {
             Ok(exchange) => exchange,
@@ -123,7 +123,7 @@ impl Case {
                 Err(_) => Some(End::Closed),
             };
         }
-        // It may be closed already, which is as well.
+        // The gateway may have closed it already.
         let _ = stream.shutdown(Shutdown::Both);
         let (answers, rest) = answers(&received);
         let garbage = (!rest.is_empty()).then(|| End::Garbage(String::from_utf8_lossy(rest).into_owned()));
@@ -131,12 +131,12 @@ impl Case {
     }
 }
 
-/// Whether the status is one by which malformed requests are refused.
+/// Whether the gateway rejected a malformed request.
 fn is_refusal(answer: &Answer) -> bool {
     matches!(answer.status, 400 | 413 | 414 | 417 | 431 | 501 | 505) && answer.served.is_empty()
 }
 
-/// The whole responses in these bytes, and what is left.
+/// The complete responses in these bytes, and the remaining bytes.
 fn answers(mut bytes: &[u8]) -> (Vec<Answer>, &[u8]) {
     let mut answers = Vec::new();
     loop {

@@ -1,6 +1,6 @@
-//! Drafting one malformed connection: the same seed drafts the same bytes.
+//! Drafts of malformed connections. The same seed gives the same bytes.
 
-/// A small generator of our own (splitmix64), so that a failure repeats.
+/// A small generator (splitmix64), so that a failure can be reproduced.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -13,17 +13,17 @@ impl Random {
     }
 }
 
-/// One connection in the making.
+/// A connection to be drafted.
 pub(crate) struct Draft {
     pub(crate) random: Random,
-    /// The case's number, which its identifiers carry.
+    /// Number of the case, used in its identifiers.
     pub(crate) number: usize,
-    /// Counts within the class.
+    /// Number within the class.
     pub(crate) variation: usize,
 }
 
 impl Draft {
-    /// One of the forms that a class has; the variations go through them in order.
+    /// The form of this variation. Variations go through the forms of a class in order.
     pub(crate) fn form<'a>(&self, forms: &[&'a str]) -> &'a str {
         forms[self.variation % forms.len()]
     }
@@ -33,18 +33,18 @@ impl Draft {
         format!("X-Id: first-{}", self.number)
     }
 
-    /// A request that must never be understood as one: it hides behind what is malformed.
+    /// A request that must never be parsed as one. It is hidden behind malformed bytes.
     pub(crate) fn smuggled(&self) -> String {
         format!("GET /smuggled HTTP/1.1\r\nHost: example.com\r\nX-Id: smuggled-{}\r\n\r\n", self.number)
     }
 
-    /// A request with this line and these field lines, among which Host, the identifier and harmless fields
-    /// are mixed; then these bytes.
+    /// A request with this request line and these header lines in random order, with Host, the identifier and harmless
+    /// headers. `rest` follows the headers.
     pub(crate) fn request(&mut self, line: &str, fields: &[&str], rest: &str) -> Vec<u8> {
         self.request_without_host(line, &[fields, &["Host: example.com"]].concat(), rest)
     }
 
-    /// As [`Draft::request`], without the Host.
+    /// Same as [`Draft::request`], without Host.
     pub(crate) fn request_without_host(&mut self, line: &str, fields: &[&str], rest: &str) -> Vec<u8> {
         let mut lines: Vec<String> = fields.iter().map(|field| field.to_string()).collect();
         lines.push(self.id_field());
@@ -57,31 +57,31 @@ impl Draft {
         format!("{line}\r\n{}\r\n\r\n{rest}", lines.join("\r\n")).into_bytes()
     }
 
-    /// A POST with these fields and then these bytes.
+    /// A POST with these headers, followed by `rest`.
     pub(crate) fn post(&mut self, fields: &[&str], rest: &str) -> Vec<u8> {
         self.request("POST /first HTTP/1.1", fields, rest)
     }
 
-    /// A POST with these fields, and behind it the smuggled request as it would be left over by a reader that
-    /// sees no body.
+    /// A POST with these headers, followed by the smuggled request. A parser that sees no body would parse that as the
+    /// next request.
     pub(crate) fn post_then_smuggled(&mut self, fields: &[&str]) -> Vec<u8> {
         let smuggled = self.smuggled();
         self.post(fields, &smuggled)
     }
 
-    /// A POST with a chunked body of these bytes, and then the smuggled request.
+    /// A POST with this chunked body, followed by the smuggled request.
     pub(crate) fn chunked_then_smuggled(&mut self, body: &str) -> Vec<u8> {
         let rest = format!("{body}{}", self.smuggled());
         self.post(&["Transfer-Encoding: chunked"], &rest)
     }
 
-    /// A GET with this field line, and then the smuggled request.
+    /// A GET with this header, followed by the smuggled request.
     pub(crate) fn get_with(&mut self, field: &str) -> Vec<u8> {
         let smuggled = self.smuggled();
         self.request("GET /first HTTP/1.1", &[field], &smuggled)
     }
 
-    /// A request with this line, and then the smuggled request.
+    /// A request with this request line, followed by the smuggled request.
     pub(crate) fn line(&mut self, line: &str) -> Vec<u8> {
         let smuggled = self.smuggled();
         self.request(line, &[], &smuggled)

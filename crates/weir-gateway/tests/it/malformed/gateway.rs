@@ -1,4 +1,4 @@
-//! The gateway under test, as its own process, and a relay that checks nothing to test the test.
+//! The gateway under test as a separate process, and a relay without checks that tests the test.
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A running weir-gateway, killed when dropped.
+/// A running weir-gateway. Dropping it kills the process.
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     child: Child,
@@ -39,7 +39,7 @@ impl Gateway {
         let mut stderr = child.stderr.take().expect("its messages");
         let messages = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What came before an error is what there is.
+            // After an error, the bytes before it are enough.
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });
@@ -48,7 +48,7 @@ impl Gateway {
         gateway
     }
 
-    /// Ends the gateway: whether it was still alive, and its messages.
+    /// Stops the gateway. Returns whether it was alive, and its messages.
     pub(crate) fn stop(mut self) -> (bool, String) {
         let was_alive = matches!(self.child.try_wait(), Ok(None));
         self.kill();
@@ -60,7 +60,7 @@ impl Gateway {
         for _ in 0..1_000 {
             if let Ok(Some(status)) = self.child.try_wait() {
                 let messages = self.messages.take().and_then(|messages| messages.join().ok());
-                panic!("the gateway ended with {status}: {}", messages.unwrap_or_default());
+                panic!("the gateway exited with {status}: {}", messages.unwrap_or_default());
             }
             if TcpStream::connect(self.address).is_ok() {
                 return;
@@ -71,7 +71,7 @@ impl Gateway {
     }
 
     fn kill(&mut self) {
-        // It may be dead already; then there is nothing to kill.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -83,7 +83,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Passes every byte on, as a proxy would that checks nothing. It lives as long as the process.
+/// Forwards every byte, like a proxy without checks. Runs until the test process exits.
 pub(crate) fn relay(origin: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -92,21 +92,21 @@ pub(crate) fn relay(origin: SocketAddr) -> SocketAddr {
             let Ok(upstream) = TcpStream::connect(origin) else { return };
             let ends = client.try_clone().and_then(|c| upstream.try_clone().map(|u| (c, u)));
             let Ok((client_end, upstream_end)) = ends else { return };
-            std::thread::spawn(move || pass_on(client, upstream));
-            std::thread::spawn(move || pass_on(upstream_end, client_end));
+            std::thread::spawn(move || forward(client, upstream));
+            std::thread::spawn(move || forward(upstream_end, client_end));
         }
     });
     address
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream) {
-    // However one direction ends, the other ends with it.
+fn forward(mut from: TcpStream, mut to: TcpStream) {
+    // When one direction ends, for whatever reason, the other ends too.
     let _ = std::io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
 }
 
-/// Clients on loopback send from 127.0.0.1, so none of them takes a port of another address before a server binds it.
+/// Loopback clients connect from 127.0.0.1, so none of them takes a port of 127.0.0.2 before a server binds it.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.2:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }

@@ -1,15 +1,15 @@
-//! A reader as forgiving as the worst of origins: where two readings are possible, it takes the one that
-//! finds more requests. What it sees and a strict reader doesn't is smuggled.
+//! A parser that is as lenient as the worst origins. If two readings are possible, it takes the one with more requests.
+//! A request that it parses and a strict parser does not is smuggled.
 
-/// A request as this reader understands it.
+/// A request as this parser reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) target: String,
-    /// The value of X-Id; empty without one.
+    /// The value of X-Id, or empty.
     pub(crate) id: String,
 }
 
-/// The first request in these bytes and where it ends; `None` until it is whole.
+/// The first request in these bytes, and its length. `None` if it is incomplete.
 pub(crate) fn next(bytes: &[u8]) -> Option<(Seen, usize)> {
     let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace())?;
     let mut at = start;
@@ -46,7 +46,7 @@ pub(crate) fn next(bytes: &[u8]) -> Option<(Seen, usize)> {
     Some((Seen { target, id }, end))
 }
 
-/// Where a chunked body ends.
+/// The end of a chunked body.
 fn chunks_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let (size_line, data) = line(bytes, at)?;
@@ -68,7 +68,7 @@ fn chunks_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// A line, ended by CR LF, LF or CR, and where the next begins.
+/// A line that ends in CR LF, LF or CR, and the start of the next one.
 fn line(bytes: &[u8], from: usize) -> Option<(String, usize)> {
     let rest = bytes.get(from..)?;
     let len = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'))?;
@@ -76,7 +76,7 @@ fn line(bytes: &[u8], from: usize) -> Option<(String, usize)> {
     Some((String::from_utf8_lossy(&rest[..len]).into_owned(), from + end))
 }
 
-/// The digits that a text begins with, after a sign; 0 if there are none.
+/// The leading digits of a text, after an optional sign; 0 if there are none.
 fn number(text: &str, radix: u32) -> usize {
     let text = text.trim_start_matches(['+', '-']);
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_digit(radix)).len();

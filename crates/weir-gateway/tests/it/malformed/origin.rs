@@ -1,5 +1,5 @@
-//! An origin that keeps every byte it receives, answers as the lenient reader understands, and tells
-//! afterwards what it saw.
+//! An origin that keeps every byte it receives, responds to the requests of the lenient parser, and reports afterwards
+//! what it received.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use weir_http::{BodyDecoder, FieldSlots, HeadLimits, parse_request};
 
 use super::lenient::{self, Seen};
 
-/// What one connection brought.
+/// Everything received on one connection.
 pub(crate) struct Log {
     raw: Vec<u8>,
-    /// The requests that the lenient reader found, each of which was answered.
+    /// Requests that the lenient parser found. Each one got a response.
     seen: Vec<Seen>,
 }
 
@@ -44,12 +44,12 @@ impl Origin {
         Origin { address, stopping, acceptor }
     }
 
-    /// Everything received, once all connections are closed by their other side.
+    /// Everything received, once the peers have closed all connections.
     pub(crate) fn finish(self) -> Vec<Log> {
         self.stopping.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
-        let connections = self.acceptor.join().expect("the acceptor ends well");
-        connections.into_iter().map(|connection| connection.join().expect("a connection ends well")).collect()
+        let connections = self.acceptor.join().expect("the acceptor does not panic");
+        connections.into_iter().map(|connection| connection.join().expect("no connection panics")).collect()
     }
 }
 
@@ -74,8 +74,8 @@ fn serve(mut stream: TcpStream) -> Log {
     log
 }
 
-/// What is wrong with what the origin received. `served` are the identifiers of the requests that the client
-/// sent well-formed and saw answered; `cut_off`, of those whose head may have come, but never the whole body.
+/// Findings about the received bytes. `served` has the identifiers of valid requests with a response. `cut_off` has the
+/// identifiers of requests whose headers may arrive, but never their whole body.
 pub(crate) fn findings(logs: &[Log], served: &HashSet<String>, cut_off: &HashSet<String>) -> Vec<String> {
     let mut findings = Vec::new();
     let mut ids = HashSet::new();
@@ -83,44 +83,44 @@ pub(crate) fn findings(logs: &[Log], served: &HashSet<String>, cut_off: &HashSet
         let text = String::from_utf8_lossy(&log.raw);
         if let Some(at) = text.find("smuggled") {
             let rest: String = text[at..].chars().take(200).collect();
-            findings.push(format!("the origin received what was hidden: {rest:?}"));
+            findings.push(format!("the origin received a smuggled request: {rest:?}"));
         }
         let strict = match strictly(&log.raw, cut_off) {
             Ok(strict) => strict,
             Err(fault) => {
-                findings.push(format!("the origin received what a strict reader refuses: {fault}"));
+                findings.push(format!("the origin received what a strict parser rejects: {fault}"));
                 continue;
             }
         };
         if strict != log.seen {
-            findings.push(format!("a strict reader sees {strict:?}, a lenient one {:?}", log.seen));
+            findings.push(format!("a strict parser finds {strict:?}, a lenient one {:?}", log.seen));
         }
         for seen in strict {
             if !served.contains(&seen.id) {
-                findings.push(format!("{:?} was never rightly sent", seen.id));
+                findings.push(format!("{:?} was never sent as a valid request", seen.id));
             } else if !ids.insert(seen.id.clone()) {
-                findings.push(format!("{:?} came more than once", seen.id));
+                findings.push(format!("{:?} was received more than once", seen.id));
             }
         }
     }
-    findings.extend(served.difference(&ids).map(|id| format!("{id:?} was answered, but never came")));
+    findings.extend(served.difference(&ids).map(|id| format!("{id:?} got a response, but never arrived")));
     findings
 }
 
-/// The whole requests of a connection; one that was cut off within its body may end it.
+/// The complete requests of a connection. A cut-off request may be the last.
 fn strictly(raw: &[u8], cut_off: &HashSet<String>) -> Result<Vec<Seen>, String> {
     let limits = HeadLimits::default();
     let (mut requests, mut rest) = (Vec::new(), raw);
     while !rest.is_empty() {
         let mut slots = FieldSlots::new();
         let head = parse_request(rest, &limits, &mut slots).map_err(|error| error.to_string())?;
-        let head = head.ok_or("a head that breaks off")?;
+        let head = head.ok_or("incomplete request headers")?;
         let id = String::from_utf8_lossy(head.field("x-id").unwrap_or(b"")).into_owned();
         let mut decoder = BodyDecoder::new(head.framing);
         rest = &rest[head.head_len..];
         while !decoder.is_done() {
             if rest.is_empty() {
-                return if cut_off.contains(&id) { Ok(requests) } else { Err(format!("{id:?} breaks off")) };
+                return if cut_off.contains(&id) { Ok(requests) } else { Err(format!("{id:?} is cut off")) };
             }
             let step = decoder.step(rest).map_err(|error| error.to_string())?;
             rest = &rest[step.consumed..];

@@ -1,4 +1,4 @@
-//! Filters of rules: fields, copies, pages of other origins.
+//! Filters of rules: headers, mirroring, CORS.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::served::{Served, ask, backend, echo, origin, route, to};
 
-/// A rule for what is below `path`, with these filters.
+/// A rule for paths below `path`, with these filters.
 fn rule(path: &str, filters: &str) -> String {
     format!(
         "    - {{ matches: [{{ path: {{ value: {path} }} }}], filters: [{filters}], backendRefs: [{}] }}\n",
@@ -15,7 +15,7 @@ fn rule(path: &str, filters: &str) -> String {
     )
 }
 
-/// The lines that begin like one of these.
+/// Lines with one of these prefixes.
 fn lines<'a>(text: &'a str, starts: &[&str]) -> Vec<&'a str> {
     text.lines().filter(|line| starts.iter().any(|start| line.starts_with(start))).collect()
 }
@@ -25,7 +25,7 @@ fn fields_are_removed_then_set_then_added() {
     let own = origin(|head, stream| {
         let fields = "X-Up: own\r\nx-gone: own\r\n";
         let answer = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{head}", head.len());
-        // The gateway may have gone.
+        // The gateway may have disconnected.
         let _ = stream.write_all(answer.as_bytes());
     });
     let cases: [(&str, &[&str]); 5] = [
@@ -64,7 +64,7 @@ fn fields_are_removed_then_set_then_added() {
     }
 }
 
-/// An origin that tells what it got.
+/// An origin that reports the requests that it receives.
 fn recording() -> (SocketAddr, Receiver<String>) {
     let (sender, received) = channel();
     let address = origin(move |head, stream| {
@@ -76,7 +76,7 @@ fn recording() -> (SocketAddr, Receiver<String>) {
 }
 
 #[test]
-fn requests_are_copied_by_percent_and_by_fraction() {
+fn requests_are_mirrored_by_percent_and_by_fraction() {
     const REQUESTS: usize = 8;
     for (share, copies) in [
         ("", 8),
@@ -108,7 +108,7 @@ fn requests_are_copied_by_percent_and_by_fraction() {
 }
 
 #[test]
-fn a_backend_may_get_copies_of_its_own_requests() {
+fn a_backend_may_mirror_to_itself() {
     let (own, received) = recording();
     let filter = format!("{{ type: RequestMirror, requestMirror: {{ backendRef: {} }} }}", to("a"));
     let spec = format!("  rules:\n{}", rule("/", &filter));
@@ -120,7 +120,7 @@ fn a_backend_may_get_copies_of_its_own_requests() {
 }
 
 #[test]
-fn pages_of_other_origins_are_told_what_gateway_api_says() {
+fn cors_follows_gateway_api() {
     const APP: &str = "Origin: https://app.test\r\n";
     const ASKS: &str = "Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: x-a\r\n";
     let named = "allowOrigins: ['https://app.test'], allowCredentials: true, allowMethods: [PUT, DELETE],
@@ -131,7 +131,7 @@ fn pages_of_other_origins_are_told_what_gateway_api_says() {
     let own = "Access-Control-Allow-Origin: https://app.test";
     let with_credentials = "Access-Control-Allow-Credentials: true";
     let (by_origin, five) = ("Vary: Origin", "Access-Control-Max-Age: 5");
-    // What is configured, what a preflight is told, and what a response tells.
+    // Configuration, expected preflight headers, expected response headers.
     let cases: [(&str, &str, &[&str], &[&str]); 8] = [
         (
             named,

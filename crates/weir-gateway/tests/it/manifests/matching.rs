@@ -1,24 +1,24 @@
-//! Which of several rules has a request.
+//! Which of several rules matches a request.
 
 use super::served::{Served, ask, backend, echo, route, to, who};
 
-/// A rule with this match, whose requests go to the backend `name`.
+/// A rule with this match and the backend `name`.
 fn rule(name: &str, matched: &str) -> String {
     format!("    - {{ matches: [{{ {matched} }}], backendRefs: [{}] }}\n", to(name))
 }
 
-/// A route for these hosts with these rules.
+/// A route with these hosts and rules.
 fn of(name: &str, metadata: &str, hostnames: &str, rules: &[String]) -> String {
     route(name, metadata, &format!("  hostnames: [{hostnames}]\n  rules:\n{}", rules.concat()))
 }
 
-/// Backends with these names, each of which answers with its own.
+/// Backends that respond with their names.
 fn backends(names: &[&'static str]) -> Vec<String> {
     names.iter().map(|name| backend(name, echo(name))).collect()
 }
 
 #[test]
-fn regular_expressions_take_whole_values_of_fields_and_parameters() {
+fn regular_expressions_match_whole_values_of_headers_and_parameters() {
     let expression =
         |name: &str, value: &str| format!("[{{ type: RegularExpression, name: {name}, value: '{value}' }}]");
     let rules = [
@@ -43,9 +43,9 @@ fn regular_expressions_take_whole_values_of_fields_and_parameters() {
     }
 }
 
-/// Of each pair both rules take the request, and the more specific one has it, whichever stands first.
+/// Both rules of each pair match the request. The more specific one wins, whatever their order.
 #[test]
-fn the_more_specific_rule_has_a_request() {
+fn the_more_specific_rule_wins() {
     let path = |value: &str| format!("path: {{ value: {value} }}");
     let exact = |value: &str| format!("path: {{ type: Exact, value: {value} }}");
     let (one, two) =
@@ -72,11 +72,11 @@ fn the_more_specific_rule_has_a_request() {
 }
 
 #[test]
-fn of_hosts_the_exact_one_then_the_longest_wildcard_has_a_request() {
+fn the_exact_host_wins_then_the_longest_wildcard() {
     let names = ["every", "wide", "long", "exact"];
     let hosts = ["", "'*.test'", "'*.shop.test'", "www.shop.test"];
     let routes = names.iter().zip(hosts).map(|(name, host)| {
-        // What is more specific in its path is none the better for it.
+        // A more specific path does not outrank a more specific host.
         let path = if host.is_empty() { "/x" } else { "/" };
         of(name, "", host, &[rule(name, &format!("path: {{ value: {path} }}"))])
     });
@@ -96,12 +96,12 @@ fn of_hosts_the_exact_one_then_the_longest_wildcard_has_a_request() {
 }
 
 #[test]
-fn of_rules_alike_that_of_the_oldest_route_then_of_the_first_by_name_then_the_first_has_a_request() {
+fn ties_go_to_the_oldest_route_then_the_first_name_then_the_first_rule() {
     let (old, young) =
         (", creationTimestamp: '2024-05-01T00:00:00Z'", ", creationTimestamp: '2024-05-01T00:00:01Z'");
     let header = |name: &str| format!("headers: [{{ name: {name}, value: '1' }}]");
     let alike = |name: &str, metadata: &str| of(name, metadata, "", &[rule(name, &header("X-A"))]);
-    // As specific are matches of different fields, too.
+    // Matches of different headers are equally specific.
     let of_two = |first: &str, second: &str| {
         vec![of("r", "", "", &[rule("a", &header(first)), rule("b", &header(second))])]
     };
@@ -121,7 +121,7 @@ fn of_rules_alike_that_of_the_oldest_route_then_of_the_first_by_name_then_the_fi
 }
 
 #[test]
-fn paths_that_are_not_in_normal_form_take_what_they_mean() {
+fn paths_match_after_normalization() {
     let rules =
         [rule("a", "path: { type: Exact, value: '/caf%c3%a9' }"), rule("b", "path: { value: '/%7euser' }")];
     let documents = [backends(&["a", "b"]), vec![of("r", "", "", &rules)]].concat();

@@ -1,4 +1,4 @@
-//! Which Gateways and listeners routes belong to, what they may name, and where it stands.
+//! Which Gateways and listeners a route attaches to, and what it may reference.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -8,14 +8,14 @@ fn get(address: SocketAddr) -> String {
     ask(address, "GET /\r\nHost: h\r\n")
 }
 
-/// The address among those of the gateway that has this port.
+/// The address of the gateway with this port.
 fn at(served: &Served, port: u16) -> SocketAddr {
     let addresses = served.gateway.addresses();
     addresses.into_iter().find(|address| address.port() == port).expect("it listens")
 }
 
 #[test]
-fn a_parent_is_told_by_its_port() {
+fn a_parent_is_selected_by_port() {
     let ip = "127.7.13.1";
     let ports = [free_port(ip), free_port(ip)];
     let listeners = format!(
@@ -38,12 +38,12 @@ fn a_parent_is_told_by_its_port() {
     let nowhere = all.concat().replace(&format!("name: edge, port: {}", ports[1]), "name: edge, port: 1");
     write(served.dir.path(), "all.yaml", &nowhere);
     let lines = served.reload();
-    let told = "no selected listener of Gateway default/edge has port 1";
-    assert!(lines[0].contains(told), "{lines:#?}");
+    let expected = "no selected listener of Gateway default/edge has port 1";
+    assert!(lines[0].contains(expected), "{lines:#?}");
 }
 
 #[test]
-fn a_listener_says_of_which_namespaces_routes_may_be() {
+fn a_listener_restricts_the_namespaces_of_routes() {
     let ip = "127.7.13.2";
     let port = free_port(ip);
     let labelled = |team: &str| {
@@ -57,7 +57,7 @@ fn a_listener_says_of_which_namespaces_routes_may_be() {
         let listener = format!(
             "    - {{ name: http, port: {port}, protocol: HTTP, allowedRoutes: {{ namespaces: {{ {allowed} }} }} }}"
         );
-        // Its backend stands beside it, so that nothing but the listener keeps it out.
+        // The backend is in the route's namespace, so that only the listener can reject the route.
         let place = format!(", namespace: {namespace}");
         let backend = backend("a", echo("a")).replace("name: a }", &format!("name: a{place} }}"));
         let route = route("r", &place, &whole("a"));
@@ -67,7 +67,7 @@ fn a_listener_says_of_which_namespaces_routes_may_be() {
     let good = of("from: Same", "default", "");
     let mut served = Served::start(&[("all.yaml", &good)]);
     assert_eq!(who(&get(at(&served, port))), "a");
-    for (allowed, more, is_let_in) in [
+    for (allowed, more, is_allowed) in [
         ("from: Same", "", false),
         ("from: None", "", false),
         ("from: All", "", true),
@@ -78,20 +78,20 @@ fn a_listener_says_of_which_namespaces_routes_may_be() {
     ] {
         write(served.dir.path(), "all.yaml", &of(allowed, "far", more));
         let lines = served.reload();
-        match is_let_in {
+        match is_allowed {
             true => assert_eq!(lines, [""; 0], "{allowed}"),
             false => {
-                let told = "HTTPRoute far/r: spec.parentRefs[0]: no selected listener of Gateway default/edge allows a \
+                let line = "HTTPRoute far/r: spec.parentRefs[0]: no selected listener of Gateway default/edge allows a \
                             HTTPRoute from namespace `far`";
-                assert!(lines[0].ends_with(told), "{allowed} {more}: {lines:#?}");
+                assert!(lines[0].ends_with(line), "{allowed} {more}: {lines:#?}");
             }
         }
-        assert_eq!(who(&get(at(&served, port))), "a", "what was before stays, where it is refused");
+        assert_eq!(who(&get(at(&served, port))), "a", "the route or the previous configuration serves");
     }
 }
 
 #[test]
-fn a_backend_of_another_namespace_is_named_by_leave() {
+fn a_backend_of_another_namespace_needs_a_reference_grant() {
     let far = backend("b", echo("b")).replace("name: b }", "name: b, namespace: far }");
     let grant = |kind: &str| {
         format!(
@@ -109,8 +109,8 @@ fn a_backend_of_another_namespace_is_named_by_leave() {
     for refused in [to_far.clone(), to_far.clone() + &grant("TLSRoute")] {
         write(served.dir.path(), "all.yaml", &refused);
         let lines = served.reload();
-        let told = "no ReferenceGrant allows a HTTPRoute in namespace `default` to reference Backend far/b";
-        assert!(lines[0].ends_with(told), "{lines:#?}");
+        let line = "no ReferenceGrant allows a HTTPRoute in namespace `default` to reference Backend far/b";
+        assert!(lines[0].ends_with(line), "{lines:#?}");
         assert_eq!(who(&get(address)), "a");
     }
     write(served.dir.path(), "all.yaml", &(to_far + &grant("HTTPRoute")));
@@ -119,7 +119,7 @@ fn a_backend_of_another_namespace_is_named_by_leave() {
 }
 
 #[test]
-fn a_gateway_of_another_controller_is_left_alone() {
+fn a_gateway_of_another_controller_is_ignored() {
     let (ip, foreign) = ("127.7.13.4", "127.7.13.5");
     let port = free_port(foreign);
     let listener = format!("    - {{ name: http, port: {port}, protocol: HTTP }}");
@@ -155,7 +155,7 @@ fn a_gateway_listens_on_each_of_its_addresses() {
 }
 
 #[test]
-fn a_list_holds_manifests() {
+fn a_list_contains_manifests() {
     let ip = "127.7.13.8";
     let listener = format!("    - {{ name: http, port: {}, protocol: HTTP }}", free_port(ip));
     let all = [gateway(ip, &listener), backend("a", echo("a")), route("r", "", &whole("a"))].concat();

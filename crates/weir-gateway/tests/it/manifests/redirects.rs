@@ -1,17 +1,17 @@
-//! Redirects of rules, at listeners of several ports.
+//! Redirects of rules, on listeners with several ports.
 
 use super::served::{Served, ask, backend, echo, free_port, gateway, route, to};
 use super::tls::{ask_secure, certificates, secret};
 
-/// The status of an answer and its `Location`.
-fn led(answer: &str) -> (&str, &str) {
+/// Status and `Location` of a response.
+fn status_and_location(answer: &str) -> (&str, &str) {
     let status = answer.split(' ').nth(1).unwrap_or_default();
     let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
     (status, location.unwrap_or_default())
 }
 
 #[test]
-fn a_redirect_leads_to_what_it_says_and_else_to_the_listener() {
+fn a_redirect_defaults_to_the_listener() {
     let ip = "127.7.10.1";
     let ports = [free_port(ip), free_port(ip)];
     let secure = free_port(ip);
@@ -22,7 +22,7 @@ fn a_redirect_leads_to_what_it_says_and_else_to_the_listener() {
     - {{ name: https, port: {secure}, protocol: HTTPS, tls: {{ certificateRefs: [{{ name: s }}] }} }}",
         ports[0], ports[1]
     );
-    // A redirect of what is below `/old`, its status, and the URL with the listener's own address as `OWN`.
+    // A redirect of paths below `/old`, its status, and its URL. `OWN` is the listener's own address.
     let cases = [
         ("", "302", "OWN/old/a?b=c"),
         ("statusCode: 308", "308", "OWN/old/a?b=c"),
@@ -48,21 +48,21 @@ fn a_redirect_leads_to_what_it_says_and_else_to_the_listener() {
     let addresses = served.gateway.addresses();
     let at = |port: u16| *addresses.iter().find(|address| address.port() == port).expect("it listens");
     for (number, (redirect, status, url)) in cases.into_iter().enumerate() {
-        // Which port the client has written says nothing of the listener.
+        // The port in `Host` must not matter, only the listener's port.
         let request = format!("GET /old/a?b=c\r\nHost: shop.test:9\r\nX-Case: {number}\r\n");
         for port in ports {
             let expected = url.replace("OWN", "http://shop.test:PORT").replace("PORT", &port.to_string());
             let answer = ask(at(port), &request);
-            assert_eq!(led(&answer), (status, expected.as_str()), "{redirect} at {port}");
+            assert_eq!(status_and_location(&answer), (status, expected.as_str()), "{redirect} at {port}");
         }
     }
     let request = "GET /old/a\r\nHost: shop.test\r\nX-Case: 0\r\n";
     let answer = ask_secure(at(secure), &trust, "shop.test", request).expect("TLS");
-    assert_eq!(led(&answer), ("302", format!("https://shop.test:{secure}/old/a").as_str()));
+    assert_eq!(status_and_location(&answer), ("302", format!("https://shop.test:{secure}/old/a").as_str()));
 }
 
 #[test]
-fn what_a_redirect_has_no_use_for_is_no_mistake() {
+fn settings_without_effect_on_a_redirect_are_allowed() {
     let spec = format!(
         "  rules:
     - timeouts: {{ request: 1s }}
@@ -75,6 +75,6 @@ fn what_a_redirect_has_no_use_for_is_no_mistake() {
     );
     let (_served, address) = Served::at("127.7.10.2", &[backend("a", echo("a")), route("r", "", &spec)]);
     let answer = ask(address, "GET /x\r\nHost: h\r\n");
-    assert_eq!(led(&answer), ("302", "http://other.test/x"));
+    assert_eq!(status_and_location(&answer), ("302", "http://other.test/x"));
     assert!(answer.lines().any(|line| line == "X-Told: yes"), "{answer}");
 }

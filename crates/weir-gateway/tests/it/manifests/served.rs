@@ -1,4 +1,4 @@
-//! A gateway in this process, configured by a folder, origins that tell what they got, and texts of manifests.
+//! A gateway in the test process that reads a folder, origins that echo requests, and texts of manifests.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_control::FileSource;
 use weir_dataplane::Gateway;
 
-/// A gateway in this process with the configuration of a folder.
+/// A gateway in the test process that reads its configuration from a folder.
 pub(super) struct Served {
     pub(super) dir: tempfile::TempDir,
     pub(super) source: FileSource,
@@ -27,7 +27,7 @@ impl Served {
         Served { dir, source, gateway }
     }
 
-    /// The same of one worker, with these documents and a gateway of one plain listener at `ip`; where it listens.
+    /// Starts a gateway with one worker, these documents and one plain HTTP listener at `ip`. Also returns its address.
     pub(super) fn at(ip: &str, documents: &[String]) -> (Served, SocketAddr) {
         let listener = format!("    - {{ name: http, port: {}, protocol: HTTP }}", free_port(ip));
         let all = gateway(ip, &listener) + &documents.concat();
@@ -36,11 +36,11 @@ impl Served {
         (served, address)
     }
 
-    /// Reads the folder again; what is wrong with it.
+    /// Reloads the folder. Returns the errors.
     pub(super) fn reload(&mut self) -> Vec<String> {
         match self.source.load() {
             Ok(table) => {
-                self.gateway.apply(table).expect("it is good");
+                self.gateway.apply(table).expect("the table applies");
                 Vec::new()
             }
             Err(error) => error.lines(),
@@ -58,17 +58,17 @@ pub(super) fn write(dir: &Path, name: &str, text: &str) {
     std::fs::write(dir.join(name), text).expect("a file");
 }
 
-/// An origin that answers with its name, and with the request that it got.
+/// An origin that responds with its name and the request.
 pub(super) fn echo(name: &'static str) -> SocketAddr {
     origin(move |head, stream| {
         let body = format!("{name}: {head}");
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        // The gateway may have gone.
+        // The gateway may have disconnected.
         let _ = stream.write_all(answer.as_bytes());
     })
 }
 
-/// An origin that does this to each head of a request.
+/// An origin that calls `answer` with the headers of each request.
 pub(super) fn origin(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -92,13 +92,13 @@ pub(super) fn origin(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'stat
     address
 }
 
-/// A port of this address that nobody else uses: every test has an address of its own.
+/// A free port of this address. Each test has its own address, so no other test takes the port.
 pub(super) fn free_port(ip: &str) -> u16 {
     let listener = TcpListener::bind((ip, 0)).expect("a free port");
     listener.local_addr().expect("its address").port()
 }
 
-/// What comes of one request over a connection of its own, without the moment at which it came.
+/// The response to one request over its own connection, without its Date.
 pub(super) fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     exchange(&mut stream, request)
@@ -109,13 +109,13 @@ pub(super) fn exchange(stream: &mut (impl Read + Write), request: &str) -> Strin
     let head = format!("{start} HTTP/1.1\r\nConnection: close\r\n{fields}\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("it reads");
     let mut answer = Vec::new();
-    // Whatever came is compared, so that an end without goodbye is seen.
+    // A reset counts as the end: the bytes before it are compared.
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer).into_owned();
     answer.split("\r\n").filter(|line| !line.starts_with("Date: ")).collect::<Vec<_>>().join("\n")
 }
 
-/// A class, and a gateway with these listeners at this address.
+/// A GatewayClass, and a Gateway with these listeners at this address.
 pub(super) fn gateway(ip: &str, listeners: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1
@@ -151,17 +151,17 @@ pub(super) fn route(name: &str, more: &str, spec: &str) -> String {
     )
 }
 
-/// How rules name a backend.
+/// A reference to a backend in a rule.
 pub(super) fn to(backend: &str) -> String {
     format!("{{ group: gateway.weir.example, kind: Backend, name: {backend} }}")
 }
 
-/// A rule for everything to one backend.
+/// A rule that sends every request to one backend.
 pub(super) fn whole(backend: &str) -> String {
     format!("  rules: [{{ backendRefs: [{}] }}]", to(backend))
 }
 
-/// The origin that has answered, by its name; nobody where the gateway has.
+/// The name of the origin that responded, or `nobody` if the gateway itself did.
 pub(super) fn who(answer: &str) -> &str {
     let body = answer.split_once("\n\n").map_or("", |(_, body)| body);
     body.split_once(": GET ").map_or("nobody", |(name, _)| name)

@@ -1,4 +1,4 @@
-//! Bounds on the time of a rule's requests.
+//! Timeouts of rules.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::served::{Served, ask, backend, free_port, gateway, origin, route, to};
 
-/// Longer than what bounds the gateway by itself here.
+/// Longer than the timeouts of the gateway's own settings.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// Answers late, in pieces, as long as the gateway is there to hear it.
+/// Responds late and in pieces.
 fn answer_late(stream: &mut TcpStream) {
     for piece in ["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab", "cd"] {
         sleep(PAUSE);
@@ -19,11 +19,11 @@ fn answer_late(stream: &mut TcpStream) {
 }
 
 #[test]
-fn the_rules_own_bounds_count_and_zero_is_none() {
+fn timeouts_of_rules_override_and_zero_means_none() {
     let ip = "127.7.11.1";
     let silent = origin(|_, _| {});
     let late = origin(|_, stream| answer_late(stream));
-    // The end of the answer: its cause, or its body.
+    // Backend, timeouts of the rule, and the end of the response: its cause or its body.
     let cases = [
         ("silent", "request: 100ms", "request_timeout"),
         ("silent", "backendRequest: 100ms", "backend_timeout"),
@@ -54,11 +54,11 @@ fn the_rules_own_bounds_count_and_zero_is_none() {
         for (number, (name, timeouts, expected)) in cases.into_iter().enumerate() {
             scope.spawn(move || {
                 let answer = ask(address, &format!("GET /{number}\r\nHost: h\r\n"));
-                let (status, told) = match expected {
+                let (status, end) = match expected {
                     "abcd" => ("200", "\n\nabcd".to_owned()),
                     cause => ("504", format!("\nX-Weir-Error: {cause}\n")),
                 };
-                let is_right = answer.split(' ').nth(1) == Some(status) && answer.contains(&told);
+                let is_right = answer.split(' ').nth(1) == Some(status) && answer.contains(&end);
                 assert!(is_right, "{name}, {timeouts}: {answer}");
             });
         }

@@ -1,4 +1,4 @@
-//! Certificates in secrets, and TLS that is passed on.
+//! Certificates in secrets, and TLS passthrough.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::served::{Served, ask, backend, echo, exchange, free_port, gateway, route, whole, write};
 
-/// An authority that clients know, also as a file.
+/// A certificate authority that clients trust, also as PEM.
 pub(super) struct Trust {
     roots: RootCertStore,
     pem: String,
 }
 
-/// An authority, and certificates for these names, each with its key.
+/// A certificate authority, and certificates for these names with their keys.
 pub(super) fn certificates(names: &[&str]) -> (Trust, Vec<(String, String)>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -34,7 +34,7 @@ pub(super) fn certificates(names: &[&str]) -> (Trust, Vec<(String, String)>) {
     (Trust { roots, pem: authority.pem() }, names.iter().map(pair).collect())
 }
 
-/// The answer over TLS to a client that asks for `name` and knows these authorities.
+/// The response over TLS to a client that sends `name` as SNI and trusts these authorities.
 pub(super) fn ask_secure(
     address: SocketAddr,
     trust: &Trust,
@@ -56,7 +56,7 @@ pub(super) fn ask_secure(
     Ok(exchange(&mut stream, request))
 }
 
-/// A secret with a certificate and its key.
+/// A Secret with a certificate and its key.
 pub(super) fn secret(name: &str, (certificate, key): &(String, String), is_encoded: bool) -> String {
     let (field, values) = match is_encoded {
         true => ("data", [certificate, key].map(|text| format!("{:?}", STANDARD.encode(text)))),
@@ -70,7 +70,7 @@ pub(super) fn secret(name: &str, (certificate, key): &(String, String), is_encod
 }
 
 #[test]
-fn certificates_stand_in_secrets_and_come_into_force_with_them() {
+fn certificates_of_secrets_take_effect_on_reload() {
     let ip = "127.7.2.1";
     let port = free_port(ip);
     let (trust, pairs) = certificates(&["shop.test", "blog.test"]);
@@ -100,17 +100,17 @@ fn certificates_stand_in_secrets_and_come_into_force_with_them() {
     assert_eq!(served.source.files_parsed(), parsed + 1);
     assert!(ask_secure(address, &others, "shop.test", "GET /\r\nHost: shop.test\r\n").is_ok());
     assert!(ask_secure(address, &trust, "blog.test", "GET /\r\nHost: blog.test\r\n").is_ok());
-    // A key that does not fit is told of its manifest, and what was before stays.
+    // A key that does not match is reported with its Secret, and the previous certificate stays active.
     write(served.dir.path(), "shop.yaml", &secret("shop", &(renewed[0].0.clone(), pairs[0].1.clone()), true));
     let lines = served.reload();
-    let told = "gateway.yaml:13:97: Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: \
+    let expected = "gateway.yaml:13:97: Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: \
                 `Secret default/shop tls.key` is not the private key of `Secret default/shop tls.crt`";
-    assert!(lines[0].ends_with(told), "{lines:#?}");
+    assert!(lines[0].ends_with(expected), "{lines:#?}");
     assert!(ask_secure(address, &others, "shop.test", "GET /\r\nHost: shop.test\r\n").is_ok());
 }
 
 #[test]
-fn tls_is_passed_on_to_who_has_the_key() {
+fn tls_passes_through_to_the_upstream_with_the_key() {
     let (outer, inner) = ("127.7.3.1", "127.7.3.2");
     let (outer_port, inner_port) = (free_port(outer), free_port(inner));
     let (trust, pairs) = certificates(&["bank.test"]);
@@ -145,12 +145,12 @@ fn tls_is_passed_on_to_who_has_the_key() {
     assert!(ask_secure(address, &trust, "shop.test", "GET /\r\nHost: shop.test\r\n").is_err());
 }
 
-/// `{ name: .., protocol: TLS, .. }` with what is passed on.
-fn passing_on(name: &str, port: u16, hostname: &str) -> String {
+/// `{ name: .., protocol: TLS, .. }` in passthrough mode.
+fn passthrough(name: &str, port: u16, hostname: &str) -> String {
     format!("    - {{ name: {name}, port: {port}, protocol: TLS{hostname}, tls: {{ mode: Passthrough }} }}\n")
 }
 
-fn ending_here(name: &str, port: u16, hostname: &str, secret: &str) -> String {
+fn terminating(name: &str, port: u16, hostname: &str, secret: &str) -> String {
     format!(
         "    - {{ name: {name}, port: {port}, protocol: HTTPS, hostname: '{hostname}', \
          tls: {{ certificateRefs: [{{ name: {secret} }}] }} }}\n"
@@ -158,11 +158,11 @@ fn ending_here(name: &str, port: u16, hostname: &str, secret: &str) -> String {
 }
 
 #[test]
-fn a_port_that_passes_tls_on_speaks_nothing_else_without_a_route_too() {
+fn a_passthrough_port_without_a_route_serves_nothing_else() {
     let ip = "127.7.8.1";
     let (sealed, plain) = (free_port(ip), free_port(ip));
     let listeners =
-        passing_on("tls", sealed, "") + &format!("    - {{ name: http, port: {plain}, protocol: HTTP }}");
+        passthrough("tls", sealed, "") + &format!("    - {{ name: http, port: {plain}, protocol: HTTP }}");
     let served = Served::start(&[(
         "all.yaml",
         &[gateway(ip, &listeners), backend("a", echo("a")), route("all", "", &whole("a"))].concat(),
@@ -176,22 +176,22 @@ fn a_port_that_passes_tls_on_speaks_nothing_else_without_a_route_too() {
 }
 
 #[test]
-fn a_client_belongs_to_the_listener_with_the_most_specific_hostname_whatever_that_does() {
+fn the_listener_with_the_most_specific_hostname_gets_the_client() {
     let (outer, inner) = ("127.7.9.1", "127.7.9.2");
     let (port, inner_port) = (free_port(outer), free_port(inner));
     let (trust, pairs) = certificates(&["*.w.test", "open.vault.w.test", "x.vault.w.test"]);
     let upstream = [
-        gateway(inner, &ending_here("https", inner_port, "*.vault.w.test", "s")),
+        gateway(inner, &terminating("https", inner_port, "*.vault.w.test", "s")),
         backend("a", echo("sealed")),
         route("all", "", &whole("a")),
         secret("s", &pairs[2], true),
     ];
     let _upstream = Served::start(&[("all.yaml", &upstream.concat())]);
     let listeners = [
-        ending_here("wide", port, "*.w.test", "wide"),
-        passing_on("bank", port, ", hostname: bank.w.test"),
-        passing_on("vault", port, ", hostname: '*.vault.w.test'"),
-        ending_here("open", port, "open.vault.w.test", "open"),
+        terminating("wide", port, "*.w.test", "wide"),
+        passthrough("bank", port, ", hostname: bank.w.test"),
+        passthrough("vault", port, ", hostname: '*.vault.w.test'"),
+        terminating("open", port, "open.vault.w.test", "open"),
     ];
     let tls_route = route("vault", "", &whole("vault"))
         .replace("HTTPRoute", "TLSRoute")
@@ -222,12 +222,12 @@ fn a_client_belongs_to_the_listener_with_the_most_specific_hostname_whatever_tha
 }
 
 #[test]
-fn each_listener_shows_its_own_certificate_whatever_names_that_carries() {
+fn each_listener_shows_its_own_certificate_for_any_names() {
     let ip = "127.7.10.1";
     let port = free_port(ip);
     let ((shops, of_shop), (blogs, of_blog)) = (certificates(&["*.w.test"]), certificates(&["*.w.test"]));
     let listeners =
-        ending_here("shop", port, "shop.w.test", "shop") + &ending_here("blog", port, "blog.w.test", "blog");
+        terminating("shop", port, "shop.w.test", "shop") + &terminating("blog", port, "blog.w.test", "blog");
     let all = [
         gateway(ip, &listeners),
         backend("a", echo("a")),
@@ -248,7 +248,7 @@ fn each_listener_shows_its_own_certificate_whatever_names_that_carries() {
 }
 
 #[test]
-fn a_backend_may_speak_tls() {
+fn a_backend_may_use_tls() {
     let (outer, inner) = ("127.7.7.1", "127.7.7.2");
     let (outer_port, inner_port) = (free_port(outer), free_port(inner));
     let (trust, pairs) = certificates(&["inner.test"]);

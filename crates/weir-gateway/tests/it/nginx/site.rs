@@ -1,5 +1,4 @@
-//! The example of the guide from nginx, run: origins that report what they got, nginx and weir-gateway in front of them,
-//! a client.
+//! Runs the example of the guide for nginx users: a client, nginx and weir-gateway, and origins that echo requests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -19,11 +18,11 @@ use crate::operations::program;
 use crate::process::{Gateway, peer};
 use crate::tls::Authority;
 
-/// The two configurations that the guide links and quotes.
+/// The two configurations that the guide links to and quotes.
 pub(super) const OF_NGINX: &str = include_str!("../../../../../docs/examples/nginx.conf");
 pub(super) const OF_WEIR: &str = include_str!("../../../../../docs/examples/nginx-to-weir-gateway.yaml");
 
-/// Endpoints of the example, with their backend and their number in it; none listens at those without.
+/// Endpoints of the example, with backend and number. Endpoints without them refuse connections.
 const ENDPOINTS: [(&str, Option<(&str, u8)>); 7] = [
     ("10.0.1.11:8080", Some(("shop", 1))),
     ("10.0.1.12:8080", Some(("shop", 2))),
@@ -34,10 +33,10 @@ const ENDPOINTS: [(&str, Option<(&str, u8)>); 7] = [
     ("10.0.4.12:8080", None),
 ];
 
-/// Where files of nginx go that it makes on its start.
+/// Directories of temporary files that nginx creates on start.
 const TEMPORARY: [&str; 5] = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
 
-/// Addresses of clients' ports, at an address that each server has for itself: nobody else takes a port there.
+/// Listening addresses of one server. Each server has its own IP address, so no other test takes its ports.
 #[derive(Clone, Copy)]
 pub(super) struct Ports {
     pub(super) plain: SocketAddr,
@@ -54,23 +53,23 @@ pub(super) struct Site {
     _certificates: tempfile::TempDir,
 }
 
-/// A running nginx, ended with its workers when dropped.
+/// A running nginx. Dropping it stops nginx and its workers.
 pub(super) struct Nginx {
     child: Child,
     pub(super) dir: tempfile::TempDir,
 }
 
-/// A response to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// By names in lower case.
+    /// Values by lower-case name.
     pub(super) fields: BTreeMap<String, String>,
     pub(super) body: String,
 }
 
 impl Site {
-    /// Starts both by what the guide says, at two addresses of this network.
+    /// Starts both gateways as the guide describes, at two addresses of this network.
     pub(super) fn start(network: &str) -> Site {
         let certificates = folder();
         let authority = Authority::new(certificates.path());
@@ -94,7 +93,7 @@ impl Site {
         }
     }
 
-    /// The answers of both, of nginx first: to a client that asks for `name` over TLS, or in plain text where it is empty.
+    /// Responses of nginx and weir-gateway to a client with the SNI `name`, or over plain HTTP if `name` is empty.
     pub(super) fn ask(&self, name: &str, request: &str) -> [Answer; 2] {
         [self.nginx_ports, self.weir_ports].map(|ports| self.ask_one(ports, name, request))
     }
@@ -106,7 +105,7 @@ impl Site {
         while !is_whole(&bytes) {
             match stream.read(&mut chunk) {
                 Ok(read) if read > 0 => bytes.extend_from_slice(&chunk[..read]),
-                // Whatever came is looked at; the end may be rude.
+                // An unclean close is accepted, because the received bytes are compared.
                 _ => break,
             }
         }
@@ -126,7 +125,7 @@ impl Site {
     }
 }
 
-/// What exchanges are made over.
+/// A plain or TLS stream.
 pub(super) trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
@@ -155,7 +154,7 @@ impl Nginx {
         Nginx::run(dir, ports.secure)
     }
 
-    /// One server with these directives at `address`.
+    /// Starts one server with these directives at `address`.
     pub(super) fn serving(directives: &str, address: SocketAddr) -> Nginx {
         let dir = folder();
         let at = dir.path().display();
@@ -167,7 +166,7 @@ impl Nginx {
         Nginx::run(dir, address)
     }
 
-    /// Starts it by the file in its folder, and waits until it listens at `address`.
+    /// Starts nginx with the file in its folder, and waits until it listens at `address`.
     fn run(dir: tempfile::TempDir, address: SocketAddr) -> Nginx {
         let at = dir.path().display();
         let user = if geteuid().is_root() { "user root;" } else { "" };
@@ -182,7 +181,7 @@ impl Nginx {
             .expect("nginx starts");
         let mut nginx = Nginx { child, dir };
         while TcpStream::connect(address).is_err() {
-            assert!(nginx.child.try_wait().expect("its state").is_none(), "nginx has ended");
+            assert!(nginx.child.try_wait().expect("its state").is_none(), "nginx has exited");
             std::thread::sleep(Duration::from_millis(10));
         }
         nginx
@@ -191,7 +190,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // By a signal that it hands on to its workers. It may have ended already.
+        // nginx passes SIGTERM on to its workers. It may have exited already.
         if let Some(process) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(process, Signal::TERM);
         }
@@ -217,7 +216,7 @@ impl Answer {
     }
 }
 
-/// Whether all of the body is there that the head speaks of. nginx may wait with the end of the connection.
+/// Whether the body has arrived. The caller needs this because nginx may close the connection late.
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -232,7 +231,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// With the addresses and paths of here; each stands in the text.
+/// The text with other addresses and paths. The text must contain each replaced one.
 fn replaced(text: &str, replacements: &[(String, String)]) -> String {
     replacements.iter().fold(text.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "the example has no {from:?}");
@@ -251,7 +250,7 @@ fn weir(same: &[(String, String)], ports: Ports) -> Gateway {
     Gateway::spawn_in(dir, &text, program())
 }
 
-/// A client that knows the authority in this folder.
+/// A client that trusts the authority in this folder.
 fn trusting(certificates: &Path) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_file(certificates.join("ca.pem")).expect("a certificate");
@@ -265,14 +264,14 @@ fn trusting(certificates: &Path) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// The request whose head begins like this; what stands behind an empty line is its body. It is the connection's last.
+/// The full request for a request line, headers and an optional body after an empty line. It closes the connection.
 fn closing(request: &str) -> String {
     let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request.trim_end(), ""));
     let (start, fields) = head.split_once("\r\n").unwrap_or((head, ""));
     format!("{start} HTTP/1.1\r\nConnection: close\r\n{fields}\r\n\r\n{body}")
 }
 
-/// An endpoint of the example, or an address at which nobody listens.
+/// An endpoint of the example, or an address that refuses connections.
 fn endpoint(is: Option<(&'static str, u8)>, network: &str) -> SocketAddr {
     let ip = format!("{network}.3");
     let listener = TcpListener::bind((ip.as_str(), 0)).expect("a free port");
@@ -281,7 +280,7 @@ fn endpoint(is: Option<(&'static str, u8)>, network: &str) -> SocketAddr {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 std::thread::spawn(move || {
-                    // Who leaves in the middle ends the thread, and nothing else.
+                    // A client that disconnects only ends this thread.
                     let _ = serve(stream, backend, number);
                 });
             }
@@ -290,7 +289,7 @@ fn endpoint(is: Option<(&'static str, u8)>, network: &str) -> SocketAddr {
     address
 }
 
-/// Answers requests with what they are, as paths want it.
+/// Responds with the request. Some paths get other responses.
 fn serve(stream: TcpStream, backend: &str, number: u8) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
@@ -323,23 +322,23 @@ fn serve(stream: TcpStream, backend: &str, number: u8) -> std::io::Result<()> {
         reader.read_exact(&mut body)?;
         let status = match target {
             "/broken" => return Ok(()),
-            // Until the gateway gives up.
+            // Until the gateway times out.
             "/slow" => return reader.read(&mut [0]).map(|_| ()),
             "/flaky" if number == 1 => "503 Service Unavailable",
             "/unavailable" => "503 Service Unavailable",
             _ => "200 OK",
         };
         let names = ["host", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x_user"];
-        let told = names.map(|name| format!("{name} {:?}\n", field(name))).concat();
+        let fields = names.map(|name| format!("{name} {:?}\n", field(name))).concat();
         let is_named = field("x-request-id").len() == 1;
         let body = String::from_utf8_lossy(&body);
-        let said = format!("{method} {target}\n{told}named {is_named}\nbody {body:?}\n");
+        let echo = format!("{method} {target}\n{fields}named {is_named}\nbody {body:?}\n");
         let head = format!(
             "HTTP/1.1 {status}\r\nServer: origin\r\nX-Backend: {backend}\r\nX-Endpoint: {number}\r\n\
              X-Powered-By: origin\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
-            said.len()
+            echo.len()
         );
-        let body = if method == "HEAD" { "" } else { said.as_str() };
+        let body = if method == "HEAD" { "" } else { echo.as_str() };
         writer.write_all(format!("{head}{body}").as_bytes())?;
     }
 }

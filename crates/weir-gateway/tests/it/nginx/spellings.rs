@@ -1,5 +1,5 @@
-//! Other spellings of a path that a rule refuses, sent to the real nginx behind the gateway: none reaches what nginx
-//! serves there, nor what a servlet container would.
+//! Other spellings of a path that a rule rejects, sent through the gateway to a real nginx. None of them may reach that
+//! path in nginx or in a servlet container.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::site::{Answer, Nginx, Ports};
 use crate::process::Gateway;
 
-/// What may stand in front of a name so that it is still the first segment for somebody.
+/// Prefixes that leave the name as the first path segment for some parser.
 const BEFORE: [&str; 36] = [
     "/",
     "//",
@@ -48,7 +48,7 @@ const BEFORE: [&str; 36] = [
     "/x/..%c0%af",
 ];
 
-/// The name, and what may stand behind it.
+/// The name, with suffixes.
 const NAMES: [&str; 20] = [
     "admin",
     "%61dmin",
@@ -72,7 +72,7 @@ const NAMES: [&str; 20] = [
     "admin%5c",
 ];
 
-/// What is answered 400 whatever stands around it.
+/// Targets that always get 400.
 const REFUSED: [&str; 4] = ["/admin%00", "/%00/admin", "/%zz/../admin", "/admin%"];
 
 const NGINX: &str = "location = /admin { return 200 'admin'; }\nlocation /admin/ { return 200 'admin'; }\n\
@@ -96,7 +96,7 @@ fn gateway(rules: &str, backend: SocketAddr) -> Gateway {
     ))
 }
 
-/// The path as a servlet container reads it: without parameters, decoded once, with plain slashes, without dot segments.
+/// The path as a servlet container reads it: without parameters, decoded once, with `/` for `\`, without dot segments.
 fn read_by_a_container(target: &str) -> String {
     let bare: Vec<&str> =
         target.split('/').map(|segment| segment.split(';').next().unwrap_or_default()).collect();
@@ -122,14 +122,14 @@ fn is_admin(path: &str) -> bool {
     path == "/admin" || path.starts_with("/admin/")
 }
 
-/// Whether the rule held: it refused the request, or the backend does not read the path as the refused one.
-fn holds(answer: &Answer) -> bool {
+/// Whether the gateway rejected the request, or the backend reads another path than the rejected one.
+fn is_blocked(answer: &Answer) -> bool {
     let sent = answer.body.strip_prefix("other ");
     matches!(answer.status, 400 | 403) || sent.is_some_and(|sent| !is_admin(&read_by_a_container(sent)))
 }
 
 #[test]
-fn no_other_spelling_reaches_a_refused_prefix() {
+fn no_other_spelling_reaches_a_rejected_prefix() {
     let at = Ports::free("127.7.11.1").plain;
     let _nginx = Nginx::serving(NGINX, at);
     assert_eq!(ask(at, "/admin").body, "admin");
@@ -138,13 +138,13 @@ fn no_other_spelling_reaches_a_refused_prefix() {
         for name in NAMES {
             let target = format!("{before}{name}");
             let answer = ask(safe.address, &target);
-            assert!(holds(&answer), "{target}: {answer:?}");
+            assert!(is_blocked(&answer), "{target}: {answer:?}");
         }
     }
     for target in REFUSED {
         assert_eq!(ask(safe.address, target).status, 400, "{target}");
     }
-    // What is no spelling of it passes, with parameters as they came.
+    // Paths that are not spellings of it pass unchanged, with their parameters.
     for other in ["/", "/administrator", "/x/admin", "/a;b/c;d?e", "/;jsessionid=1", "/a%252Fb", "/admin%20"]
     {
         assert_eq!(ask(safe.address, other).body, format!("other {other}"));
@@ -152,12 +152,12 @@ fn no_other_spelling_reaches_a_refused_prefix() {
 }
 
 #[test]
-fn with_the_rules_of_before_other_spellings_do_reach_it() {
+fn with_lenient_rules_other_spellings_reach_it() {
     let at = Ports::free("127.7.11.2").plain;
     let _nginx = Nginx::serving(NGINX, at);
     let as_sent = gateway("merge_slashes: false, escaped_slashes: keep, path_parameters: keep", at);
     for target in ["//admin", "/.//admin", "/%2fadmin", "/x/..;/admin", "/;/admin", "/admin;x"] {
-        assert!(!holds(&ask(as_sent.address, target)), "{target}");
+        assert!(!is_blocked(&ask(as_sent.address, target)), "{target}");
     }
     assert_eq!(ask(as_sent.address, "//admin").body, "admin");
     assert_eq!(ask(as_sent.address, "/%2fadmin").body, "admin");

@@ -1,4 +1,4 @@
-//! Files beside certificates and keys, and how they are read again: OCSP responses, authorities, what backends name.
+//! Files other than certificates and keys, and their reloads: OCSP responses, authorities, files of backends.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,8 +8,8 @@ use rcgen::PKCS_ECDSA_P256_SHA256;
 use super::{Authority, curl, folder, run, s_client, s_server, start, text};
 use crate::process::{Gateway, origin};
 
-/// The OCSP response for the certificate `NAME.pem` in `dir`, by an authority that knows it as `state`: `V` is good, `R`
-/// is revoked; of another it knows nothing.
+/// The OCSP response for the certificate `NAME.pem` in `dir`. The responder knows it as `state`: `V` is good, `R` is
+/// revoked, any other is unknown.
 fn ocsp_response(dir: &Path, name: &str, state: &str) -> Vec<u8> {
     let openssl = |arguments: &[&str]| run(Command::new("openssl").current_dir(dir).args(arguments), "");
     let certificate = format!("{name}.pem");
@@ -27,8 +27,8 @@ fn ocsp_response(dir: &Path, name: &str, state: &str) -> Vec<u8> {
     std::fs::read(dir.join("response.der")).unwrap_or_else(|_| panic!("{said}"))
 }
 
-/// The status of its certificate that a client is handed with it, where it is handed one.
-fn handed_status(gateway: &Gateway, version: &str, name: &str) -> Option<String> {
+/// The status of the certificate in the stapled OCSP response, if a response is stapled.
+fn stapled_status(gateway: &Gateway, version: &str, name: &str) -> Option<String> {
     let said = s_client(gateway, &[version, "-servername", name, "-status"]);
     assert!(said.contains("HTTP/1.1 200 OK"), "{said}");
     let Some((_, response)) = said.split_once("OCSP Response Status: successful (0x0)") else {
@@ -40,7 +40,7 @@ fn handed_status(gateway: &Gateway, version: &str, name: &str) -> Option<String>
 }
 
 #[test]
-fn each_certificate_has_the_responders_answer_of_its_own() {
+fn each_certificate_has_its_own_ocsp_response() {
     let dir = folder();
     let authority = Authority::new(dir.path());
     for (name, state) in [("a", ""), ("b", "V"), ("c", "")] {
@@ -53,7 +53,7 @@ fn each_certificate_has_the_responders_answer_of_its_own() {
     let mut gateway = start(dir, &text(tls, origin().0));
     let check = |gateway: &Gateway, [a, b]: [&str; 2]| {
         for version in ["-tls1_2", "-tls1_3"] {
-            let of = |name: &str| handed_status(gateway, version, name);
+            let of = |name: &str| stapled_status(gateway, version, name);
             assert_eq!(of("a.test").as_deref(), Some(a), "{version}");
             assert_eq!(of("b.test").as_deref(), Some(b), "{version}");
             assert_eq!(of("c.test"), None, "{version}");
@@ -71,7 +71,7 @@ fn each_certificate_has_the_responders_answer_of_its_own() {
     check(&gateway, ["good", "revoked"]);
 }
 
-/// An authority in a folder of its own, below `dir`, which has signed a pair of each name.
+/// An authority in its own folder below `dir`. It has signed a certificate per name.
 fn other_authority(dir: &Path, folder: &str, names: &[&str]) -> PathBuf {
     let folder = dir.join(folder);
     std::fs::create_dir(&folder).expect("a folder");
@@ -85,7 +85,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn the_authorities_of_clients_are_read_again() {
+fn the_client_authorities_are_reloaded() {
     let dir = folder();
     Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
     let folders = ["first", "second"].map(|name| other_authority(dir.path(), name, &["me"]));
@@ -95,13 +95,13 @@ fn the_authorities_of_clients_are_read_again() {
     let mut gateway = start(dir, &text(tls, origin().0));
     let check = |gateway: &Gateway, expected: [bool; 2]| {
         for version in ["-tls1_2", "-tls1_3"] {
-            let is_let_in = folders.each_ref().map(|folder| {
+            let is_accepted = folders.each_ref().map(|folder| {
                 let [certificate, key] =
                     ["me.pem", "me.key"].map(|file| folder.join(file).display().to_string());
                 let shown = [version, "-servername", "a.test", "-cert", &certificate, "-key", &key];
                 s_client(gateway, &shown).contains("HTTP/1.1 200 OK")
             });
-            assert_eq!(is_let_in, expected, "{version}");
+            assert_eq!(is_accepted, expected, "{version}");
         }
     };
     check(&gateway, [true, false]);
@@ -115,7 +115,7 @@ fn the_authorities_of_clients_are_read_again() {
 }
 
 #[test]
-fn what_a_backend_trusts_and_shows_is_read_again() {
+fn authorities_and_certificates_of_a_backend_are_reloaded() {
     let dir = folder();
     let authority = Authority::new(dir.path());
     authority.sign(&dir.path().join("up"), &["up.test"], &PKCS_ECDSA_P256_SHA256);
@@ -137,7 +137,7 @@ fn what_a_backend_trusts_and_shows_is_read_again() {
     let text = text("certificate: a.pem, key: a.key", address)
         .replace(&format!("['{address}']"), &format!("['{address}'], {backend}"));
     let gateway = start(dir, &text);
-    // The server tells which certificate it was shown.
+    // The server responds with the certificate that the gateway sent.
     let says = |gateway: &Gateway, what: &str| curl(gateway, "a.test", &["-i"]).contains(what);
     assert!(says(&gateway, "DNS:first"), "{}", curl(&gateway, "a.test", &["-i"]));
     put(gateway.dir.path(), own("second"));
@@ -145,5 +145,5 @@ fn what_a_backend_trusts_and_shows_is_read_again() {
     gateway.write("up-ca.pem", &other);
     gateway.wait_for("the other authority", |gateway| says(gateway, "X-Weir-Error: upstream_certificate"));
     gateway.write("up-ca.pem", &trusted);
-    gateway.wait_for("the former authority", |gateway| says(gateway, "DNS:second"));
+    gateway.wait_for("the previous authority", |gateway| says(gateway, "DNS:second"));
 }

@@ -1,4 +1,4 @@
-//! A client, proxies that append its address, weir-gateway, and an origin that answers with the head that it got.
+//! A client, proxies that append its address, weir-gateway, and an origin that echoes the request headers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,16 +9,16 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::process::{Gateway, peer};
 
-/// Where proxies connect from, in the order in which a request comes to them.
+/// Source addresses of the proxies, in the order of the request path.
 const SOURCES: [&str; 2] = ["127.7.25.11", "127.7.25.12"];
 
-/// Where files of nginx go that it makes on its start.
+/// Directories of temporary files that nginx creates on start.
 const TEMPORARY: [&str; 5] = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
 
-/// A proxy, and how it tells of its client.
+/// A proxy, and how it forwards the client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// Makes one line of all, and appends to it.
+    /// Joins all header lines into one, and appends to it.
     Nginx,
     /// The same, with the port of its client.
     NginxWithPorts,
@@ -26,13 +26,13 @@ pub(super) enum Front {
     NginxHiding,
     /// Appends to `Forwarded`.
     NginxForwarded,
-    /// Adds a line of its own (`option forwardfor`).
+    /// Adds a separate header line (`option forwardfor`).
     Haproxy,
-    /// Adds a line of its own to `Forwarded`.
+    /// Adds a separate `Forwarded` line.
     HaproxyForwarded,
 }
 
-/// Proxies in front of weir-gateway, one behind the other.
+/// Proxies in front of weir-gateway, in a chain.
 pub(super) struct Chain {
     fronts: Vec<Front>,
     address: SocketAddr,
@@ -40,21 +40,21 @@ pub(super) struct Chain {
     _proxies: Vec<Proxy>,
 }
 
-/// What the gateway has to tell of each request.
-pub(super) struct Told {
+/// Header values that the gateway must send upstream for each request.
+pub(super) struct Expected {
     pub(super) x_forwarded_for: String,
     pub(super) forwarded: String,
     pub(super) client: String,
 }
 
-/// A running proxy, ended when dropped.
+/// A running proxy. Dropping it stops the process.
 struct Proxy {
     child: Child,
     _dir: tempfile::TempDir,
 }
 
 impl Chain {
-    /// Starts the proxies in their order, in front of a gateway with these settings of `forwarding`. Clients come over
+    /// Starts the proxies in this order, in front of a gateway with these `forwarding` settings. Clients connect over
     /// IPv6, proxies over IPv4.
     pub(super) fn start(fronts: &[Front], settings: &str) -> Chain {
         let hops = fronts.len();
@@ -78,28 +78,28 @@ impl Chain {
         Chain { fronts: fronts.to_vec(), address: next, weir, _proxies: proxies }
     }
 
-    /// What the upstream has to get: the proxies' own elements, then who connected to the gateway.
-    pub(super) fn told(&self) -> Told {
+    /// Expected upstream headers: the elements of the proxies, then the peer of the gateway.
+    pub(super) fn expected_fields(&self) -> Expected {
         let clients = ["::1", SOURCES[0]];
-        let mut told =
-            Told { x_forwarded_for: String::new(), forwarded: String::new(), client: String::new() };
+        let mut expected =
+            Expected { x_forwarded_for: String::new(), forwarded: String::new(), client: String::new() };
         let peer = SOURCES[self.fronts.len() - 1];
         for (at, front) in self.fronts.iter().enumerate() {
             let is_hidden = *front == Front::NginxHiding;
             let node = if is_hidden { "_hidden" } else { clients[at] };
             if at == 0 {
-                told.client = if is_hidden { peer.to_owned() } else { node.to_owned() };
+                expected.client = if is_hidden { peer.to_owned() } else { node.to_owned() };
             }
-            told.x_forwarded_for += &format!("{node}, ");
+            expected.x_forwarded_for += &format!("{node}, ");
             let node = if node.contains(':') { format!("\"[{node}]\"") } else { node.to_owned() };
-            told.forwarded += &format!("for={node}, ");
+            expected.forwarded += &format!("for={node}, ");
         }
-        told.x_forwarded_for += peer;
-        told.forwarded += &format!("for={peer};host=\"h\";proto=http");
-        told
+        expected.x_forwarded_for += peer;
+        expected.forwarded += &format!("for={peer};host=\"h\";proto=http");
+        expected
     }
 
-    /// The head that the upstream gets of a request with these field lines, without the ports of clients.
+    /// The headers that the upstream receives for a request with these header lines, without ports of clients.
     pub(super) fn ask(&self, path: &str, lines: &[Vec<u8>]) -> String {
         let (request, own, answer) = self.answer("h", path, lines);
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -109,7 +109,7 @@ impl Chain {
         body.replace(&format!("\"{with_port}\""), &quoted).replace(&with_port, &own.ip().to_string())
     }
 
-    /// Asks for a host; the request, the client's address and the answer.
+    /// Sends a request for a host. Returns the request, the client's address and the response.
     pub(super) fn answer(&self, host: &str, path: &str, lines: &[Vec<u8>]) -> (Vec<u8>, SocketAddr, String) {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -126,7 +126,7 @@ impl Chain {
         (request, own, String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// So many lines of the access log.
+    /// The lines of the access log, once there are `lines` of them.
     pub(super) fn logged(&self, lines: usize) -> Vec<String> {
         self.weir.wait_for("the lines", |weir| weir.stat("lines") as usize == lines);
         let text = std::fs::read_to_string(self.weir.dir.path().join("access.log")).expect("a log");
@@ -158,7 +158,7 @@ impl Proxy {
         let child = command.stdin(Stdio::null()).spawn().expect("it starts");
         let mut proxy = Proxy { child, _dir: dir };
         while TcpStream::connect(address).is_err() {
-            assert!(proxy.child.try_wait().expect("its state").is_none(), "{front:?} has ended");
+            assert!(proxy.child.try_wait().expect("its state").is_none(), "{front:?} has exited");
             std::thread::sleep(Duration::from_millis(10));
         }
         proxy
@@ -167,7 +167,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // By a signal that it hands on to its workers. It may have ended already.
+        // nginx passes SIGTERM on to its workers. The process may have exited already.
         if let Some(process) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(process, Signal::TERM);
         }
@@ -208,14 +208,14 @@ fn haproxy(front: Front, address: SocketAddr, source: &str, next: SocketAddr) ->
     )
 }
 
-/// Answers each request with the head that came.
+/// Echoes the headers of each request.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             std::thread::spawn(move || {
-                // Who leaves ends the thread, and nothing else.
+                // A client that disconnects only ends this thread.
                 let _ = serve(stream);
             });
         }

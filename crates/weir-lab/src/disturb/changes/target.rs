@@ -1,4 +1,4 @@
-//! Where weir looks for the effect of a change.
+//! The requests that observe the effect of a change.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use weir_rig::{CounterSource, Credentials, Namespace, RigError, mono_ns};
 use super::{LOOK_LAST, NO_ROUTE};
 use crate::disturb::{Gateway, OwnRequests};
 
-/// Time-out of one look.
+/// Timeout of one check.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Requests in a row that an endpoint does not receive before it counts as removed: more than load balancing skips it for.
+/// Consecutive requests that an endpoint must not receive to count as removed; load balancing skips it for fewer.
 const REQUESTS_WITHOUT: u32 = 20;
-/// Longest pause between them: their number matters, not their time.
+/// Maximum pause between these requests.
 const WITHOUT_EVERY: Duration = Duration::from_millis(4);
 
 /// A gateway, and how its changes can be observed.
@@ -23,29 +23,29 @@ pub(super) struct Target {
     network: Option<Namespace>,
     address: SocketAddr,
     host: String,
-    /// A path that always has a route, and one whose route comes and goes.
+    /// A path that always has a route, and a path whose route is added and removed.
     path: String,
     added_path: String,
-    /// The requests of the endpoint that leaves and returns.
+    /// The request counter of the endpoint that is removed and restored.
     endpoint: Option<CounterSource>,
-    /// The certificate that the gateway began with, and the other one, DER; absent without TLS.
+    /// The initial certificate and the other one, DER; absent without TLS.
     certificates: Option<[Vec<u8>; 2]>,
 }
 
-/// A change that weir looks for.
+/// A change whose effect weir waits for.
 #[derive(Debug)]
 pub(super) struct Look {
     what: Changed,
-    /// Whether it is to differ from the beginning: routes exist, the endpoint is gone, the certificate is the other one.
+    /// Whether the target differs from the initial state: routes added, endpoint removed, certificate replaced.
     is_on: bool,
-    /// The endpoint's count at the last look, since when, and requests since then that it did not receive.
+    /// The endpoint's count at the last check, the time of its last change, and requests since then to other endpoints.
     counted: Option<u64>,
     counted_ns: u64,
     without: u32,
 }
 
 impl Look {
-    /// The longest pause between two looks.
+    /// The maximum pause between two checks.
     pub(super) fn pause_max(&self) -> Duration {
         match (self.what, self.is_on) {
             (Changed::Endpoints, true) => WITHOUT_EVERY,
@@ -55,7 +55,7 @@ impl Look {
 }
 
 impl Target {
-    /// `added` are paths that come and go. `None` if the gateway has no host or path.
+    /// `added` are the paths that are added and removed. `None` if the gateway has no host or path.
     pub(super) fn new(gateway: &Gateway<'_>, added: &[String]) -> Result<Option<Self>, RigError> {
         let (binding, credentials) = (gateway.binding, &gateway.rendered.credentials);
         let found = (binding.hosts.first(), binding.paths.first(), added.first());
@@ -77,13 +77,13 @@ impl Target {
         }))
     }
 
-    /// Starts to look for a change that is about to be applied.
+    /// Starts the observation of a change before it is applied.
     pub(super) fn look_for(&self, what: Changed, is_on: bool) -> Look {
         let counted = if what == Changed::Endpoints { self.counted() } else { None };
         Look { what, is_on, counted, counted_ns: mono_ns(), without: 0 }
     }
 
-    /// Looks once: returns since when the change is in effect, by the monotonic clock, or what was observed instead.
+    /// Checks once. Returns the time when the change took effect, by the monotonic clock; the error is the observation.
     pub(super) fn look(&self, look: &mut Look, own: &mut OwnRequests) -> Result<u64, String> {
         match look.what {
             Changed::Routes => {
@@ -124,7 +124,7 @@ impl Target {
         self.endpoint.as_ref()?.read().ok().flatten()
     }
 
-    /// An endpoint that returns is observed by its next request, one that leaves by its last.
+    /// A restored endpoint is observed by its next request, a removed one by its last request.
     fn look_at_endpoint(&self, look: &mut Look, answer: &Result<u16, String>) -> Result<u64, String> {
         let (counted, now_ns) = (self.counted(), mono_ns());
         let Some(count) = counted else { return Err("cannot count its requests".to_owned()) };
@@ -169,7 +169,7 @@ fn count(own: &mut OwnRequests, answer: &Result<u16, String>) {
 fn said(path: &str, answer: &Result<u16, String>) -> String {
     match answer {
         Ok(status) => format!("{path} returned status {status}"),
-        Err(error) => format!("{path} gave {error}"),
+        Err(error) => format!("request for {path} failed: {error}"),
     }
 }
 

@@ -9,13 +9,13 @@ use crate::model::plot::{Line, Marks, Panel, Plot, Spot};
 /// Sizes of a chart, pixels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Width of a panel with its marks.
+    /// Width of a panel, including its marks.
     pub(crate) panel_width: f64,
-    /// Height of the plot alone.
+    /// Height of the plot without its marks.
     pub(crate) plot_height: f64,
-    /// Panels beside each other.
+    /// Panels per row.
     pub(crate) columns: usize,
-    /// Whether title and setting are drawn; a page has them in its own words.
+    /// Whether title and setting are drawn. A page prints them outside the picture.
     pub(crate) titled: bool,
 }
 
@@ -26,11 +26,11 @@ const BELOW: f64 = 42.0;
 const MARGIN: f64 = 10.0;
 const LINE_HEIGHT: f64 = 18.0;
 const DOT: f64 = 3.2;
-/// Shapes on a line, at most.
+/// The maximum number of shapes on a line.
 const SYMBOLS_ON_LINE: usize = 6;
 
 impl Layout {
-    /// For a file: up to three panels beside each other.
+    /// For a file: up to three panels per row.
     pub(crate) fn file(panels: usize) -> Self {
         let columns = panels.clamp(1, 3);
         let panel_width = if columns == 1 { 560.0 } else { 400.0 };
@@ -38,19 +38,19 @@ impl Layout {
         Self { panel_width, plot_height, columns, titled: true }
     }
 
-    /// For a page that shows two charts beside each other.
+    /// For a page with two charts per row.
     pub(crate) fn inline() -> Self {
         let columns = 1;
         Self { panel_width: 440.0, plot_height: 150.0, columns, titled: false }
     }
 }
 
-/// Where the plot of a panel lies.
+/// The area of a panel.
 struct Field<'a> {
     plot: &'a Plot,
     /// Whether each line is a series that the page can hide.
     is_toggled: bool,
-    /// Whether columns have titles.
+    /// Whether columns have tooltips.
     has_titles: bool,
     left: f64,
     top: f64,
@@ -100,8 +100,8 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     svg
 }
 
-/// Draws one panel of `plot` alone, for a page that has its title, and the names of its lines with a button for each.
-/// Without titles, columns are for the page's script to fill from the table of the values.
+/// Draws one panel of `plot` for a page that prints the title and has legend buttons. Without tooltips of columns, the
+/// page script takes the values from the table.
 pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has_titles: bool) -> Svg {
     const ABOVE: f64 = 10.0;
     let separator = if panel.title.is_empty() { "" } else { ", " };
@@ -112,10 +112,10 @@ pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has
     svg
 }
 
-/// The legend, broken into rows no wider than `room`: where each entry begins.
+/// The legend in rows of at most the width `room`, with the position of each entry.
 fn legend_rows(plot: &Plot, room: f64) -> Vec<Vec<(f64, &Line)>> {
     let entries = plot.legend();
-    // One line whose title says what it is needs no name.
+    // The title is enough for a single line.
     if entries.len() < 2 {
         return Vec::new();
     }
@@ -161,7 +161,7 @@ impl Field<'_> {
         }
     }
 
-    /// Each line of the panel; as a series where the page can hide it.
+    /// Draws each line of the panel, as a series if the page can hide it.
     fn each(&self, svg: &mut Svg, panel: &Panel, draw: impl Fn(&Self, &mut Svg, &Line)) {
         for line in &panel.lines {
             match self.plot.series_of(line).filter(|_| self.is_toggled) {
@@ -192,7 +192,7 @@ impl Field<'_> {
         svg.text((middle, bottom + 31.0), Anchor::Middle, "soft", &self.plot.x.title);
     }
 
-    /// Joined by a line where figures count; each with its interval.
+    /// Dots with their intervals, joined by a line where values are valid.
     fn dots(&self, svg: &mut Svg, line: &Line) {
         self.line(svg, line, Spot::is_known);
         for spot in line.spots.iter().filter(|_| line.marked) {
@@ -214,7 +214,7 @@ impl Field<'_> {
                 Some(y) if y <= self.plot.y.high => {
                     svg.circle((x, self.y(y)), DOT, &format!("ring s-{}", line.color), &spot.words);
                 }
-                // What lies beyond the scale points out of it.
+                // An arrow for a value beyond the scale.
                 beyond if beyond.is_some() || spot.beyond_timeout => {
                     let arrow = format!("M{:.1} {:.1}l4 -7l4 7z", x - 4.0, self.top + 9.0);
                     svg.path(&arrow, &format!("s-{}", line.color), &spot.words);
@@ -229,7 +229,7 @@ impl Field<'_> {
         let mut joined = false;
         for spot in &line.spots {
             let Some(y) = spot.y.filter(|_| leads_through(spot) && self.is_within(spot)) else {
-                // Over a gap in time leads no line; past a figure that does not count leads that of the others.
+                // A gap in time breaks the line. An excluded value between dots does not.
                 joined &= self.plot.marks == Marks::Dots;
                 continue;
             };
@@ -242,12 +242,12 @@ impl Field<'_> {
         }
     }
 
-    /// Excluded values beyond the scale are named in the legend; a line along the edge would look like a constant.
+    /// The legend names excluded values beyond the scale. A line along the edge would look like a constant value.
     fn is_within(&self, spot: &Spot) -> bool {
         spot.counts || spot.y.is_none_or(|y| y <= self.plot.y.high)
     }
 
-    /// Shapes along a line, at other places than those of the lines before it.
+    /// Shapes along a line, at different positions than those of the previous lines.
     fn symbols(&self, svg: &mut Svg, line: &Line) {
         let Some(place) = self.plot.symbol_of(line) else { return };
         let drawn = line.spots.iter().filter(|spot| self.is_within(spot));
@@ -258,7 +258,7 @@ impl Field<'_> {
         svg.path(&shapes, &format!("f-bg s-{} symbol", line.color), "");
     }
 
-    /// A column at each step, with the values of all lines as its title.
+    /// A column at each step, with the values of all lines as its tooltip.
     fn pointed_at(&self, svg: &mut Svg, panel: &Panel) {
         let steps = panel.steps();
         for (index, step) in steps.iter().enumerate() {
@@ -274,7 +274,7 @@ impl Field<'_> {
         }
     }
 
-    /// Each from the ground to its height, as wide as to the next.
+    /// Bars from the bottom, each as wide as the distance to the next.
     fn bars(&self, svg: &mut Svg, line: &Line) {
         let bottom = self.top + self.height;
         for (spot, next) in line.spots.iter().zip(line.spots.iter().skip(1)) {

@@ -16,7 +16,7 @@ const ROW_HEIGHT: f64 = 26.0;
 const TITLE_HEIGHT: f64 = 34.0;
 const AXES_HEIGHT: f64 = 24.0;
 const MARGIN: f64 = 18.0;
-/// A longer name would leave no room for its bar.
+/// The maximum width of a name; a longer one would leave no room for the bar.
 const NAME_WIDTH_MAX: f64 = 110.0;
 
 /// A metric of a load point, drawn as bars.
@@ -26,14 +26,14 @@ struct Panel<'a> {
     unit: Unit,
 }
 
-/// A figure of a gateway, or of a dataset.
+/// A value of a gateway or of a dataset.
 pub(crate) struct Bar<'a> {
     pub(crate) name: &'a str,
     pub(crate) color: &'static str,
     pub(crate) figure: &'a Figure,
 }
 
-/// Panels of bars side by side, each with its title and unit; `label` is read out in their place.
+/// Panels of bars side by side, each with title and unit; `label` is for screen readers.
 pub(crate) fn bars(label: &str, panels: Vec<(String, Unit, Vec<Bar<'_>>)>) -> Svg {
     let panels: Vec<Panel<'_>> =
         panels.into_iter().map(|(title, unit, bars)| Panel { title, bars, unit }).collect();
@@ -45,9 +45,9 @@ pub(crate) fn bars(label: &str, panels: Vec<(String, Unit, Vec<Bar<'_>>)>) -> Sv
     svg
 }
 
-/// One panel without a title, for a page that has it in its own words; `label` is read out in its place.
+/// One panel without a title, which the page prints; `label` is for screen readers.
 pub(crate) fn bars_alone(label: &str, unit: Unit, bars: Vec<Bar<'_>>) -> Svg {
-    // Where the title would be.
+    // The height of the omitted title.
     const LEFT_OUT: f64 = TITLE_HEIGHT - 8.0;
     let panels = [Panel { title: String::new(), bars, unit }];
     let mut svg = Svg::new(PANEL_WIDTH + MARGIN, row_height("", &panels) - LEFT_OUT, label);
@@ -55,7 +55,7 @@ pub(crate) fn bars_alone(label: &str, unit: Unit, bars: Vec<Bar<'_>>) -> Svg {
     svg
 }
 
-/// Draws a row of panels per point of the axes; `None` where nothing was measured.
+/// Draws a row of panels per point of the axes; `None` without measurements.
 pub(crate) fn comparison(summary: &Summary) -> Option<String> {
     let rows = rows(summary);
     let columns = rows.iter().map(|(_, panels)| panels.len()).max()?;
@@ -77,7 +77,7 @@ pub(crate) fn comparison(summary: &Summary) -> Option<String> {
     Some(svg.file())
 }
 
-/// Panels by point of the axes: throughput, CPU and memory of its closed load, latency of its open one.
+/// Panels by point of the axes: throughput, CPU and memory of the closed load, latency of the open load.
 fn rows(summary: &Summary) -> Vec<(String, Vec<Panel<'_>>)> {
     let mut rows: Vec<(String, Vec<Panel<'_>>)> = Vec::new();
     for point in &summary.points {
@@ -161,7 +161,7 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     }
 }
 
-/// The value beside a bar: its bounds, or the mean without its interval.
+/// The value beside a bar: its bounds, or the mean without interval.
 fn shown(figure: &Figure, unit: Unit) -> String {
     match figure.is_bounded() {
         true => value_words(figure, unit),
@@ -169,7 +169,7 @@ fn shown(figure: &Figure, unit: Unit) -> String {
     }
 }
 
-/// A name as far as there is room for it.
+/// A name, cut to the available width.
 fn shortened(name: &str) -> String {
     if width_of(name) <= NAME_WIDTH_MAX {
         return name.to_owned();

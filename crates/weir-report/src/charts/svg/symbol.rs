@@ -1,11 +1,11 @@
-//! Shapes on lines, which tell lines apart where their colours look alike.
+//! Shapes that distinguish lines whose colours look alike.
 
-/// How many lines have a shape of their own.
+/// The number of distinct shapes.
 pub(crate) const SYMBOLS: usize = 8;
 
-/// The outline of the shape of the line at `place` of a chart, around its middle.
+/// The outline of the shape of the line at index `place`, around its middle.
 pub(crate) fn symbol(place: usize, (x, y): (f64, f64)) -> String {
-    // Steps from the middle, in the language of SVG.
+    // Steps from the middle, in SVG syntax.
     let steps = match place % SYMBOLS {
         0 => "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z",
         1 => "m0 -4l4 4l-4 4l-4 -4z",

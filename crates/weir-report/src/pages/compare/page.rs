@@ -1,4 +1,4 @@
-//! A comparison as one page without any script: tables, and both datasets laid over each other.
+//! A comparison as one page without scripts: tables, and charts with both datasets.
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::model::scale::Unit;
 const TEMPLATE: &str = include_str!("../../../assets/compare.html");
 /// Colours of A and B.
 const COLORS: [&str; 2] = ["blue", "vermilion"];
-/// Panels of bars beside each other.
+/// The maximum number of bar panels side by side.
 const PANELS_MAX: usize = 4;
 
 /// The charts of a gateway at a load point.
@@ -64,7 +64,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
     }
 }
 
-/// A figure without an interval that tells nothing, beside which its bar could not be seen.
+/// Removes an interval that is too wide to be useful: beside it, the bar would be invisible.
 fn drawable(of: &Figure) -> Figure {
     let interval = of.interval.filter(|_| !tells_nothing(of));
     Figure { interval, ..of.clone() }

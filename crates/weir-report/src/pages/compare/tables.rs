@@ -9,7 +9,7 @@ use weir_analysis::{Figure, quantity};
 use crate::model::{Chip, Column, Entry, Fact, KEEP, Table, Tone};
 use crate::sections::tables::figure;
 
-/// Figures with a verdict: a group of rows for each gateway at a load point.
+/// Values with a verdict: a group of rows for each gateway at a load point.
 pub(super) fn judged(comparison: &Comparison) -> Table {
     let has_bias =
         comparison.points.iter().flat_map(|point| &point.figures).any(|figure| figure.bias.is_some());
@@ -74,7 +74,7 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
     Table { caption: "Compared".into(), columns, rows: grouped(comparison, |of| of.verdict.is_some(), row) }
 }
 
-/// Figures without a verdict.
+/// Values without a verdict.
 pub(super) fn others(comparison: &Comparison) -> Table {
     let columns = vec![
         Column::text("At", KEEP),
@@ -103,7 +103,7 @@ pub(super) fn differences(caption: &str, found: &[Difference]) -> Table {
     }
 }
 
-/// A share as percent, without digits that say nothing.
+/// A share as percent, without trailing zeros.
 pub(super) fn share(share: f64) -> String {
     quantity::percent(share).replace(".00 %", " %").replace(".0 %", " %")
 }
@@ -120,12 +120,12 @@ fn grouped(
     Table::merged(groups.collect(), &[0])
 }
 
-/// Where, which figure, and it in A and in B.
+/// The load point, the metric, and its values in A and in B.
 fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
     vec![Entry::text(point.words()), Entry::text(of.measure.title()), of_side(of, &of.a), of_side(of, &of.b)]
 }
 
-/// A figure of a side, whose interval is no numbers where it tells nothing.
+/// The value of one side. An interval that is too wide to be useful is printed in words.
 fn of_side(of: &FigureComparison, side: &Figure) -> Entry {
     let mut entry = figure(side, |value| of.measure.words(value));
     if side.beyond_timeout {
@@ -137,12 +137,12 @@ fn of_side(of: &FigureComparison, side: &Figure) -> Entry {
     entry
 }
 
-/// Whether the interval of a figure reaches so far, of few noisy repeats, that it tells nothing.
+/// Whether the interval is too wide to be useful, for example from few noisy repeats.
 pub(super) fn tells_nothing(of: &Figure) -> bool {
     of.mean.zip(of.interval).is_some_and(|(mean, [_, high])| high > mean * RATIO_MAX)
 }
 
-/// What the rig itself took with B over what it took with A.
+/// The CPU time per request of the rig with B, divided by that with A.
 fn rig(speed: HostSpeed) -> Entry {
     let other_work = Chip { text: "or different work".into(), tone: Tone::Plain };
     Entry {

@@ -1,4 +1,4 @@
-//! Whether records are of one load.
+//! Checks that records are of the same load.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -10,10 +10,10 @@ use crate::{
     LoadRecord, LoadResult, Protocol, ShardRecord,
 };
 
-/// Durations that differ by less are the same: records keep seconds in binary.
+/// Tolerance for equal durations, because records have seconds in binary.
 const SAME_DURATION_S: f64 = 1e-6;
 
-/// Compares every record with the first, and looks at each by itself.
+/// Checks each record, and compares it with the first.
 pub(super) fn check(shards: &[ShardRecord]) -> Result<(), MergeError> {
     let mut names = BTreeSet::new();
     for shard in shards {
@@ -26,14 +26,14 @@ pub(super) fn check(shards: &[ShardRecord]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// A shard and the one that it is compared with.
+/// A shard, and the first one for comparison.
 struct Pair<'a> {
     first: &'a ShardRecord,
     shard: &'a ShardRecord,
 }
 
 impl Pair<'_> {
-    /// Compares what `of` gives of both.
+    /// Compares the value of `of` for both.
     fn same<T: PartialEq + Display>(
         &self,
         what: &'static str,
@@ -94,7 +94,7 @@ fn check_pair(pair: &Pair<'_>) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Whether a record is whole and in weir's own form.
+/// Checks that a record is complete and uses weir's histogram bounds.
 fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     let LoadRecord { result, whole, latency, service_time, lateness, .. } = &shard.record;
     let LoadRecord { seconds, routes, steps, distributions, .. } = &shard.record;
@@ -120,7 +120,7 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Histograms of routes begin small, so `is_full` leaves the greatest value of those open.
+/// Histograms of routes grow with their values, so their maximum is checked only with `is_full`.
 fn check_bounds(
     shard: &ShardRecord,
     what: &'static str,

@@ -1,10 +1,10 @@
-//! Merges what the shards' generators know about themselves.
+//! Merges the measurements of the shards' generators.
 
 use super::error::MergeError;
 use super::result::{Measured, times};
 use crate::{GeneratorEvidence, ShardRecord};
 
-/// The evidence of all generators together, whose phase lasted `wall_s`.
+/// The evidence of all generators, for a phase of `wall_s` seconds.
 pub(super) fn merged(
     shards: &[ShardRecord],
     measured: &[Measured<'_>],
@@ -19,20 +19,20 @@ pub(super) fn merged(
         connections: parts().map(|part| part.connections).sum(),
         wall_s,
         worker_cpu_s: parts().flat_map(|part| part.worker_cpu_s.iter().copied()).collect(),
-        // Both lists count the same workers, so the delays of some alone would be those of others.
+        // Both lists are per worker, so a partial list of delays would assign them to other workers.
         worker_runqueue_s: match has_runqueue {
             true => parts().flat_map(|part| part.worker_runqueue_s.iter().copied()).collect(),
             false => Vec::new(),
         },
         unsent_with_free_connection: parts().map(|part| part.unsent_with_free_connection).sum(),
-        // Sums of means: all shards sample the same phase.
+        // Sums of means, because all shards sample the same phase.
         in_flight_mean: parts().map(|part| part.in_flight_mean).sum(),
         connections_missing_mean: parts().map(|part| part.connections_missing_mean).sum(),
         connections_opened: parts().map(|part| part.connections_opened).sum(),
         connection_wait_ns: times(measured, "wait for a connection", unsent, |shard| {
             shard.distributions?.connection_wait.as_ref()
         })?,
-        // One machine's warm-up may grow; that of shards cannot, or each would choose its own.
+        // The warm-up of one machine may grow. Warm-ups of several shards cannot, because each would differ.
         warm_up: match shards {
             [only] => only.record.generator.warm_up,
             _ => None,

@@ -1,4 +1,4 @@
-//! When shards measured, on the coordinator's clock.
+//! Phases of shards, on the coordinator's clock.
 
 use super::error::MergeError;
 use crate::{LoadRecord, ShardRecord};
@@ -8,7 +8,7 @@ use crate::{LoadRecord, ShardRecord};
 pub(super) struct Phase {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Length of the longest phase; those of a load that ends by time are all as long.
+    /// Duration of the longest phase. All are equal if the load ends by time.
     pub(super) duration_s: f64,
 }
 
@@ -59,9 +59,9 @@ impl Phase {
         }
         let lengths_differ = shards.iter().any(|shard| shard.lengths_differ);
         Ok(match lengths_differ {
-            // In the common time the whole load was offered: CPU samples and rates belong together.
+            // The full load was offered only in the common time, so CPU samples must be of that time.
             false => Self { start_ns: last_start.start_ns, end_ns: first_end.end_ns, duration_s },
-            // The count is whole once the last shard has its own, and the rate is that of all this time.
+            // The load is complete once the last shard is, and the rate refers to all this time.
             true => Self {
                 start_ns: spans.iter().map(|span| span.start_ns).min().unwrap_or_default(),
                 end_ns: spans.iter().map(|span| span.end_ns).max().unwrap_or_default(),
@@ -77,7 +77,7 @@ pub(super) fn warmup_ns(record: &LoadRecord) -> u64 {
     first.map_or(0, |second| (second.t_s * 1e9).round() as u64)
 }
 
-/// Start of a shard's load minus the planned start, by the coordinator's clock.
+/// Start of a shard's load minus the planned start, on the coordinator's clock.
 pub(super) fn start_offset_ns(shard: &ShardRecord) -> i64 {
     let start_ns = shard.record.phase_start_mono_ns.saturating_sub(warmup_ns(&shard.record));
     let here_ns = i128::from(start_ns) + i128::from(shard.clock_offset_ns);

@@ -1,4 +1,4 @@
-//! Merges the results of a phase: of a whole load, or of one of its steps.
+//! Merges the results of a phase: of a whole load, or of a step.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::{
     TimesNs, TlsResult, Verdicts, add_counts,
 };
 
-/// Different sayings that are kept; those beyond are counted together, as within one machine.
+/// Maximum number of distinct messages; others are summed up, as within one machine.
 const SAYINGS_MAX: usize = 16;
 
-/// What one shard measured in a phase.
+/// Measurements of one shard in a phase.
 pub(super) struct Measured<'a> {
     pub(super) agent: &'a str,
     pub(super) result: &'a LoadResult,
     latency: &'a Histogram,
-    /// `None` of a step whose record has no distributions.
+    /// `None` for a step whose record has no distributions.
     service_time: Option<&'a Histogram>,
     lateness: Option<&'a Histogram>,
     pub(super) distributions: Option<&'a Distributions>,
@@ -36,7 +36,7 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// What the shard measured in step `nth`, which it has.
+    /// Measurements of step `nth`, which the shard has.
     pub(super) fn of_step(shard: &'a ShardRecord, nth: usize) -> Self {
         let step = &shard.record.steps[nth];
         let distributions = step.distributions.as_ref();
@@ -50,13 +50,13 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// Responses that came within the phase, of which the result keeps the rate.
+    /// Responses within the phase, computed from the rate.
     fn completed_in_phase(&self) -> u64 {
         (self.result.rate_per_s * self.result.duration_s).round() as u64
     }
 }
 
-/// The result of all shards, whose phase lasted `duration_s`.
+/// The result of all shards, for a phase of `duration_s` seconds.
 pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadResult, MergeError> {
     let Some(first) = shards.first() else { return Err(MergeError::Empty) };
     let results = || shards.iter().map(|shard| shard.result);
@@ -88,8 +88,8 @@ pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadRes
     })
 }
 
-/// The summary over the sum of one histogram of each shard, with `unanswered` requests ranking last; `None` unless all
-/// have it.
+/// The summary of one histogram summed over all shards, with `unanswered` requests ranking last. `None` unless all
+/// shards have the histogram.
 pub(super) fn times<'a>(
     shards: &'a [Measured<'a>],
     name: &'static str,
@@ -149,7 +149,8 @@ fn tls(shards: &[Measured<'_>]) -> Result<Option<TlsResult>, MergeError> {
     }))
 }
 
-/// Times of the handshakes under load, of all shards; those before it only if there were none. As within one machine.
+/// Times of the handshakes under load over all shards, or of those before the load if there were none. Same as within
+/// one machine.
 fn handshake_ns(shards: &[Measured<'_>]) -> Result<TimesNs, MergeError> {
     if shards.iter().any(|shard| shard.distributions.is_none()) {
         return Ok(TimesNs::default());

@@ -1,4 +1,4 @@
-//! Merges the series of shards, aligned by their offset from each shard's own start.
+//! Merges the series of shards, aligned by the offset from each shard's start.
 
 use super::error::MergeError;
 use super::histogram;
@@ -6,9 +6,9 @@ use crate::{LoadSecond, ShardRecord};
 
 /// The series of all shards.
 ///
-/// A load that ends by time has the same intervals on every shard. The last ones of a drain, and those of a load that
-/// ends by a count, are as long as a shard needed; they are added to the interval of the longest series in which they
-/// start, so that every request is counted once.
+/// If a load ends by time, its intervals are the same on every shard. Intervals at the end of a drain, or of a load
+/// that ends by count, differ in length. They are added to the interval of the longest series in which they start, so
+/// that every request is counted once.
 pub(super) fn merged(shards: &[ShardRecord]) -> Result<Vec<LoadSecond>, MergeError> {
     let longest = shards.iter().max_by(|a, b| end_s(a).total_cmp(&end_s(b)));
     let Some(longest) = longest.map(|shard| &shard.record.seconds) else { return Ok(Vec::new()) };
@@ -16,7 +16,7 @@ pub(super) fn merged(shards: &[ShardRecord]) -> Result<Vec<LoadSecond>, MergeErr
     for shard in shards {
         for second in &shard.record.seconds {
             let begun = longest.partition_point(|interval| interval.t_s <= second.t_s);
-            // An empty series is the longest only if no interval has a length.
+            // If the longest series is empty, no interval has a length.
             if let Some(parts) = parts.get_mut(begun.saturating_sub(1)) {
                 parts.push((&shard.agent, second));
             }

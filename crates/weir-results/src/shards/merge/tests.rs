@@ -10,7 +10,7 @@ use crate::{
 };
 
 const S: u64 = 1_000_000_000;
-/// Planned start of every load here, on the coordinator's clock; a warm-up of a second follows.
+/// Planned start of every load in these tests, on the coordinator's clock. A warm-up of one second follows.
 const PLANNED_NS: u64 = 1_000 * S;
 
 fn histogram_of(values_ns: impl IntoIterator<Item = u64>) -> Hdr<u64> {
@@ -23,12 +23,12 @@ fn encoded(values_ns: &[u64]) -> Histogram {
     Histogram::encode(&histogram_of(values_ns.iter().copied()))
 }
 
-/// A hundred latencies that differ from shard to shard, over all magnitudes.
+/// A hundred latencies over all magnitudes, different for each shard.
 fn latencies_ns(shard: u64) -> Vec<u64> {
     (1..=100).map(|n| 1_000 + n * n * n * (7 + 13 * shard) * 100 + shard * 900_000_000 * (n / 100)).collect()
 }
 
-/// A second in which all of `latencies_ns` ended.
+/// A second in which all requests with `latencies_ns` completed.
 fn second(t_s: f64, length_s: f64, sustained: bool, latencies_ns: &[u64]) -> LoadSecond {
     let completed = latencies_ns.len() as u64;
     let latency = encoded(latencies_ns);
@@ -69,7 +69,7 @@ fn result(latencies_ns: &[u64], duration_s: f64) -> LoadResult {
     }
 }
 
-/// What shard `shard` hands in: a second of warm-up, two seconds of the phase, and a drain.
+/// The record of a shard: a warm-up of one second, a phase of two seconds, and a drain.
 fn shard(shard: u64) -> ShardRecord {
     let all = latencies_ns(shard);
     let [service, late] = [2, 3].map(|by| all.iter().map(|ns| ns / by).collect::<Vec<u64>>());
@@ -86,7 +86,7 @@ fn shard(shard: u64) -> ShardRecord {
             },
         )]),
     };
-    // The clocks of the machines have nothing in common.
+    // The clocks of the machines are unrelated.
     let start_ns = 50 * S + shard * 7 * S;
     let clock_offset_ns = (PLANNED_NS - start_ns) as i64 + 1_000_000 * shard as i64;
     let mut whole = result.requests;
@@ -146,7 +146,7 @@ fn all_latencies_ns(of: u64) -> Vec<u64> {
     (0..of).flat_map(latencies_ns).collect()
 }
 
-/// What is said of three shards after `change` of the last.
+/// Checks the error of a merge of three shards after `change` to the last one.
 #[track_caller]
 fn check_refused(change: impl FnOnce(&mut ShardRecord), expected: &str) {
     let mut shards = shards(3);
@@ -157,7 +157,7 @@ fn check_refused(change: impl FnOnce(&mut ShardRecord), expected: &str) {
 }
 
 #[test]
-fn merged_histograms_are_those_of_all_samples() {
+fn merged_histograms_equal_those_of_all_samples() {
     for of in [1, 2, 5] {
         let (record, all) = (merge(&shards(of)).unwrap(), all_latencies_ns(of));
         assert_eq!(record.latency, encoded(&all));
@@ -186,12 +186,12 @@ fn merged_histograms_are_those_of_all_samples() {
 }
 
 #[test]
-fn a_percentile_of_the_merged_load_is_none_of_an_average() {
+fn merged_percentiles_are_not_averages() {
     let mut shards = shards(2);
     for (shard, latency_ns) in shards.iter_mut().zip([1_000_000, 100_000_000]) {
         shard.record.latency = encoded(&[latency_ns; 100]);
     }
-    // Of 208 requests, 100 took 1 ms, 100 took 100 ms, and 8 were not answered.
+    // Of 208 requests, 100 took 1 ms, 100 took 100 ms, and 8 got no response.
     let latency_ns = merge(&shards).unwrap().result.latency_ns;
     let ms = |ns: Option<u64>| ns.map(|ns| (ns as f64 / 1e6).round());
     assert_eq!(
@@ -207,7 +207,7 @@ fn counts_rates_and_evidence_are_added() {
     assert!(requests.balance() && record.whole.balance());
     assert_eq!((requests.scheduled, requests.completed, record.whole.completed), (312, 300, 327));
     assert_eq!((record.whole_uncertain, record.result.errors.reset), (6, 3));
-    // 300 responses in the two seconds that all of them lasted.
+    // 300 responses in the common two seconds.
     assert_eq!((record.result.duration_s, record.result.rate_per_s), (2.0, 150.0));
     assert_eq!(record.result.bytes, Bytes { sent: 3_000, received: 3_000 });
     assert_eq!(record.result.status, BTreeMap::from([("200".into(), 285), ("503".into(), 15)]));
@@ -225,7 +225,7 @@ fn counts_rates_and_evidence_are_added() {
 }
 
 #[test]
-fn a_row_stays_of_each_shard() {
+fn each_shard_has_a_row() {
     let (parts, record) = (shards(3), merge(&shards(3)).unwrap());
     assert_eq!(record.distributions, None);
     for (row, part) in record.shards.iter().zip(&parts) {
@@ -242,7 +242,7 @@ fn a_row_stays_of_each_shard() {
 }
 
 #[test]
-fn one_shard_is_itself() {
+fn a_single_shard_is_unchanged() {
     let mut shards = shards(1);
     let warm_up = Some(WarmUp { asked_ns: S, taken_ns: S, has_settled: true });
     shards[0].record.generator.warm_up = warm_up;
@@ -259,19 +259,19 @@ fn one_shard_is_itself() {
 }
 
 #[test]
-fn the_phase_is_the_time_common_to_all_on_the_coordinators_clock() {
+fn the_phase_is_the_common_time_on_the_coordinators_clock() {
     let record = merge(&shards(3)).unwrap();
-    // The last of them starts 2 ms late, and the first ends in time.
+    // The last shard starts 2 ms late, and the first one ends on time.
     let [start_ns, end_ns] = [PLANNED_NS + S + 2_000_000, PLANNED_NS + 3 * S];
     assert_eq!((record.phase_start_mono_ns, record.phase_end_mono_ns), (start_ns, end_ns));
     let mut shards = shards(3);
     shards[1].clock_offset_ns += 3 * S as i64;
     let error = merge(&shards).unwrap_err().to_string();
-    assert_eq!(error, "shard `agent-0`: it had ended before shard `agent-1` started");
+    assert_eq!(error, "shard `agent-0`: it ended before shard `agent-1` started");
 }
 
 #[test]
-fn a_load_whose_lengths_differ_lasts_until_its_last_shard() {
+fn a_load_with_different_lengths_lasts_until_its_last_shard() {
     let mut shards = shards(2);
     for (shard, cut_s) in shards.iter_mut().zip([0.5, 0.0]) {
         shard.lengths_differ = true;
@@ -291,13 +291,13 @@ fn a_load_whose_lengths_differ_lasts_until_its_last_shard() {
         (record.phase_start_mono_ns, record.phase_end_mono_ns),
         (PLANNED_NS + S, PLANNED_NS + 3 * S + 1_000_000)
     );
-    // The drain of the first is within the phase of the second.
+    // The drain of the first shard is within the phase of the second.
     let seen: Vec<_> = record.seconds.iter().map(|s| (s.t_s, s.length_s, s.completed)).collect();
     assert_eq!(seen, [(0.0, 1.0, 18), (1.0, 1.0, 80), (2.0, 1.0, 131), (3.0, 0.2, 0)]);
 }
 
 #[test]
-fn handshakes_are_those_under_load_of_any_shard() {
+fn handshakes_under_load_are_merged_over_all_shards() {
     let mut shards = shards(2);
     let kept = |shard: &mut ShardRecord, before: &[u64], under_load: Option<&[u64]>| {
         let (handshakes, negotiated) = (10, BTreeMap::from([("TLS 1.3".to_owned(), 10)]));
@@ -314,7 +314,7 @@ fn handshakes_are_those_under_load_of_any_shard() {
     let merged = tls(&shards);
     assert_eq!(merged.handshake_ns, TimesNs::of(&histogram_of([9_000]), 0));
     assert_eq!((merged.handshakes, merged.negotiated["TLS 1.3"]), (20, 20));
-    // What was not handed in is not invented.
+    // Missing distributions give no values.
     shards[0].record.distributions = None;
     let record = merge(&shards).unwrap();
     assert_eq!(record.result.tls.unwrap().handshake_ns, TimesNs::default());
@@ -365,7 +365,7 @@ fn steps_are_merged_one_by_one() {
 }
 
 #[test]
-fn what_failures_say_stays_bounded() {
+fn messages_of_failures_are_limited() {
     let mut shards = shards(2);
     for (nth, shard) in shards.iter_mut().enumerate() {
         let said = (0..12).map(|saying| (format!("saying {}", nth * 12 + saying), 1));
@@ -376,7 +376,7 @@ fn what_failures_say_stays_bounded() {
 }
 
 #[test]
-fn reasons_and_http2_are_joined() {
+fn reasons_and_http2_are_merged() {
     let mut shards = shards(2);
     for (shard, allowed) in shards.iter_mut().zip([Some(100), Some(8)]) {
         let result = &mut shard.record.result;
@@ -396,7 +396,7 @@ fn reasons_and_http2_are_joined() {
 }
 
 #[test]
-fn records_that_do_not_belong_together_are_refused_by_name() {
+fn records_of_different_loads_are_rejected_by_name() {
     assert_eq!(merge(&[]).unwrap_err().to_string(), "there is no record of a shard to merge");
     check_refused(|shard| shard.agent = "agent-1".into(), "shard `agent-1`: another shard has the same name");
     check_refused(
@@ -425,7 +425,7 @@ fn records_that_do_not_belong_together_are_refused_by_name() {
     );
     check_refused(
         |shard| shard.record.whole.completed += 1,
-        "shard `agent-2`: the books do not balance; this is a bug in weir",
+        "shard `agent-2`: the request counts do not add up; this is a bug in weir",
     );
     let coarse = Hdr::<u64>::new_with_bounds(100, 3_600_000_000_000, 2).unwrap();
     check_refused(

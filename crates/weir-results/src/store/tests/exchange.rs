@@ -1,4 +1,4 @@
-//! Archives, and runs that go from one database to another.
+//! Archives, and imports of runs into other databases.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::upgrade::rich;
 use super::*;
 use crate::{ARCHIVE_VERSION, Archive, ArchiveError, read_archive, write_archive};
 
-/// Archives of every version that was ever written.
+/// Archives of every released version.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 
-/// A run with every kind of cell: loads with routes and steps, and one that failed.
+/// A run with every kind of cell: loads with routes and steps, and a failed cell.
 fn every_kind() -> Archive {
     let run = Run { ended_unix_ms: Some(99), ..run("20261121-0210-aaaa", 10) };
     let cells = vec![rich(&run), failed_cell(&run, 1)];
@@ -44,7 +44,7 @@ fn packed(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_archive_comes_back_as_it_was_written() {
+fn an_archive_is_read_as_written() {
     let whole = every_kind();
     let unfinished = Archive { cells: vec![failed_cell(&whole.run, 1)], ..whole.clone() };
     let empty = Archive { cells: vec![], ..whole.clone() };
@@ -54,21 +54,21 @@ fn an_archive_comes_back_as_it_was_written() {
 }
 
 #[test]
-fn cells_of_a_resumed_run_come_back_in_the_order_of_the_plan() {
+fn cells_of_a_resumed_run_are_read_in_the_order_of_the_plan() {
     let archive = every_kind();
     let turned = Archive { cells: archive.cells.iter().rev().cloned().collect(), ..archive.clone() };
     assert_eq!(read(&written(&turned)).unwrap(), archive);
 }
 
 #[test]
-fn an_archive_that_was_cut_anywhere_is_refused() {
+fn a_truncated_archive_is_rejected() {
     let bytes = written(&every_kind());
     for end in (0..bytes.len()).step_by(3) {
         let error = read(&bytes[..end]).unwrap_err();
         let known = if end < 2 { "not an archive" } else { "incomplete" };
         assert!(error.to_string().contains(known), "{end}: {error}");
     }
-    // Cut between two lines and packed again, as an editor might.
+    // Truncated between two lines and compressed again.
     let text = unpacked(&bytes);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let error = read(&packed(&lines[..3].concat())).unwrap_err();
@@ -76,7 +76,7 @@ fn an_archive_that_was_cut_anywhere_is_refused() {
 }
 
 #[test]
-fn a_byte_that_changed_is_seen_or_harmless() {
+fn a_changed_byte_is_detected_or_harmless() {
     let archive = every_kind();
     let bytes = written(&archive);
     let mut refused = 0;
@@ -84,7 +84,7 @@ fn a_byte_that_changed_is_seen_or_harmless() {
         let mut changed = bytes.clone();
         changed[place] ^= 0x10;
         match read(&changed) {
-            // Some bytes of a gzip header (time, system) say nothing about the content.
+            // Some bytes of the gzip header (time, system) do not affect the content.
             Ok(read) => assert_eq!(read, archive, "byte {place}"),
             Err(error) => {
                 assert!(error.to_string().starts_with("run.weir: "), "{error}");
@@ -92,10 +92,10 @@ fn a_byte_that_changed_is_seen_or_harmless() {
             }
         }
     }
-    assert!(refused > bytes.len() / 3 - 10, "{refused} of {} changes were refused", bytes.len() / 3);
+    assert!(refused > bytes.len() / 3 - 10, "{refused} of {} changes were rejected", bytes.len() / 3);
 }
 
-/// An archive with one replacement in its text is refused with this message.
+/// Checks that an archive with one replacement in its text is rejected with this message.
 fn check(from: &str, to: &str, message: &str) {
     let text = unpacked(&written(&every_kind()));
     assert!(text.contains(from), "{from}");
@@ -105,7 +105,7 @@ fn check(from: &str, to: &str, message: &str) {
 }
 
 #[test]
-fn newer_archives_are_refused_by_their_versions() {
+fn newer_archives_are_rejected_by_version() {
     let (archive, schema) = (ARCHIVE_VERSION, SCHEMA_VERSION);
     check(
         &format!("\"archive_version\":{archive}"),
@@ -120,7 +120,7 @@ fn newer_archives_are_refused_by_their_versions() {
 }
 
 #[test]
-fn what_contradicts_itself_is_named_with_its_line() {
+fn contradictions_are_reported_with_their_line() {
     check(
         "{\"run\":",
         "{\"ran\":",
@@ -134,12 +134,12 @@ fn what_contradicts_itself_is_named_with_its_line() {
     check(
         "{\"end\":{\"cells\":2}}",
         "{\"end\":{\"cells\":3}}",
-        "line 5 is damaged: it tells of 3 cells, and 2 stand above",
+        "line 5 is damaged: expected 3 cells, found 2",
     );
     check(
         "{\"end\":{\"cells\":2}}\n",
         "{\"end\":{\"cells\":2}}\n\n",
-        "line 6 is damaged: nothing should stand behind the end",
+        "line 6 is damaged: unexpected data after the end",
     );
     check(
         "{\"cell\":{\"key\":{\"index\":0",
@@ -170,15 +170,15 @@ fn what_contradicts_itself_is_named_with_its_line() {
 }
 
 #[test]
-fn a_cell_that_stands_twice_is_refused() {
+fn a_duplicate_cell_is_rejected() {
     let mut archive = every_kind();
     archive.cells.push(archive.cells[1].clone());
     let error = read(&written(&archive)).unwrap_err();
-    assert_eq!(error.to_string(), "run.weir: line 5 is damaged: cell 1 stands above already");
+    assert_eq!(error.to_string(), "run.weir: line 5 is damaged: duplicate cell 1");
 }
 
 #[test]
-fn other_files_are_no_archives() {
+fn other_files_are_not_archives() {
     let other = packed("name,rate\nweir,5\n");
     let json = packed("{\"run\":{}}\n");
     for bytes in [&b""[..], b"name,rate\n", b"PAR1", &other, &json] {
@@ -188,7 +188,7 @@ fn other_files_are_no_archives() {
 }
 
 #[test]
-fn an_imported_run_is_the_run() {
+fn an_imported_run_equals_the_original() {
     let (folder, archive) = (Folder::new(), every_kind());
     let mut store = Store::open(&folder.db()).unwrap();
     assert_eq!(store.import(&archive.run, &archive.cells).unwrap(), Imported::New);
@@ -199,7 +199,7 @@ fn an_imported_run_is_the_run() {
 }
 
 #[test]
-fn other_content_under_the_same_id_is_refused_and_nothing_overwritten() {
+fn other_content_under_the_same_id_is_rejected_and_overwrites_nothing() {
     let (folder, archive) = (Folder::new(), every_kind());
     let mut store = Store::open(&folder.db()).unwrap();
     store.import(&archive.run, &archive.cells).unwrap();
@@ -210,9 +210,9 @@ fn other_content_under_the_same_id_is_refused_and_nothing_overwritten() {
     let mut fewer = archive.clone();
     fewer.cells.pop();
     for (other, difference) in [
-        (renamed, "its plan, scenario or manifest"),
+        (renamed, "plan, scenario or manifest"),
         (slower, "cell 0"),
-        (fewer, "2 finished cells there, 1 in the file"),
+        (fewer, "2 finished cells in the database, 1 in the file"),
     ] {
         let error = store.import(&other.run, &other.cells).unwrap_err();
         let path = folder.db();
@@ -228,9 +228,9 @@ fn other_content_under_the_same_id_is_refused_and_nothing_overwritten() {
 }
 
 #[test]
-fn a_run_is_imported_wholly_or_not_at_all() {
+fn a_failed_import_changes_nothing() {
     let (folder, mut archive) = (Folder::new(), every_kind());
-    // The last cell cannot be stored: SQLite's integers end at 2^63 - 1.
+    // The last cell cannot be stored, because SQLite's integers end at 2^63 - 1.
     archive.cells[1].ended_unix_ms = u64::MAX;
     let mut store = Store::open(&folder.db()).unwrap();
     let error = store.import(&archive.run, &archive.cells).unwrap_err();
@@ -243,7 +243,7 @@ fn a_run_is_imported_wholly_or_not_at_all() {
     }
 }
 
-/// Where the archive of the current versions is kept.
+/// Path of the archive of the current versions.
 fn fixture() -> PathBuf {
     Path::new(FIXTURES).join(format!("archive-{ARCHIVE_VERSION}-schema-{SCHEMA_VERSION}.weir"))
 }
@@ -251,7 +251,7 @@ fn fixture() -> PathBuf {
 #[test]
 #[ignore = "writes the fixture of the current versions; CONTRIBUTING.md says when"]
 fn write_the_fixture() {
-    assert!(!fixture().exists(), "a fixture that was released is never written again");
+    assert!(!fixture().exists(), "a released fixture must not be overwritten");
     std::fs::write(fixture(), written(&every_kind())).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Databases that are refused: each stays as it was, byte for byte, and nothing is left beside it.
+//! Rejected databases: each stays byte-identical, and no file is left next to it.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn beside(path: &Path) -> Vec<String> {
     names
 }
 
-/// Every way to open a database for writing refuses this one as damaged.
+/// Checks that every way to open a database for writing rejects this one as damaged.
 fn refused_as_damaged(folder: &Folder) {
     let (bytes, names) = (fs::read(folder.db()).unwrap(), beside(&folder.db()));
     for open in [Store::open, Store::open_to_resume] {
@@ -36,7 +36,7 @@ fn refused_as_damaged(folder: &Folder) {
 }
 
 #[test]
-fn a_database_that_was_cut_or_overwritten_anywhere_is_refused_before_it_is_written() {
+fn a_truncated_or_overwritten_database_is_rejected_before_a_write() {
     let folder = Folder::new();
     filled(&folder);
     let good = fs::read(folder.db()).unwrap();
@@ -45,7 +45,7 @@ fn a_database_that_was_cut_or_overwritten_anywhere_is_refused_before_it_is_writt
         fs::write(folder.db(), &good[..place]).unwrap();
         refused_as_damaged(&folder);
     }
-    // Whole pages, so that in each place something goes on what the tree of a table stands.
+    // Whole pages, so that each overwrite hits the tree of a table.
     for page in 0..good.len() / 4096 {
         let mut bytes = good.clone();
         bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
@@ -55,12 +55,12 @@ fn a_database_that_was_cut_or_overwritten_anywhere_is_refused_before_it_is_writt
 }
 
 #[test]
-fn a_damaged_database_keeps_the_log_of_a_killed_run_too() {
+fn a_damaged_database_keeps_the_log_of_a_killed_run() {
     let folder = Folder::new();
     let run = filled(&folder);
     let mut store = Store::open(&folder.db()).unwrap();
     store.begin_run(&Run { id: "20261121-0211-bbbb".into(), ..run }).unwrap();
-    // As a killed process leaves them.
+    // The files as a killed process leaves them.
     let copy = Folder::new();
     for name in beside(&folder.db()) {
         fs::copy(folder.0.path().join(&name), copy.0.path().join(&name)).unwrap();
@@ -77,7 +77,7 @@ fn a_damaged_database_keeps_the_log_of_a_killed_run_too() {
 }
 
 #[test]
-fn a_database_that_another_process_writes_to_is_read_meanwhile() {
+fn a_database_can_be_read_while_another_process_writes() {
     let folder = Folder::new();
     let run = filled(&folder);
     let writer = Connection::open(folder.db()).unwrap();
@@ -92,13 +92,13 @@ fn a_database_that_another_process_writes_to_is_read_meanwhile() {
 }
 
 #[test]
-fn a_database_whose_folder_takes_no_file_is_read_unless_its_log_holds_more() {
+fn a_database_in_a_read_only_folder_is_read_unless_it_has_a_log() {
     let folder = Folder::new();
     let run = filled(&folder);
     let names = beside(&folder.db());
     let unchanging = Store::connect_unchanging(&folder.db()).unwrap();
     assert_eq!(unchanging.cells(&run.id).unwrap().len(), 2);
-    assert_eq!(beside(&folder.db()), names, "reading makes no file");
+    assert_eq!(beside(&folder.db()), names, "reading creates no file");
     drop(unchanging);
     let mut store = Store::open(&folder.db()).unwrap();
     store.end_run(&run.id, 5).unwrap();
@@ -107,7 +107,7 @@ fn a_database_whose_folder_takes_no_file_is_read_unless_its_log_holds_more() {
 }
 
 #[test]
-fn any_path_can_be_opened_unchanging() {
+fn any_path_can_be_opened_as_immutable() {
     for name in ["weir.db", "a b?c#d%e.db", "größe.db"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);

@@ -1,4 +1,4 @@
-//! Databases of older versions, and what newer ones keep beside.
+//! Databases of older versions, and data that newer versions added.
 
 use rusqlite::Connection;
 
@@ -20,7 +20,7 @@ fn bounds(rate_per_s: f64) -> HostBounds {
     }
 }
 
-/// A trial of a search, the last one.
+/// The last trial of a search.
 fn trial() -> Trial {
     Trial {
         number: 12,
@@ -44,7 +44,7 @@ fn trial() -> Trial {
     }
 }
 
-/// A cell whose load went in steps, had routes and was a trial.
+/// A cell with a load that has steps and routes and is a trial.
 pub(super) fn rich(run: &Run) -> Cell {
     let mut cell = cell(run, 0);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
@@ -71,7 +71,7 @@ pub(super) fn rich(run: &Run) -> Cell {
 }
 
 #[test]
-fn routes_steps_and_trials_come_back_as_they_went_in() {
+fn routes_steps_and_trials_are_read_as_written() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
@@ -82,7 +82,7 @@ fn routes_steps_and_trials_come_back_as_they_went_in() {
 }
 
 #[test]
-fn rows_of_shards_come_back_as_they_went_in() {
+fn rows_of_shards_are_read_as_written() {
     let folder = Folder::new();
     let run = run("20261126-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
@@ -97,13 +97,13 @@ fn rows_of_shards_come_back_as_they_went_in() {
     assert_eq!(store.cells(&run.id).unwrap(), [cell]);
 }
 
-/// A row of a shard that measured what `record` has.
+/// The row of a shard with this record.
 fn shard(agent: &str, record: &LoadRecord) -> ShardResult {
     ShardResult::of(agent, record, -1_500_000, 40_000)
 }
 
 #[test]
-fn bounds_of_a_host_are_kept_until_they_are_measured_again() {
+fn limits_of_a_host_are_kept_until_they_are_measured_again() {
     let folder = Folder::new();
     let mut store = Store::open(&folder.db()).unwrap();
     let of = |store: &Store| store.bounds("A, 2 CPUs, 8192 MiB").unwrap();
@@ -115,7 +115,8 @@ fn bounds_of_a_host_are_kept_until_they_are_measured_again() {
     assert_eq!(store.bounds("B, 2 CPUs, 8192 MiB").unwrap(), None);
 }
 
-/// A run with every field that a database of version 9 has; `tests/databases/version-9.sql` holds it as that version wrote it.
+/// A run with every field of database version 9. `tests/databases/version-9.sql` has the same run, written by that
+/// version.
 fn full(run: &Run) -> [Cell; 2] {
     let mut cell = rich(run);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
@@ -127,7 +128,7 @@ fn full(run: &Run) -> [Cell; 2] {
         routes: 100_000,
         seen_after_ns: u64::from(u32::MAX),
     };
-    // The first load has none.
+    // The first load has no route changes.
     let other = RouteChange { what: Changed::Certificates, ..change(2.5, 0) };
     measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1), other];
     let actions = [FaultAction::Kill, FaultAction::Stall, FaultAction::Reset, FaultAction::Return];
@@ -145,7 +146,7 @@ fn full(run: &Run) -> [Cell; 2] {
     [cell, failed_cell(run, 1)]
 }
 
-/// The same as a database of `version` kept it.
+/// The same, as a database of `version` stores it.
 fn full_at(version: usize, run: &Run) -> [Cell; 2] {
     full(run).map(|mut cell| {
         if version < 3 {
@@ -183,11 +184,12 @@ fn full_at(version: usize, run: &Run) -> [Cell; 2] {
     })
 }
 
-/// Makes a database of `version` at `path`, with the rows of `tests/databases/version-9.sql` as far as it has room for them.
+/// Creates a database of `version` at `path`, with those rows of `tests/databases/version-9.sql` that this version
+/// supports.
 fn database_of(version: usize, path: &std::path::Path) {
     let newest = path.with_extension("9");
     let dump = include_str!("../../../tests/databases/version-9.sql");
-    // The dump has its tables in the order of their names.
+    // The dump has its tables in alphabetical order.
     let open = |path| {
         let connection = Connection::open(path).unwrap();
         connection.pragma_update(None, "foreign_keys", "off").unwrap();
@@ -210,7 +212,7 @@ fn database_of(version: usize, path: &std::path::Path) {
 }
 
 #[test]
-fn databases_of_every_older_version_are_upgraded_with_what_they_hold() {
+fn databases_of_every_older_version_are_upgraded_with_their_content() {
     for version in 1..=9 {
         let folder = Folder::new();
         let run = run("20261121-0210-aaaa", 10);
@@ -230,7 +232,7 @@ fn databases_of_every_older_version_are_upgraded_with_what_they_hold() {
 }
 
 #[test]
-fn limits_of_findings_come_back() {
+fn limits_of_findings_are_read_as_written() {
     let folder = Folder::new();
     let mut run = run("20261121-0210-aaaa", 10);
     let objective = run.objective.as_mut().unwrap();
@@ -242,7 +244,7 @@ fn limits_of_findings_come_back() {
 }
 
 #[test]
-fn disturbances_come_back_in_their_order() {
+fn disturbances_are_read_in_order() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();

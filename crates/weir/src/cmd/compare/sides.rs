@@ -1,4 +1,4 @@
-//! What `weir compare` is given: runs of the store, archives, files of other programs.
+//! The inputs of `weir compare`: stored runs, archives, files of other programs.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,14 +11,14 @@ use weir_results::{Cell, Run, Store, read_archive};
 use super::super::database::Database;
 use crate::failure::Failure;
 
-/// How an archive begins: packed, or its first line.
+/// The first bytes of an archive: compressed, or its first line.
 const ARCHIVE: [&[u8]; 2] = [&[0x1f, 0x8b], b"{\"weir\":"];
-/// Ends of the names of Locust's other files, which a folder holds beside its statistics.
+/// Suffixes of Locust's other files in a folder with its statistics.
 const BESIDE: [&str; 3] = ["_failures.csv", "_exceptions.csv", "_stats_history.csv"];
-/// Largest file of another program, bytes: a line for each of some ten million requests.
+/// Maximum size of a file of another program, bytes: one line for each of about ten million requests.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Reads sides; the database is opened where one is a run in it.
+/// Reads sides; opens the database only for a stored run.
 pub(super) struct Sides<'a> {
     database: &'a Database,
     store: Option<Store>,
@@ -43,7 +43,7 @@ impl<'a> Sides<'a> {
         Self { database, store: None, cores }
     }
 
-    /// The dataset that `given` names. A file that is there goes before a run of that name.
+    /// The dataset `given`. An existing file has precedence over a run with this name.
     pub(super) fn side(&mut self, given: &str) -> Result<Dataset, Failure> {
         let (name, gateway) = with_gateway(given);
         if given.contains(',') || Path::new(given).exists() || Path::new(name).exists() || is_path(name) {
@@ -77,7 +77,7 @@ impl<'a> Sides<'a> {
         }
         if files.is_empty() {
             return Err(Failure::wrong_use(
-                format!("{given}: the folder has no file to compare"),
+                format!("{given}: the folder has no CSV or JSON file to compare"),
                 "give a folder with CSV files, or the files",
             ));
         }
@@ -85,7 +85,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// `RUN:GATEWAY` in two.
+/// Splits `RUN:GATEWAY`.
 fn with_gateway(given: &str) -> (&str, Option<&str>) {
     match given.rsplit_once(':') {
         Some((name, gateway)) if !name.is_empty() && !gateway.is_empty() => (name, Some(gateway)),
@@ -93,7 +93,7 @@ fn with_gateway(given: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether `name` can be no id of a run.
+/// Whether `name` cannot be a run ID.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '.'])
 }

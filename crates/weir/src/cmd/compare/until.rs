@@ -1,4 +1,4 @@
-//! `--until decided`: more repeats of the run of both sides, until every verdict is decided.
+//! `--until decided`: adds repeats to the run of both sides until every verdict is decided.
 
 use weir_analysis::compare::{Comparison, Dataset, Source, Verdict};
 use weir_results::words::counted;
@@ -8,21 +8,21 @@ use super::super::run::Extension;
 use super::Args;
 use crate::failure::Failure;
 
-/// What verdicts are to come to.
+/// The target of the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Until {
     /// Every verdict is better, worse or same
     Decided,
 }
 
-/// Adds repeats to the run that both sides are of.
+/// Adds repeats to the run of both sides.
 pub(super) struct More {
     run_id: String,
     extension: Extension,
 }
 
 impl More {
-    /// For two gateways of one stored run: only these are measured in turns.
+    /// For two gateways of one stored run, because only these are measured alternately.
     pub(super) fn of(args: &Args, a: &Dataset, b: &Dataset) -> Result<Self, Failure> {
         let run_of = |side: &Dataset| match &side.source {
             Source::Run(source) => Some(source.run.id.clone()),
@@ -39,7 +39,7 @@ impl More {
         }
     }
 
-    /// Whether another repeat was measured after this look; where not, it says why.
+    /// Measures another repeat if needed; returns whether it did, and prints the reason if not.
     pub(super) fn measured(&self, args: &Args, comparison: &Comparison) -> Result<bool, Failure> {
         let mut store = args.database.open_to_resume()?;
         let repeats = store.run(&self.run_id)?.repeats();

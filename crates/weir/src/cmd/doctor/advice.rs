@@ -1,4 +1,4 @@
-//! What follows from an examination.
+//! Advice from an examination.
 
 use weir_analysis::busiest_words;
 use weir_results::Thresholds;
@@ -6,15 +6,15 @@ use weir_results::words::counted;
 
 use super::examination::Examination;
 
-/// Generator and origin together cost about as much CPU per request as a lean gateway. With a quarter of the host
-/// for the gateway they have three times its share, so that its limit binds well before theirs.
+/// Generator and origin together use about as much CPU per request as a lean gateway. If the gateway gets a quarter of
+/// the host, they have three times its share, so that the gateway reaches its limit well before them.
 const DATA_SHARE: f64 = 0.25;
-/// Under this many CPUs the gateway's limit is a quota, which pauses it.
+/// Below this number of CPUs, the gateway's limit is a quota, which throttles it.
 const WHOLE_CPU: f64 = 1.0;
-/// Processes that are named.
+/// Maximum number of named processes.
 const NAMED: usize = 3;
 
-/// The greatest CPU limit of the data plane with which its limit binds first; whole CPUs where there are enough.
+/// The maximum CPU limit of the data plane with which it reaches its limit first; whole CPUs if there are enough.
 pub(super) fn data_cpus_max(cpus: u32) -> f64 {
     let share = f64::from(cpus) * DATA_SHARE;
     if share >= WHOLE_CPU { share.floor() } else { share }
@@ -26,19 +26,19 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     let cpus = examination.host.cpus.unwrap_or(1);
     let data = examination.data_cpus_max;
     sentences.push(format!(
-        "With {}, limits.data.cpus up to {data} lets the gateway's limit bind before the generator's or \
-         the origin's.",
+        "With {}, set limits.data.cpus to at most {data}, so that the gateway reaches its limit before the generator or \
+         the origin.",
         counted(cpus.into(), "core")
     ));
     if data < WHOLE_CPU {
         sentences.push(
-            "Such a limit is a quota: a gateway at its limit is paused in every period, so quote tail latency from \
-             open loads below it, and throughput and CPU per request from closed ones."
+            "Such a limit is a quota: the kernel throttles a gateway at its limit in every period. Take tail latency from \
+             open loads below the limit, and throughput and CPU per request from closed loads."
                 .into(),
         );
     }
     if let Some(why) = &examination.limits.why_not {
-        sentences.push(format!("weir cannot limit CPU shares and memory here: {why}."));
+        sentences.push(format!("weir cannot limit CPU shares and memory on this host: {why}."));
     }
     if let Some(share) = examination.disturbance {
         let disturbed = share.taken();
@@ -46,12 +46,12 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
         let used = format!("Other processes used {:.1} % of this host in the last second", disturbed * 100.0);
         sentences.push(match disturbed > limit {
             true => format!(
-                "{used}: above {:.0} %, so some values have bounds only{}. Stop them, or pin them to CPUs that weir \
-                 does not use (`taskset`).",
+                "{used}, above {:.0} %, so some values have bounds only{}. Stop these processes, or pin them to CPUs that \
+                 weir does not use (`taskset`).",
                 limit * 100.0,
                 busiest_words(&examination.busiest[..examination.busiest.len().min(NAMED)])
             ),
-            false => format!("{used}: quiet enough."),
+            false => format!("{used}, which is low enough."),
         });
     }
     if let Some(ceiling) = examination.bounds.as_ref().and_then(|bounds| bounds.ceiling) {
@@ -62,7 +62,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
         ));
     }
     if examination.host.cpu_governor.as_deref().is_some_and(|governor| governor != "performance") {
-        sentences.push("The CPU governor is not `performance`, so clock speeds vary with the load; set it: `cpupower frequency-set -g performance`.".into());
+        sentences.push("The CPU governor is not `performance`, so clock speeds vary with the load. Set it with `cpupower frequency-set -g performance`.".into());
     }
     let missing: Vec<&str> =
         examination.gateways.iter().filter(|g| g.binary.is_none()).map(|g| g.name.as_str()).collect();
@@ -79,7 +79,7 @@ mod tests {
     use super::data_cpus_max;
 
     #[test]
-    fn the_gateways_share_leaves_three_times_as_much_to_the_others() {
+    fn the_gateway_gets_a_quarter_of_the_host() {
         for (cpus, expected) in [(1, 0.25), (2, 0.5), (4, 1.0), (6, 1.0), (8, 2.0), (64, 16.0)] {
             assert_eq!(data_cpus_max(cpus), expected, "{cpus} cores");
         }

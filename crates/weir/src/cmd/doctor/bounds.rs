@@ -1,4 +1,5 @@
-//! What this host can be measured with: the generator's ceiling and the latency floor (`docs/method.md#generator-limit`).
+//! Measurement bounds of this host: the generator's ceiling and the latency floor
+//! (`docs/method.md#generator-limit`).
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,27 +15,27 @@ use crate::failure::Failure;
 const WARMUP_NS: u64 = 200_000_000;
 const TRIAL_NS: u64 = 400_000_000;
 const TIMEOUT_NS: u64 = 1_000_000_000;
-/// No trial begins later than this after the first, so that all is over in half a minute.
+/// No trial starts later than this after the first, so that the measurement takes at most half a minute.
 const BEGIN_BEFORE: Duration = Duration::from_secs(24);
 /// Connections, so that no request waits for one.
 const CONNECTIONS: u32 = 64;
-/// A scenario's generator has one worker unless it says otherwise.
+/// The default number of workers of a scenario's generator.
 const WORKERS: u32 = 1;
-/// The rates tried: from this share of what a closed loop gives to a little more than that.
+/// The range of tested rates, as shares of the throughput of a closed loop.
 const LEAST_SHARE: f64 = 1.0 / 64.0;
 const MOST_SHARE: f64 = 1.25;
 /// Halvings of that range, which leave an uncertainty of 3.5 %.
 const HALVINGS: u32 = 7;
-/// A trial that falls through is tried again: a host's pauses only ever make a generator late, never early.
+/// Attempts of a failed trial: pauses of the host can make a generator late, but never early.
 const ATTEMPTS: u32 = 4;
 
-/// weir's own origin, as long as it is measured against.
+/// weir's own origin, stopped when dropped.
 pub(super) struct Origin {
     child: Child,
     address: String,
 }
 
-/// Measures both against weir's own origin on loopback.
+/// Measures both bounds with weir's own origin on loopback.
 pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<HostBounds, Failure> {
     let fingerprint = HostBounds::fingerprint(host).ok_or_else(|| {
         let message = "cannot read the CPU model, the cores or the memory of this host";
@@ -81,7 +82,7 @@ pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<Hos
     }
 }
 
-/// What was found where everything was sent in time.
+/// The result of a trial in which every request was sent in time.
 fn kept(rate_per_s: f64, result: &LoadResult) -> Option<Ceiling> {
     let lateness_p99_ns = result.lateness_ns?.p99?;
     let in_time = lateness_p99_ns <= Thresholds::default().lateness_ns;
@@ -89,7 +90,7 @@ fn kept(rate_per_s: f64, result: &LoadResult) -> Option<Ceiling> {
     (in_time && all_sent).then_some(Ceiling { rate_per_s, workers: WORKERS, lateness_p99_ns })
 }
 
-/// The highest rate between `least` and `most` at which `holds` gives something, by `halvings` of their ratio.
+/// The highest rate between `least` and `most` for which `holds` returns a value, by `halvings` of their ratio.
 fn highest<T>(least: f64, most: f64, halvings: u32, mut holds: impl FnMut(f64) -> Option<T>) -> Option<T> {
     let (mut low, mut high, mut found) = (least, most, None);
     for _ in 0..halvings {
@@ -103,7 +104,7 @@ fn highest<T>(least: f64, most: f64, halvings: u32, mut holds: impl FnMut(f64) -
 }
 
 impl Origin {
-    /// Starts it as a process of its own, as a run does.
+    /// Starts it as a separate process, like a run.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             let message = format!("cannot start the built-in origin: {error}");
@@ -116,7 +117,7 @@ impl Origin {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // Whatever ends this process, it does not outlive it.
+        // It dies with this process, even after SIGKILL.
         weir_rig::in_own_session(&mut command);
         let mut child = command.spawn().map_err(failed)?;
         let mut line = String::new();
@@ -129,7 +130,7 @@ impl Origin {
         }
     }
 
-    /// Drives a load of that length.
+    /// Runs a load of this length.
     pub(super) fn drive(
         &self,
         model: ModelSpec,
@@ -157,7 +158,7 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // One that has ended by itself is none to be ended.
+        // It can already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_rate_that_holds_is_found() {
+    fn the_highest_passing_rate_is_found() {
         for limit in [20.0, 100.0, 999.0, 1_200.0] {
             let mut tried = 0;
             let found = highest(1_000.0 / 64.0, 1_250.0, HALVINGS, |rate| {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept_where_everything_leaves_in_time() {
+    fn a_rate_passes_if_every_request_is_sent_in_time() {
         let result = |p99: Option<u64>, sent| {
             let requests = Requests { scheduled: 10, sent, completed: sent, ..Requests::default() };
             let json = serde_json::json!({

@@ -1,4 +1,4 @@
-//! What is found on this host.
+//! The examination of this host.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Engines, Rig, RigError, S
 use super::advice;
 use super::precision::Precision;
 
-/// How long the host is watched for others' load.
+/// How long weir measures the CPU usage of other processes.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// What is found.
+/// The results of an examination.
 #[derive(Debug, Serialize)]
 pub(super) struct Examination {
     pub(super) gateways: Vec<Gateway>,
-    /// The binaries of services that gateways may need.
+    /// The binaries of services that gateways can need.
     pub(super) services: Vec<Gateway>,
     pub(super) host: Manifest,
     pub(super) limits: Limits,
@@ -26,17 +26,17 @@ pub(super) struct Examination {
     pub(super) containers: Containers,
     /// Timer slack of this process, nanoseconds; weir's workers set their own to 1.
     pub(super) timer_slack_ns: Option<u64>,
-    /// Where the host's CPU went while weir watched.
+    /// The host's CPU usage while weir measured it.
     pub(super) disturbance: Option<HostShare>,
-    /// The greatest CPU limit of the data plane with which the gateway's limit binds first.
+    /// The maximum CPU limit of the data plane with which the gateway reaches its limit first.
     pub(super) data_cpus_max: f64,
     /// The processes that used the most CPU time meanwhile.
     pub(super) busiest: Vec<HostProcess>,
-    /// What a comparison can find on this host.
+    /// The differences that a comparison can detect on this host.
     pub(super) precision: Option<Precision>,
-    /// What the host can be measured with, now or as measured before.
+    /// The measurement bounds of the host, from now or an earlier measurement.
     pub(super) bounds: Option<HostBounds>,
-    /// What follows from it, in sentences.
+    /// Advice, as sentences.
     pub(super) advice: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Gateway {
     pub(super) binary: Option<PathBuf>,
     pub(super) version: Option<String>,
     pub(super) sha256: Option<String>,
-    /// Why it cannot be run, with a way out.
+    /// Why it cannot run, with a remedy.
     pub(super) problem: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Gateway {
 pub(super) struct Limits {
     /// `v1`, `v2` or `none`.
     pub(super) cgroup: &'static str,
-    /// What tests weir's limits on this form of control groups; null where there is none.
+    /// The command that tests weir's limits with this version of control groups; null without control groups.
     pub(super) tested_by: Option<&'static str>,
     /// Shares of a CPU.
     pub(super) cpu_shares: bool,
@@ -69,12 +69,12 @@ pub(super) struct Limits {
     pub(super) why_not: Option<String>,
 }
 
-/// Whether parts can have network namespaces of their own.
+/// Whether parts can have their own network namespaces.
 #[derive(Debug, Serialize)]
 pub(super) struct Namespaces {
-    /// Whether two of them were made and something went from one to the other.
+    /// Whether two of them could be created and connected.
     pub(super) usable: bool,
-    /// Why not.
+    /// The reason if not.
     pub(super) why_not: Option<String>,
 }
 
@@ -83,13 +83,13 @@ pub(super) struct Namespaces {
 pub(super) struct Containers {
     /// The engine that weir would use, with its version.
     pub(super) engine: Option<String>,
-    /// Why there is none.
+    /// The reason if there is none.
     pub(super) why_not: Option<String>,
 }
 
 impl Examination {
     pub(super) fn of_this_host(drivers: &Drivers) -> Self {
-        // Those of a cluster are none of this host.
+        // Gateways that run in a cluster have no binary on this host.
         let named = drivers.names().into_iter().filter_map(|name| drivers.driver(name).ok());
         let gateways = named.filter(|driver| driver.kubernetes().is_none()).map(gateway).collect();
         let mut host = Rig::host_facts();
@@ -117,7 +117,7 @@ impl Examination {
         }
     }
 
-    /// A gateway that can be run here: weir's own, or else the first one.
+    /// A gateway that can run on this host: weir's own, or the first one.
     pub(super) fn found(&self) -> Option<&str> {
         let mut found =
             self.gateways.iter().filter(|gateway| gateway.problem.is_none() && gateway.binary.is_some());
@@ -125,7 +125,7 @@ impl Examination {
         own.or_else(|| found.next()).map(|gateway| gateway.name.as_str())
     }
 
-    /// Says what follows from all that was found.
+    /// Computes the advice.
     pub(super) fn advise(&mut self) {
         self.advice = advice::sentences(self, &Thresholds::default());
     }
@@ -139,7 +139,7 @@ impl Examination {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let quiet = self.disturbance.map(|share| {
             format!(
-                "others {}, steal {}, idle {}",
+                "other processes {}, steal {}, idle {}",
                 percent(share.others),
                 percent(share.steal),
                 percent(share.idle)
@@ -168,9 +168,9 @@ impl Examination {
             ("limits", limits),
             ("network", self.network()),
             ("containers", self.containers.words()),
-            ("last second", quiet.unwrap_or_else(unknown)),
-            ("open rate up to", self.ceiling()),
-            ("least latency", self.floor()),
+            ("CPU in the last second", quiet.unwrap_or_else(unknown)),
+            ("highest open rate", self.ceiling()),
+            ("latency floor", self.floor()),
         ]
     }
 
@@ -186,7 +186,7 @@ impl Examination {
             None => "not measured yet".into(),
             Some(None) => "none: requests were late at every tested rate".into(),
             Some(Some(ceiling)) => format!(
-                "{:.0}/s by {}, p99 of the lateness {:.0} µs",
+                "{:.0}/s with {}, p99 of the lateness {:.0} µs",
                 ceiling.rate_per_s,
                 weir_results::words::counted(ceiling.workers.into(), "worker"),
                 ceiling.lateness_p99_ns as f64 / 1e3
@@ -198,7 +198,7 @@ impl Examination {
         let floor = |bounds: &HostBounds| Some((bounds.floor_min_ns?, bounds.floor_p50_ns?));
         match self.bounds.as_ref().and_then(floor) {
             None => "not measured yet".into(),
-            Some((min, p50)) => format!("{:.1} µs, median {:.1} µs", min as f64 / 1e3, p50 as f64 / 1e3),
+            Some((min, p50)) => format!("min {:.1} µs, median {:.1} µs", min as f64 / 1e3, p50 as f64 / 1e3),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What this host can decide in ten minutes: how much values wander from repeat to repeat (`docs/method.md#comparison`).
+//! The differences that a comparison of ten minutes can detect on this host, from the variation between repeats
+//! (`docs/method.md#comparison`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,17 +16,17 @@ use weir_rig::{Binary, Drivers};
 use crate::cmd::known::known;
 use crate::failure::Failure;
 
-/// Repeats of the quickstart with one gateway; their spread is known to a quarter of itself.
+/// Repeats of the quickstart with one gateway; the relative error of their standard deviation is a quarter.
 const REPEATS: u32 = 8;
-/// Repeats that have to count.
+/// Minimum number of valid repeats.
 const REPEATS_MIN: usize = 6;
-/// Shorter than in the quickstart, so that the doctor takes no longer.
+/// Shorter than in the quickstart, to keep the doctor fast.
 const PHASES: [&str; 2] = ["warmup=200ms", "duration=800ms"];
-/// What is promised for.
+/// Length of the comparison that is predicted, minutes.
 const MINUTES: f64 = 10.0;
 /// A block of the quickstart with two gateways: three cells of two loads.
 const BLOCK_S: f64 = 13.0;
-/// A difference above this is no answer.
+/// Larger detectable differences are not printed as a number.
 const USEFUL_MAX: f64 = 2.0;
 
 /// The smallest differences that a comparison of two gateways finds in ten minutes, as shares.
@@ -60,10 +61,11 @@ impl Observer for Silent {
 }
 
 impl Precision {
-    /// Measures `gateway` by a short quickstart, in repeats with fresh processes; or says why too few of them count.
+    /// Measures `gateway` by a short quickstart, in repeats with fresh processes. The inner error is the reason if too
+    /// few repeats are valid.
     ///
     /// # Errors
-    /// If the run cannot begin: another one may use this host.
+    /// If the run cannot start, for example because another run uses this host.
     pub(super) fn measure(drivers: &Drivers, gateway: &str) -> Result<Result<Self, String>, Failure> {
         let failed = |error: std::io::Error| {
             Failure::environment(
@@ -106,7 +108,8 @@ impl Precision {
         Ok(repeats.precision().ok_or_else(|| failed.unwrap_or(reasons)))
     }
 
-    /// `taken` is the share of the host that others take. A value that they can move beyond its tolerance has bounds only.
+    /// `taken` is the share of the host that other processes use. Values whose tolerance is below the noise have bounds
+    /// only.
     pub(super) fn words(&self, taken: f64) -> String {
         let thresholds = Thresholds::default();
         let is_noisy = taken > thresholds.disturbed_share;
@@ -149,13 +152,13 @@ impl Repeats {
     }
 }
 
-/// The values of repeats that count, or would without noise.
+/// The values of repeats that are valid, or would be without noise.
 fn usable(figure: &Figure) -> Vec<f64> {
     let is_usable = |of: &&Repeated| of.reasons.iter().all(|reason| *reason == Reason::HostNoise);
     figure.repeats.iter().filter(is_usable).filter_map(Repeated::value).collect()
 }
 
-/// The reasons but noise, each once.
+/// The distinct reasons except noise.
 fn in_words(reasons: impl Iterator<Item = (Reason, usize)>) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (reason, _) in reasons.filter(|(reason, _)| *reason != Reason::HostNoise) {
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_wanders_more_decides_less() {
+    fn more_variation_means_larger_detectable_differences() {
         let repeats = |step: f64| {
             let values: Vec<f64> = (0..REPEATS).map(|place| 100.0 * (step * place as f64).exp()).collect();
             Repeats { throughput: values.clone(), cpu: values.clone(), p99: values }
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_as_one_says_them() {
+    fn detectable_differences_are_printed_for_people() {
         let words = Precision { cpu: 0.0412, throughput: 0.093, p99: 0.402 }.words(0.01);
         assert_eq!(
             words,

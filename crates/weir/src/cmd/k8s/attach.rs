@@ -37,31 +37,31 @@ mod with_cluster {
     use super::*;
     use crate::cmd::generate::until_signalled;
     use crate::cmd::k8s::RunArgs;
-    use crate::cmd::k8s::launch::{connect, told};
+    use crate::cmd::k8s::launch::{connect, failure_of};
     use crate::cmd::output::{note, print};
 
-    /// How often the cluster is asked whether the run has ended.
+    /// Interval at which weir checks whether the run has ended.
     const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-    /// How long the coordinator may be without a node or its image.
+    /// Timeout of the coordinator to get a node and its image.
     const START_MAX: Duration = Duration::from_secs(60);
 
-    /// How long a coordinator whose pod is gone may take to say how the run ended.
+    /// How long weir waits for the end of the run in the results after the coordinator's pod is gone.
     const END_MAX: Duration = Duration::from_secs(5);
 
     /// The name of the label with the run of an object.
     const RUN_LABEL: &str = "weir/run";
 
-    /// How following a run ended.
+    /// The end of following a run.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(in crate::cmd::k8s) enum Attached {
         /// Its results are in the store.
         Finished,
-        /// It was stopped by Ctrl-C.
+        /// Ctrl-C stopped it.
         Interrupted,
     }
 
-    /// Follows the run of `site` to its end, takes its results into `store`, and removes it from the cluster.
+    /// Follows the run of `site` to its end, writes its results to `store`, and removes it from the cluster.
     pub(in crate::cmd::k8s) fn follow(
         cluster: &Arc<Cluster>,
         site: &Site,
@@ -72,9 +72,9 @@ mod with_cluster {
         let ended = Follower::new(cluster, site, results).watch(&stop);
         if ended == End::Interrupted {
             note("stopping the run in the cluster ...");
-            // The coordinator restores what it has changed, and keeps what it has measured.
+            // The coordinator restores its changes, and stores the finished cells.
             let coordinator = Object::new("v1", "Pod", &site.namespace, &Follower::pod(site));
-            cluster.remove(&coordinator, Duration::from_secs(90)).map_err(|error| told(&error))?;
+            cluster.remove(&coordinator, Duration::from_secs(90)).map_err(|error| failure_of(&error))?;
         }
         let fetched = results.fetch().map_err(|error| failed(&error))?;
         fetched.store(store)?;
@@ -87,12 +87,12 @@ mod with_cluster {
         }
     }
 
-    /// How a run ended.
+    /// The end of a run.
     #[derive(Debug, PartialEq, Eq)]
     enum End {
-        /// As its coordinator says.
+        /// Reported by its coordinator.
         Ended(Ending),
-        /// Its coordinator is gone, or could not start.
+        /// The coordinator is gone, or could not start.
         Failed(PodError),
         /// This process was interrupted.
         Interrupted,
@@ -103,13 +103,13 @@ mod with_cluster {
         results: &'a Results,
         object: Object,
         lines: Option<LogLines>,
-        /// Lines that were printed.
+        /// Number of printed lines.
         printed: usize,
         /// Since when the coordinator cannot start.
         waits_since: Option<Instant>,
         /// Since when its pod has ended.
         gone_since: Option<Instant>,
-        /// Whether the user knows that the API does not respond.
+        /// Whether weir has reported that the API does not respond.
         is_unreachable: bool,
         has_started: bool,
     }
@@ -156,7 +156,7 @@ mod with_cluster {
             }
         }
 
-        /// Prints what the coordinator has said, for at most the time between two looks.
+        /// Prints the log of the coordinator, for at most the time between two checks.
         fn print_log(&mut self, stop: &AtomicBool) {
             if self.lines.is_none() {
                 let Object { namespace, name, .. } = &self.object;
@@ -171,7 +171,7 @@ mod with_cluster {
                         self.printed += 1;
                     }
                     Ok(None) => {}
-                    // The log goes on elsewhere if the run does.
+                    // A resumed run continues the log in another pod.
                     Err(_) => self.lines = None,
                 }
                 if stop.load(Ordering::Relaxed) || Instant::now() >= deadline {
@@ -182,12 +182,12 @@ mod with_cluster {
 
         fn unreachable(&mut self) {
             if !self.is_unreachable {
-                note("the Kubernetes API does not respond; the run goes on, and weir waits for it");
+                note("the Kubernetes API does not respond; the run continues, and weir waits for the API");
                 self.is_unreachable = true;
             }
         }
 
-        /// Looks at the coordinator pod; returns why it will not say how the run ended.
+        /// Checks the coordinator pod; returns the error if it cannot report the end of the run.
         fn look(&mut self) -> Option<PodError> {
             let pod = match self.cluster.get_once(&self.object) {
                 Ok(pod) => pod,
@@ -202,7 +202,8 @@ mod with_cluster {
                 self.is_unreachable = false;
             }
             let error = |message: String| {
-                let remedy = "start the run again; cells that were finished are kept (`weir run --resume RUN --on k8s`)";
+                let remedy =
+                    "resume the run with `weir run --resume RUN --on k8s`; finished cells are stored";
                 PodError::new("pod", message, remedy)
             };
             let Some(pod) = pod else {
@@ -230,7 +231,7 @@ mod with_cluster {
                 PodState::Failed(failure) => {
                     let since = *self.gone_since.get_or_insert_with(Instant::now);
                     (since.elapsed() > END_MAX)
-                        .then(|| error(format!("the coordinator pod has ended: {failure}")))
+                        .then(|| error(format!("the coordinator pod has failed: {failure}")))
                 }
                 PodState::Succeeded => {
                     let since = *self.gone_since.get_or_insert_with(Instant::now);
@@ -240,7 +241,7 @@ mod with_cluster {
         }
     }
 
-    /// Follows the run that is meant.
+    /// Follows the run `args.run`.
     pub(in crate::cmd::k8s) fn attach(args: &RunArgs) -> Result<Exit, Failure> {
         let (cluster, site) = found(args)?;
         let results = Results::new(Arc::clone(&cluster), site.clone());
@@ -257,7 +258,7 @@ mod with_cluster {
         }
     }
 
-    /// Takes what the run has finished into the store.
+    /// Writes the finished cells of the run to the store.
     pub(in crate::cmd::k8s) fn fetch(args: &RunArgs) -> Result<Exit, Failure> {
         let (cluster, site) = found(args)?;
         let fetched = Results::new(cluster, site.clone()).fetch().map_err(|error| failed(&error))?;
@@ -265,21 +266,21 @@ mod with_cluster {
         let new = fetched.store(&mut store)?;
         let planned = fetched.run.as_ref().map_or(0, |run| run.plan.len());
         let state = match &fetched.ending {
-            None => "it goes on".to_owned(),
+            None => "the run continues".to_owned(),
             Some(Ending { is_finished: true, .. }) => {
-                format!("it is finished; `weir k8s clean {}` removes it from the cluster", site.run)
+                format!("the run is finished; `weir k8s clean {}` removes it from the cluster", site.run)
             }
-            Some(ending) => format!("it ended early: {}", ending.message),
+            Some(ending) => format!("the run ended early: {}", ending.message),
         };
         print(format_args!(
-            "run {}: {} of {planned} cells are finished, {new} of them are new here; {state}",
+            "run {}: {} of {planned} cells finished, {new} of them fetched now; {state}",
             site.run,
             fetched.cells.len()
         ));
         Ok(Exit::Good)
     }
 
-    /// Removes the run that is meant.
+    /// Removes the run `args.run`.
     pub(in crate::cmd::k8s) fn clean(args: &RunArgs) -> Result<Exit, Failure> {
         let (cluster, site) = found(args)?;
         Results::new(cluster, site.clone()).clean().map_err(|error| failed(&error))?;
@@ -287,7 +288,7 @@ mod with_cluster {
         Ok(Exit::Good)
     }
 
-    /// The cluster, and the site of the run that is meant.
+    /// The cluster, and the site of the run `args.run`.
     fn found(args: &RunArgs) -> Result<(Arc<Cluster>, Site), Failure> {
         let cluster = Arc::new(connect(args.context.as_deref())?);
         let site = |object: &Value, namespace: &str, is_own: bool| {
@@ -305,16 +306,16 @@ mod with_cluster {
         let mut sites: Vec<Site> = match &args.namespace {
             None => {
                 let spaces = cluster.list(&Selected::everywhere("v1", "Namespace", label));
-                let spaces = spaces.map_err(|error| told(&error))?;
+                let spaces = spaces.map_err(|error| failure_of(&error))?;
                 let of = |space: &Value| site(space, space["metadata"]["name"].as_str()?, true);
                 spaces.iter().filter_map(of).collect()
             }
             Some(namespace) => {
                 let is_own = cluster.get(&Object::global("v1", "Namespace", namespace)).ok().flatten();
                 let is_own = is_own.is_some_and(|space| !space["metadata"]["labels"][label].is_null());
-                // The account is there as long as anything of the run is.
+                // The service account is deleted last, so it exists as long as any object of the run.
                 let accounts = cluster.list(&Selected::new("v1", "ServiceAccount", namespace, label));
-                let accounts = accounts.map_err(|error| told(&error))?;
+                let accounts = accounts.map_err(|error| failure_of(&error))?;
                 accounts.iter().filter_map(|account| site(account, namespace, is_own)).collect()
             }
         };
@@ -327,14 +328,15 @@ mod with_cluster {
         match (matching.pop(), matching.is_empty()) {
             (Some(site), true) => Ok((cluster, site)),
             (Some(_), false) => {
-                let message = format!("{}: several runs of the cluster begin so", args.run);
-                Err(Failure::wrong_use(message, format!("use more of the id: {}", there.join(", "))))
+                let message = format!("{}: the prefix matches several runs in the cluster", args.run);
+                Err(Failure::wrong_use(message, format!("use a longer prefix: {}", there.join(", "))))
             }
             (None, _) => {
                 let remedy = match there.is_empty() {
-                    true => "there is none; a run in a namespace that was there before needs --namespace"
-                        .to_owned(),
-                    false => format!("runs there: {}", there.join(", ")),
+                    true => {
+                        "the cluster has no runs; a run in an existing namespace needs --namespace".to_owned()
+                    }
+                    false => format!("runs in the cluster: {}", there.join(", ")),
                 };
                 Err(Failure::wrong_use(format!("{}: no such run in the cluster", args.run), remedy))
             }

@@ -1,4 +1,4 @@
-//! The coordinator pod of a run in a cluster: the lab, with pods in place of processes.
+//! The coordinator pod of a run in a cluster: the lab, with pods instead of processes.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::cmd::output::note;
 use crate::cmd::run::watcher_of;
 use crate::failure::{Exit, Failure};
 
-/// How long results wait to be fetched before the namespace goes with them.
+/// How long results can be fetched before weir deletes the namespace.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// Arguments of the coordinator.
@@ -29,7 +29,7 @@ pub(super) struct Args {
     from: PathBuf,
 }
 
-/// Measures what is left of the run, and keeps its results until they are fetched.
+/// Measures the remaining cells of the run, and keeps its results until they are fetched.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let stop = until_signalled()?;
     let site = Site {
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         Ok(Ended::Interrupted) => Ending {
             is_finished: false,
             message: "the run was stopped in the cluster".into(),
-            remedy: "`weir run --resume RUN --on k8s` measures what is left".into(),
+            remedy: "`weir run --resume RUN --on k8s` measures the remaining cells".into(),
         },
         Err(failure) => Ending {
             is_finished: false,
@@ -110,7 +110,7 @@ fn measure(
     Ok(weir_lab::execute(&run, &prepared, &mut store, &bench)?)
 }
 
-/// Keeps each finished cell in the cluster at once.
+/// Stores each finished cell in the cluster immediately.
 struct Keeper<'a> {
     inner: &'a dyn Observer,
     results: &'a Results,
@@ -140,11 +140,11 @@ impl Observer for Keeper<'_> {
     }
 
     fn cell_finished(&self, cell: &Cell, progress: Progress) {
-        // A pilot may have changed the run since it began.
+        // A pilot can have changed the run since its start.
         let store = Store::open_existing(self.database).ok();
         let run = store.and_then(|store| store.run(&self.run.id).ok()).unwrap_or_else(|| self.run.clone());
         if let Err(error) = self.results.keep_cell(&run, cell) {
-            self.inner.note(&format!("a finished cell could not be kept in the cluster: {error}"));
+            self.inner.note(&format!("cannot store a finished cell in the cluster: {error}"));
         }
         self.inner.cell_finished(cell, progress);
     }

@@ -9,15 +9,15 @@ use super::ClusterArgs;
 use crate::cmd::known::known;
 use crate::failure::Failure;
 
-/// The most cores that a limit may have where the cores of the nodes are not known.
+/// Maximum cores of a limit if the cores of the nodes are unknown.
 const CPUS_UNKNOWN: usize = 256;
 
-/// What a scenario may use in a cluster: `cpus` are those of its largest node.
+/// The facts about a cluster for checks of a scenario: `cpus` are the cores of its largest node.
 pub(in crate::cmd) fn known_of_cluster(drivers: &Drivers, cpus: Option<usize>) -> Known {
     Known { cpus: cpus.unwrap_or(CPUS_UNKNOWN), ..known(drivers) }
 }
 
-/// The run and its cells, as the coordinator gets them.
+/// The archive of the run and its cells for the coordinator.
 pub(super) fn archive_of(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> {
     let mut archive = Vec::new();
     write_archive(run, cells, &mut archive).map_err(|error| {
@@ -26,15 +26,15 @@ pub(super) fn archive_of(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> 
     Ok(archive)
 }
 
-/// How a run in a cluster ended for this process.
+/// The end of a run in a cluster for this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "nothing can be launched without it"))]
 pub(in crate::cmd) enum Launched {
     /// Its results are in the store.
     Finished,
-    /// It was stopped by Ctrl-C; what it had finished is in the store.
+    /// Ctrl-C stopped it; its finished cells are in the store.
     Interrupted,
-    /// It goes on in the cluster.
+    /// It continues in the cluster.
     Detached,
 }
 
@@ -64,16 +64,16 @@ mod with_cluster {
     use crate::cmd::k8s::attach::{Attached, follow};
     use crate::cmd::output::note;
 
-    /// How long the API may be away while the run is started.
+    /// How long requests are retried if the API does not respond during the start.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     /// The cluster of `context`.
     pub(in crate::cmd::k8s) fn connect(context: Option<&str>) -> Result<Cluster, Failure> {
         let context = context.map_or(Context::Current, |name| Context::Named(name.to_owned()));
-        Cluster::of(&context).map_err(|error| told(&error))
+        Cluster::of(&context).map_err(|error| failure_of(&error))
     }
 
-    /// The cores of the largest node; `None` if the nodes may not be read.
+    /// The cores of the largest node; `None` without permission to read the nodes.
     pub(in crate::cmd) fn node_cpus(context: Option<&str>) -> Result<Option<usize>, Failure> {
         let cluster = connect(context)?;
         let nodes = match cluster.list(&Selected::everywhere("v1", "Node", "")) {
@@ -82,11 +82,11 @@ mod with_cluster {
                     format!("the Kubernetes API at {} does not respond: {error}", cluster.address());
                 return Err(Failure::environment(
                     message,
-                    "check that the cluster is there: kubectl get nodes",
+                    "check that the cluster responds: kubectl get nodes",
                 ));
             }
             Err(error) if error.is_forbidden() => return Ok(None),
-            nodes => nodes.map_err(|error| told(&error))?,
+            nodes => nodes.map_err(|error| failure_of(&error))?,
         };
         let cpus = |node: &serde_json::Value| {
             let quantity = node["status"]["allocatable"]["cpu"].as_str()?;
@@ -95,7 +95,7 @@ mod with_cluster {
         Ok(nodes.iter().filter_map(cpus).max().map(|cpus| cpus.max(1)))
     }
 
-    /// Starts `run` in the cluster of `context`, follows it, and takes its results into `store`.
+    /// Starts `run` in the cluster of `context`, follows it, and writes its results to `store`.
     pub(in crate::cmd) fn launch(
         run: &Run,
         store: &mut Store,
@@ -112,23 +112,23 @@ mod with_cluster {
         let namespace = args.namespace.clone().unwrap_or_else(|| Site::own_namespace(&run.id));
         let is_there = cluster.get(&Object::global("v1", "Namespace", &namespace));
         let is_there = match is_there {
-            // Without the right to look, one that was named is taken to be there.
+            // Without permission to read it, a namespace from --namespace is assumed to exist.
             Err(error) if error.is_forbidden() && args.namespace.is_some() => true,
-            found => found.map_err(|error| told(&error))?.is_some(),
+            found => found.map_err(|error| failure_of(&error))?.is_some(),
         };
         let site = args.site(&run.id, !is_there);
         let results = Results::new(Arc::clone(&cluster), site.clone());
-        // Its results are there, and a second coordinator would take the namespace for somebody else's.
+        // The namespace has results of the run, and a second coordinator would treat it as an existing one.
         let account = Object::new("v1", "ServiceAccount", &site.namespace, &site.coordinator());
         let is_running = match cluster.get(&account) {
             Err(error) if error.is_forbidden() => false,
-            found => is_there && found.map_err(|error| told(&error))?.is_some(),
+            found => is_there && found.map_err(|error| failure_of(&error))?.is_some(),
         };
         if is_running {
             let flags = flags(context, args);
-            let message = format!("run {} is in namespace {} already", run.id, site.namespace);
+            let message = format!("run {} already exists in namespace {}", run.id, site.namespace);
             let remedy = format!(
-                "`weir k8s attach {id}{flags}` follows it; `weir k8s fetch` and `clean` take its results and remove it",
+                "`weir k8s attach {id}{flags}` follows it; `weir k8s fetch` fetches its results, `weir k8s clean` removes it",
                 id = run.id
             );
             return Err(Failure::wrong_use(message, remedy));
@@ -136,10 +136,10 @@ mod with_cluster {
         let mut uid = None;
         if site.is_own {
             let made = cluster.create(&namespace_manifest(&site)).map_err(|error| {
-                let mut failure = told(&error);
+                let mut failure = failure_of(&error);
                 if error.is_forbidden() {
                     failure.problem.remedy =
-                        "ask for the right to create namespaces, or name one that is there: --namespace NAMESPACE"
+                        "request permission to create namespaces, or use an existing one: --namespace NAMESPACE"
                             .into();
                 }
                 failure
@@ -153,17 +153,17 @@ mod with_cluster {
         manifests.extend(coordinator_manifests(&site, &archive, rights));
         let started = cluster.apply(&manifests, PATIENCE);
         if let Err(error) = started {
-            // Nothing stays of a run that could not begin, whatever else may be removed.
+            // Removes everything of a run that could not start, and at least its namespace.
             if results.clean().is_err() && site.is_own {
                 let namespace = Object::global("v1", "Namespace", &site.namespace);
                 let _ = cluster.remove(&namespace, Duration::ZERO);
             }
-            return Err(told(&error));
+            return Err(failure_of(&error));
         }
-        note(format_args!("run {} is in namespace {}", run.id, site.namespace));
+        note(format_args!("run {} runs in namespace {}", run.id, site.namespace));
         if args.detach {
             let flags = flags(context, args);
-            note(format_args!("it goes on by itself; `weir k8s attach {}{flags}` follows it", run.id));
+            note(format_args!("the run continues; `weir k8s attach {}{flags}` follows it", run.id));
             return Ok(Launched::Detached);
         }
         match follow(&cluster, &site, &results, store)? {
@@ -172,31 +172,31 @@ mod with_cluster {
         }
     }
 
-    /// The flags that name the place again.
+    /// The flags that select the same cluster and namespace.
     fn flags(context: Option<&str>, args: &ClusterArgs) -> String {
         let context = context.map(|context| format!(" --context {context}")).unwrap_or_default();
         let namespace = args.namespace.as_ref().map(|of| format!(" --namespace {of}")).unwrap_or_default();
         context + &namespace
     }
 
-    pub(in crate::cmd::k8s) fn told(error: &KubeError) -> Failure {
+    pub(in crate::cmd::k8s) fn failure_of(error: &KubeError) -> Failure {
         let remedy = match error {
             KubeError::Connect { .. } => "check the kubeconfig and its contexts: kubectl config get-contexts",
             error if error.is_against_policy() => {
-                "change the quota or policy that it names, or use another namespace (--namespace)"
+                "change the quota or policy in the message, or use another namespace (--namespace)"
             }
             error if error.is_forbidden() => {
-                "ask for the right that it names; `weir k8s render SCENARIO` prints all objects that a run needs"
+                "request the permission in the message; `weir k8s render SCENARIO` prints all objects that a run needs"
             }
-            error if error.is_transient() => "check that the cluster is there: kubectl get nodes",
-            _ => "see what the cluster says",
+            error if error.is_transient() => "check that the cluster responds: kubectl get nodes",
+            _ => "see the message of the cluster",
         };
         Failure::environment(error.to_string(), remedy)
     }
 }
 
 #[cfg(feature = "kubernetes")]
-pub(super) use with_cluster::{connect, told};
+pub(super) use with_cluster::{connect, failure_of};
 
 #[cfg(not(feature = "kubernetes"))]
 pub(in crate::cmd) fn node_cpus(_: Option<&str>) -> Result<Option<usize>, Failure> {

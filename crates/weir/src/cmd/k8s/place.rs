@@ -1,4 +1,4 @@
-//! `--on k8s`: the cluster of a run, and what its pods are made of.
+//! `--on k8s`: the cluster of a run, and the settings of its pods.
 
 use std::str::FromStr;
 
@@ -8,10 +8,10 @@ use weir_rig::ImageName;
 
 use crate::failure::Failure;
 
-/// Where `weir run` generates load.
+/// The place where `weir run` generates load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cmd) enum On {
-    /// From agents; gateways run on this host.
+    /// On agents; gateways run on this host.
     Agents(Place),
     /// Everything runs in pods of the cluster of this context; `None` is the current one.
     Cluster(Option<String>),
@@ -27,7 +27,7 @@ impl FromStr for On {
             Some(("k8s", context)) => Ok(Self::Cluster(Some(context.to_owned()))),
             _ => match text.parse::<Place>() {
                 Ok(Place::Pods(count)) => {
-                    Err(format!("`{text}` is no place for agents; use k8s with --agents {count}"))
+                    Err(format!("agents cannot run on `{text}`; use k8s with --agents {count}"))
                 }
                 Ok(place) => Ok(Self::Agents(place)),
                 Err(why) => Err(format!("{why}, or k8s for a Kubernetes cluster")),
@@ -36,30 +36,30 @@ impl FromStr for On {
     }
 }
 
-/// What a run in a cluster is made of.
+/// Flags of a run in a cluster.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cmd) struct ClusterArgs {
-    /// With k8s: number of agents that generate the load, each in a pod of its own [default: 1]
+    /// With k8s: number of agents that generate the load, each in its own pod [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(in crate::cmd) agents: Option<u32>,
     /// With k8s: namespace; a missing one is created for the run and removed with it [default: weir-RUN]
     #[arg(long, value_name = "NAMESPACE")]
     pub(in crate::cmd) namespace: Option<String>,
-    /// With k8s: image that contains weir; weir-gateway comes from the image `weir-gateway` beside it
+    /// With k8s: image with weir; weir-gateway comes from the image `weir-gateway` with the same registry, path and tag
     #[arg(long, value_name = "IMAGE", value_parser = image, default_value_t = own_image())]
     pub(in crate::cmd) image: String,
-    /// With k8s: let the run change limits of gateways that are in the cluster already, restart their pods, and read
-    /// CPU and memory from the kubelets, by Roles that are removed with the run. weir restores the limits at the end. You
-    /// need these rights yourself
+    /// With k8s: grant the run Roles to change limits of gateways that already run in the cluster, to restart their
+    /// pods, and to read CPU and memory from the kubelets. weir restores the limits at the end, and deletes the Roles
+    /// with the run. You need these permissions yourself
     #[arg(long)]
     pub(in crate::cmd) grant: bool,
-    /// With k8s: start an agent on the node of each gateway that is in the cluster already, which sees the processes of
-    /// that node (hostPID, Pod Security `privileged`) and reads CPU and memory ten times a second; a kubelet updates them
-    /// every 10 to 20 s only
+    /// With k8s: start an agent on the node of each gateway that already runs in the cluster. It sees the processes of
+    /// that node (hostPID, Pod Security `privileged`) and reads CPU and memory ten times a second. A kubelet updates
+    /// them only every 10 to 20 s
     #[arg(long)]
     pub(in crate::cmd) samplers: bool,
-    /// With k8s: return once the run has started; `weir k8s attach` follows it. Results that nobody fetches are deleted
-    /// 24 h after the end
+    /// With k8s: return once the run has started; `weir k8s attach` follows it. Unfetched results are deleted 24 h
+    /// after the end
     #[arg(long)]
     pub(in crate::cmd) detach: bool,
 }
@@ -73,7 +73,7 @@ fn own_image() -> String {
 }
 
 impl ClusterArgs {
-    /// The first of the flags that is given, but means nothing outside of a cluster.
+    /// The first given flag that needs a cluster.
     pub(in crate::cmd) fn given(&self) -> Option<&'static str> {
         let flags = [
             ("--agents", self.agents.is_some()),
@@ -92,7 +92,7 @@ impl ClusterArgs {
             .map_err(|why| Failure::wrong_use(why, "use a form like weir:1"))
     }
 
-    /// The site of the run `id`. `is_own` is whether its namespace is made for it.
+    /// The site of the run `id`. `is_own` is whether its namespace is created for it.
     pub(super) fn site(&self, id: &str, is_own: bool) -> Site {
         Site {
             namespace: self.namespace.clone().unwrap_or_else(|| Site::own_namespace(id)),
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(on("k8s:kind-weir"), Ok(On::Cluster(Some("kind-weir".into()))));
         assert_eq!(on("local:2"), Ok(On::Agents(Place::Local(2))));
         assert_eq!(on("k8s:").unwrap_err(), "`k8s:` has no context; use k8s for the current one");
-        assert_eq!(on("pods:4").unwrap_err(), "`pods:4` is no place for agents; use k8s with --agents 4");
+        assert_eq!(on("pods:4").unwrap_err(), "agents cannot run on `pods:4`; use k8s with --agents 4");
         assert!(on("x").unwrap_err().ends_with(", or k8s for a Kubernetes cluster"));
     }
 }

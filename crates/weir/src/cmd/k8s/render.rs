@@ -31,7 +31,7 @@ pub(super) struct Args {
     cluster: ClusterArgs,
 }
 
-/// Prints them; nothing is applied, and no cluster is asked.
+/// Prints them, without any request to a cluster.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let drivers = Drivers::load(&[])?;
     let agents = args.cluster.agents.unwrap_or(1);

@@ -17,7 +17,7 @@ Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example
 Exit codes: 0 done; 1 no response, or --strict and not valid; 2 wrong use; 3 environment; 130 ^C";
 
 /// Arguments of `weir load`.
-// Each has a field in the scenario language, whose doc comment names the flag; tests keep it so.
+// Each has a field in the scenario language, whose doc comment names the flag; a test checks this.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "weir load URL [URL..] [FLAGS]; a URL may be unix:/SOCKET[:/PATH]",
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     pub(super) watch: WatchArgs,
 }
 
-/// How much, and when.
+/// Amount and timing of the load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShapeArgs {
     /// Connections: N, ramp 1..60, steps 1..60..5 or 1,10,60 [default: 32]
@@ -79,7 +79,7 @@ pub(crate) struct ShapeArgs {
     pub(super) timeout: Time,
 }
 
-/// What is sent.
+/// The requests.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
     /// Header field; Host overrides the host of the URL
@@ -111,7 +111,7 @@ pub(crate) struct RequestArgs {
     pub(super) name: Option<String>,
 }
 
-/// How connections are made and used.
+/// Connections.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConnectionArgs {
     /// HTTP/2: by ALPN with https://, else by prior knowledge
@@ -154,7 +154,7 @@ pub(crate) struct TlsArgs {
     pub(super) sni: Option<String>,
 }
 
-/// How weir itself runs, and what it prints.
+/// Execution and output of weir.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunningArgs {
     /// Worker threads; wrk's -t is the same [default: half of the CPUs]
@@ -202,7 +202,7 @@ mod tests {
         args: Args,
     }
 
-    /// Flags of `weir load` and the fields of a scenario that say the same; `None` where it is not about the load.
+    /// Flags of `weir load` and the equivalent fields of a scenario; `None` if the flag is not about the load.
     const FIELDS: &[(&str, Option<&str>)] = &[
         ("urls", Some("topology.paths")),
         ("connections", Some("loads.connections")),
@@ -255,7 +255,7 @@ mod tests {
         command.get_arguments().map(name).collect()
     }
 
-    /// The schema at a reference or within a list, an optional, a map by name.
+    /// Resolves references, lists, optionals and maps of a schema.
     fn behind<'a>(
         root: &'a serde_json::Value,
         mut schema: &'a serde_json::Value,
@@ -284,14 +284,14 @@ mod tests {
             let next: Vec<serde_json::Value> = here.iter().filter_map(step).collect();
             let field = next.into_iter().next()?;
             found = Some(field["description"].as_str().filter(|text| !text.is_empty())?.to_owned());
-            // Leaked: a handful of small values, for the length of a test.
+            // Leaks a few small values in a test.
             here = behind(root, Box::leak(Box::new(field)));
         }
         found
     }
 
     #[test]
-    fn every_flag_has_a_field_that_the_schema_describes_with_the_flag() {
+    fn every_flag_has_a_field_whose_description_names_it() {
         let schema = serde_json::to_value(schemars::schema_for!(weir_lab::scenario::Scenario)).unwrap();
         let mapped: Vec<&str> = FIELDS.iter().map(|(flag, _)| *flag).collect();
         let mut flags = flags();
@@ -304,7 +304,7 @@ mod tests {
             let found = description(&schema, field);
             let found =
                 found.unwrap_or_else(|| panic!("--{flag}: the schema does not know or describe `{field}`"));
-            // URLs are no flag.
+            // `urls` is not a flag.
             let names = format!("(`weir load --{flag}`)");
             let text = found.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(*flag == "urls" || text.contains(&names), "`{field}` does not name {names}: {text}");

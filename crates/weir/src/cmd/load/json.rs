@@ -1,29 +1,29 @@
-//! What `weir load --json` prints: the result, with its routes and steps where there are some.
+//! The output of `weir load --json`: the result, with its routes and steps if any.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weir_results::{Bounds, LeftOut, LoadRecord, LoadResult, Requests, TimesNs, quantile_needs};
 
-/// The whole document; distributions stay out of it.
+/// The document, without histograms.
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     #[serde(flatten)]
     result: &'a LoadResult,
-    /// The values that are not exactly known, by name.
+    /// The values that are only bounded, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     bounds: &'a BTreeMap<String, Bounds>,
-    /// Quantiles that too few requests support, by the names of their fields.
+    /// Quantiles with too few requests, by the names of their fields.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unsupported_quantiles: Vec<&'static str>,
-    /// What was left out of a recorded session.
+    /// The skipped requests of a recorded session.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<&'a LeftOut>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     routes: Vec<Route<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<Step<'a>>,
-    /// What each agent contributed.
+    /// The shard of each agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shards: Vec<Shard<'a>>,
 }

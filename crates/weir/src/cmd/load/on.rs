@@ -13,8 +13,8 @@ use super::super::output::note;
 use super::Args;
 use crate::failure::Failure;
 
-/// Starts the agents, or waits for them, and runs the load over all. `heard` gets the seconds of each agent; `stop` ends the load
-/// with what there is: nothing if it has not started.
+/// Starts the agents, or waits for them, and runs the load over all. `heard` receives the seconds of each agent. `stop`
+/// ends the load early with a partial result, or without one if it has not started.
 pub(super) fn run(
     args: &Args,
     place: &Place,
@@ -26,7 +26,7 @@ pub(super) fn run(
         let message = "--on: agents in pods belong to a run in a cluster";
         return Err(Failure::wrong_use(
             message,
-            "use `weir run SCENARIO --on k8s`, or agents:N or ssh:HOST here",
+            "use `weir run SCENARIO --on k8s`, or --on agents:N or ssh:HOST",
         ));
     }
     if matches!(place, Place::Namespaces(_)) {
@@ -56,7 +56,7 @@ pub(super) fn run(
             rig.close().map_err(failed)?;
             return Ok(None);
         }
-        Err(error) => return Err(told(&error)),
+        Err(error) => return Err(reported(&error)),
     };
     let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
     let measured = crew.run(spec, &Stop::EndsEarly(stop), &mut |look| {
@@ -73,15 +73,15 @@ pub(super) fn run(
             Ok(Some((record, usage.cloned())))
         }
         Err(error) if is_stopped(&error) => Ok(None),
-        Err(error) => Err(told(&error)),
+        Err(error) => Err(reported(&error)),
     }
 }
 
-/// Whether the user has ended the load.
+/// Whether the user has stopped the load.
 fn is_stopped(error: &CrewError) -> bool {
     matches!(error, CrewError::Stopped | CrewError::Agent(AgentError::Stopped))
 }
 
-fn told(error: &CrewError) -> Failure {
+fn reported(error: &CrewError) -> Failure {
     Failure::environment(error.to_string(), error.remedy())
 }

@@ -1,4 +1,4 @@
-//! What `weir load` prints for people: a live line, and a table at the end.
+//! The text output of `weir load`: a live line, and a table at the end.
 
 mod errors;
 mod figures;
@@ -74,8 +74,8 @@ pub(super) fn table(urls: &[String], spec: &LoadSpec, record: &LoadRecord, judge
     out
 }
 
-/// Says so where the wait for a connection is a good part of the latency: then the connections are too few for
-/// the rate, or down.
+/// A note if the wait for a connection is a large part of the latency: the connections are too few for the rate, or
+/// closed.
 fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     let thresholds = Thresholds::default();
     let wait_ns = record.generator.connection_wait_ns.as_ref().filter(|wait| wait.min.is_some())?.p99;
@@ -95,10 +95,10 @@ fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     ))
 }
 
-/// Which values are valid. The server's CPU is not measured.
+/// The verdicts. The server's CPU is not measured.
 fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> String {
     if record.result.requests.completed == 0 {
-        return "  verdict     nothing to judge: no request was answered\n".to_owned();
+        return "  verdict     none: no request got a response\n".to_owned();
     }
     let mut out = format!(
         "  verdict     throughput: {}; latency: {}; server CPU: not measured\n",
@@ -109,7 +109,7 @@ fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> Stri
     let reasons = judgement.verdicts.reasons();
     let reasons = reasons.iter().map(Some).chain(std::iter::repeat(None));
     let sentences = judgement.evidence.iter().zip(reasons);
-    // What went wrong is counted above.
+    // Errors are counted above.
     let sentences = sentences.filter(|(_, reason)| *reason != Some(&Reason::Errors));
     for sentence in sentences.map(|(sentence, _)| sentence.clone()).chain(waited(spec, record)) {
         let _ = writeln!(out, "              {sentence}");
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_told_in_words() {
+    fn shapes_are_printed_in_words() {
         let burst = Some("900/s:200ms/1s".parse().unwrap());
         let open = |rate_to_per_s, burst| ModelSpec::Open {
             rate_per_s: 100.0,

@@ -1,13 +1,13 @@
-//! `--resolve HOST:PORT:ADDR`, taken apart.
+//! Parses `--resolve HOST:PORT:ADDR`.
 
 use weir_engine::ResolveSpec;
 
 use crate::failure::Failure;
 
-/// Reads it as curl does: the address may stand in brackets.
+/// Parses it like curl: the address can be in brackets.
 pub(super) fn read(text: &str) -> Result<ResolveSpec, Failure> {
     let parts = || {
-        // A host that is an IPv6 address stands in brackets, since it has colons of its own.
+        // A host that is an IPv6 address must be in brackets, because it contains colons.
         let (host, rest) = match text.strip_prefix('[') {
             Some(inner) => inner.split_once("]:")?,
             None => text.split_once(':')?,
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_ports_and_addresses_are_told_apart() {
+    fn hosts_ports_and_addresses_are_parsed() {
         for (text, host, port, address) in [
             ("a.example:443:127.0.0.1", "a.example", 443, "127.0.0.1"),
             ("a.example:443:::1", "a.example", 443, "::1"),

@@ -1,4 +1,4 @@
-//! The URLs of a load, taken apart.
+//! Parses the URLs of a load.
 
 use http::uri::Authority;
 use weir_engine::UNIX;
@@ -6,19 +6,19 @@ use weir_engine::UNIX;
 use crate::failure::Failure;
 
 const FORM: &str = "write it as http://HOST[:PORT]/PATH";
-const UNIX_FORM: &str = "write it as unix:/SOCKET, or unix:/SOCKET:/PATH, with https:// in front for TLS";
+const UNIX_FORM: &str = "write it as unix:/SOCKET or unix:/SOCKET:/PATH; for TLS prefix it with https://";
 
-/// The longest path of a Unix socket that the system takes, in bytes.
+/// Maximum length of the path of a Unix socket, in bytes.
 const SOCKET_BYTES_MAX: usize = 107;
 /// Host of requests to a Unix socket.
 const UNIX_HOST: &str = "localhost";
 
-/// Where requests go and what they say about it.
+/// The target of requests, and its host name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Whether the scheme is https.
     pub(super) is_secure: bool,
-    /// `host:port`, or the path of a Unix socket behind `unix:`, to connect to.
+    /// The address to connect to: `host:port`, or `unix:` and the path of a Unix socket.
     pub(super) connect: String,
     /// The host's name, or its address without brackets.
     pub(super) host: String,
@@ -43,7 +43,7 @@ impl Target {
             "https" => (true, "443"),
             _ => return wrong(&format!("unsupported scheme `{scheme}`"), "use http:// or https://"),
         };
-        // By hand, since templates in the path are no part of a URI's grammar.
+        // Parsed by hand, because templates in the path are not valid in a URI.
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         if authority.is_empty() {
             return wrong("the URL has no host", FORM);
@@ -73,7 +73,7 @@ impl Target {
         if path.contains('#') {
             return wrong("a fragment is never sent to a server", "remove it, or write %23 for `#`");
         }
-        // A query may follow the authority at once; a request target needs the slash.
+        // A query can directly follow the authority, but a request target needs a slash.
         let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Self {
             is_secure,
@@ -84,7 +84,7 @@ impl Target {
         })
     }
 
-    /// Reads `SOCKET[:/PATH][?QUERY]`, as nginx has it in `proxy_pass http://unix:/SOCKET:/PATH`.
+    /// Parses `SOCKET[:/PATH][?QUERY]`, like nginx in `proxy_pass http://unix:/SOCKET:/PATH`.
     fn at_unix(url: &str, is_secure: bool, place: &str) -> Result<Self, Failure> {
         let wrong = |what: &str, remedy: &str| Err(Failure::wrong_use(format!("{url}: {what}"), remedy));
         let (socket, path) = match place.find(":/") {
@@ -92,23 +92,23 @@ impl Target {
             None => (place, "/"),
         };
         if !socket.starts_with('/') {
-            return wrong("the path of a Unix socket has to begin with `/`", UNIX_FORM);
+            return wrong("the path of a Unix socket must begin with `/`", UNIX_FORM);
         }
         if socket.len() > SOCKET_BYTES_MAX {
             let what = format!(
-                "the socket's path has {} bytes, and the system takes {SOCKET_BYTES_MAX}",
+                "the socket's path has {} bytes, but the maximum is {SOCKET_BYTES_MAX}",
                 socket.len()
             );
-            return wrong(&what, "have the server listen at a shorter path, or name a link to it");
+            return wrong(&what, "use a shorter path for the server, or a symbolic link to it");
         }
         if socket.chars().any(char::is_control) {
-            return wrong("the socket's path has a control character", "name a path without one");
+            return wrong("the socket's path contains a control character", "use a path without one");
         }
         if socket.contains('?') {
-            return wrong("a query needs a path in front of it", "write it as unix:/SOCKET:/?QUERY");
+            return wrong("a query needs a path before it", "write it as unix:/SOCKET:/?QUERY");
         }
         if path.contains('#') {
-            return wrong("a fragment is never sent", "leave it out, or write %23");
+            return wrong("a fragment is never sent to a server", "remove it, or write %23 for `#`");
         }
         Ok(Self {
             is_secure,
@@ -119,7 +119,7 @@ impl Target {
         })
     }
 
-    /// Reads several, which must agree in where they go.
+    /// Parses several URLs, which must have the same server.
     pub(super) fn parse_all(urls: &[String]) -> Result<Vec<Self>, Failure> {
         let targets: Vec<Self> = urls.iter().map(|url| Self::parse(url)).collect::<Result<_, _>>()?;
         let place = |target: &Self| (target.is_secure, target.connect.clone());
@@ -136,7 +136,7 @@ impl Target {
     }
 }
 
-/// What stands behind `unix:`, and whether TLS is asked for; `None` where the URL names a host.
+/// The text after `unix:`, and whether TLS is used; `None` if the URL has a host.
 fn unix(url: &str) -> Option<(bool, &str)> {
     let (is_secure, rest) = match url.split_once("://") {
         Some(("http", rest)) => (false, rest),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         for (url, connect, host, authority, path) in [
             ("http://a", "a:80", "a", "a", "/"),
             ("https://a", "a:443", "a", "a", "/"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_sockets_are_told_from_their_paths() {
+    fn unix_sockets_and_request_paths_are_separated() {
         for (url, socket, path) in [
             ("unix:/run/app.sock", "/run/app.sock", "/"),
             ("unix:/run/app.sock:/api/{1..50}?a=b:/c", "/run/app.sock", "/api/{1..50}?a=b:/c"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_urls_are_named_with_a_way_out() {
+    fn invalid_urls_have_a_remedy() {
         for (url, said) in [
             ("localhost:8080", "no scheme"),
             ("", "no scheme"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn several_urls_go_to_one_place() {
+    fn several_urls_must_have_one_server() {
         let parse =
             |urls: &[&str]| Target::parse_all(&urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>());
         assert_eq!(parse(&["http://a/x", "http://a:80/y"]).unwrap().len(), 2);

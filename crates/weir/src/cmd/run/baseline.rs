@@ -1,4 +1,4 @@
-//! `weir run --baseline RUN`: what the run says against an older one.
+//! `weir run --baseline RUN`: compares the run with an earlier one.
 
 use weir_analysis::compare::{Comparison, Dataset, Question, check, compare, label_apart};
 use weir_results::{Cell, DIRECT, Run, Store};
@@ -6,13 +6,13 @@ use weir_results::{Cell, DIRECT, Run, Store};
 use super::super::compare::of_run;
 use crate::failure::Failure;
 
-/// The run to compare with, found before anything is measured.
+/// The run to compare with, found before the measurement.
 pub(super) struct Baseline {
     dataset: Dataset,
 }
 
 impl Baseline {
-    /// Finds it, and sees that `run`, which is about to be measured, can be compared with it.
+    /// Finds it, and checks that `run`, which is not measured yet, can be compared with it.
     pub(super) fn find(store: &Store, name: &str, run: &Run) -> Result<Self, Failure> {
         let id = store.find(name)?;
         let cells = store.cells(&id)?;
@@ -32,7 +32,7 @@ impl Baseline {
         Ok(Self { dataset })
     }
 
-    /// The measured run against it.
+    /// Compares the measured run with it.
     pub(super) fn compare(mut self, run: &Run, cells: &[Cell]) -> Result<Comparison, Failure> {
         let mut measured = of_run(run, cells, None)?;
         label_apart(&mut self.dataset, &mut measured);

@@ -1,4 +1,4 @@
-//! `weir run --plan`: the cells in their order, and the time they take.
+//! `weir run --plan`: the cells in order, and their duration.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
@@ -9,7 +9,7 @@ use weir_results::CellKey;
 use super::super::output::print;
 use super::progress::{axes_words, cells, range};
 
-/// Tells `plan`, as a table or as JSON.
+/// Prints `plan` as a table or as JSON.
 pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
     let checked = &prepared.checked;
     let pilot = weir_lab::pilot_time(checked);
@@ -67,11 +67,11 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
     print(table.trim_fmt());
     let before = match pilot == TimeEstimate::default() {
         true => String::new(),
-        false => format!(", {} of it the pilot", range(pilot)),
+        false => format!(" (pilot: {})", range(pilot)),
     };
     print(format_args!("\n{}, {}{before}", cells(plan.cells.len()), range(total)));
     if total.max > total.min {
-        print("the longer time: if the host is noisy, weir measures again or extends the warm-up");
+        print("the longer time applies if host noise makes weir re-measure loads or extend warm-ups");
     }
     if !seed_is_given {
         print(format_args!("the order is random; to run in this order, add `--seed {}`", plan.seed));
@@ -81,7 +81,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
     }
 }
 
-/// `4.3`, or `4.3–12.6` where noise makes it longer.
+/// `4.3`, or `4.3–12.6` if noise can make it longer.
 fn seconds(takes: TimeEstimate) -> String {
     let [min, max] = [takes.min, takes.max].map(|time| format!("{:.1}", time.as_secs_f64()));
     if min == max { min } else { format!("{min}–{max}") }

@@ -1,4 +1,4 @@
-//! What a run shows while it goes on: a bar with the time left on a terminal, a line per cell elsewhere.
+//! Progress of a run: a bar with the remaining time on a terminal, otherwise a line per cell.
 
 use std::cell::Cell as Counter;
 use std::io::IsTerminal;
@@ -14,7 +14,7 @@ use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
 
 use super::super::output::note;
 
-/// The watcher that fits where standard error goes.
+/// The watcher for standard error: a bar on a terminal, otherwise plain lines.
 pub(in crate::cmd) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
     let width = scenario.gateways.iter().map(|gateway| gateway.name.len()).max().unwrap_or(0);
     let baseline = if scenario.twin { weir_results::DIRECT_TWIN } else { weir_results::DIRECT };
@@ -28,12 +28,12 @@ pub(in crate::cmd) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Obse
     Box::new(Bar { lines, bar })
 }
 
-/// So many cells, in words.
+/// A number of cells, like `3 cells`.
 pub(super) fn cells(count: usize) -> String {
     weir_results::words::counted(count as u64, "cell")
 }
 
-/// A time as one says it: `45 s`, `3 min`, `1 h 20 min`.
+/// A time for people: `45 s`, `3 min`, `1 h 20 min`.
 pub(super) fn minutes(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {
@@ -43,7 +43,7 @@ pub(super) fn minutes(time: Duration) -> String {
     }
 }
 
-/// A range of time: `21 s to 62 s`, or one time where both ends read the same.
+/// A range of time: `21 s to 62 s`, or one time if both ends are printed equally.
 pub(super) fn range(takes: TimeEstimate) -> String {
     let (min, max) = (minutes(takes.min), minutes(takes.max));
     if min == max { format!("about {min}") } else { format!("{min} to {max}") }
@@ -56,9 +56,9 @@ pub(super) fn axes_words(key: &CellKey) -> String {
 
 /// Plain lines.
 struct Lines {
-    /// Columns that a gateway's name takes.
+    /// Column width of gateway names.
     width: usize,
-    /// Loads that were measured again so far.
+    /// Number of re-measured loads so far.
     retries: Counter<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Lines {
         format!("{:<width$} repeat {}{axes}", key.gateway, key.repeat + 1, width = self.width)
     }
 
-    /// The time left, and how often loads were measured again.
+    /// The remaining time, and the number of re-measured loads.
     fn left(&self, progress: Progress) -> String {
         let retries = match self.retries.get() {
             0 => String::new(),
@@ -136,7 +136,7 @@ impl Observer for Bar {
 
     fn load_retried(&self, key: &CellKey, load: &str, cause: &str) {
         self.lines.load_retried(key, load, cause);
-        self.bar.set_message(format!("{}, {load} again: {cause}", self.lines.name(key)));
+        self.bar.set_message(format!("{}, {load} re-measured: {cause}", self.lines.name(key)));
     }
 
     fn load_measured(&self, _: &CellKey, _: &Measurement) {}
@@ -154,7 +154,7 @@ impl Drop for Bar {
     }
 }
 
-/// A cell's key figures in one line.
+/// A cell's main values in one line.
 fn figures(cell: &Cell) -> String {
     match &cell.outcome {
         CellOutcome::Failed { cause, message, log_tail, .. } => {
@@ -167,7 +167,7 @@ fn figures(cell: &Cell) -> String {
     }
 }
 
-/// The figures of a load; of a search, what it found, told with its last trial.
+/// The values of a load; for a search its result, with its last trial.
 fn load_figures(m: &Measurement) -> Option<String> {
     if let Some(trial) = &m.trial {
         return trial.found.as_ref().map(|found| format!("{} {}", m.load, found_words(found)));
@@ -180,7 +180,7 @@ fn load_figures(m: &Measurement) -> Option<String> {
         format!("p99 {}", time(result.latency_ns.p99)),
     ];
     figures.extend(m.cpu_us_per_request.map(|us| format!("{} CPU/request", quantity::time_ns(us * 1e3))));
-    figures.push(format!("bound by {}", bound_name(m.judgement.bound_by)));
+    figures.push(format!("limited by {}", bound_name(m.judgement.bound_by)));
     let reasons = m.judgement.verdicts.reasons();
     figures.extend(reasons.into_iter().map(|reason| reason_name(reason).to_owned()));
     Some(format!("{} {}", m.load, figures.join(", ")))
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_a_range_where_its_ends_differ() {
+    fn times_are_a_range_if_their_ends_differ() {
         let check = |min: f64, max: f64, expected: &str| {
             let [min, max] = [min, max].map(Duration::from_secs_f64);
             assert_eq!(range(TimeEstimate { min, max }), expected);

@@ -1,4 +1,4 @@
-//! The command that continues a run, as it can be pasted: with the flags that still matter.
+//! The command that resumes a run, ready to paste, with the relevant flags.
 
 use clap::ValueEnum;
 
@@ -6,8 +6,7 @@ use super::super::hint::quoted;
 use super::Args;
 
 impl Args {
-    /// `weir run --resume ID` with the drivers, the places of the reports and the gate of this run. The database is added
-    /// where the command is printed.
+    /// `weir run --resume ID` with the drivers, report paths and gate of this run. The printing code adds the database.
     pub(super) fn resume_command(&self, id: &str) -> String {
         let mut command = format!("weir run --resume {id}");
         let mut add = |flag: &str, value: &str| command.push_str(&format!(" {flag} {}", quoted(value)));

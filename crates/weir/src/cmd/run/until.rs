@@ -1,4 +1,4 @@
-//! `--until`: more repeats, until the main values of every gateway are certain enough.
+//! `--until`: adds repeats until the intervals of the main values of every gateway are narrow enough.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,35 +7,35 @@ use weir_analysis::{Figure, Point, Row, quantity};
 use weir_document::Share;
 use weir_results::ArrivalModel;
 
-/// Half the width of an interval as share of the mean, by metric, down to which repeats are added.
+/// Target half-widths of intervals by metric, as share of the mean.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Until {
     tolerances: BTreeMap<String, f64>,
 }
 
-/// Metrics that have a tolerance by default: tails only on request.
+/// Metrics with a default tolerance; tails have none.
 const DEFAULTS: [(&str, f64); 3] = [("cpu", 0.05), ("throughput", 0.10), ("p50", 0.10)];
 
-/// What a look at the results says.
+/// The state of the results.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Look {
-    /// Every value is certain enough.
+    /// Every interval is narrow enough.
     Reached,
-    /// The values that are not, in words; with `is_hopeless` noise made every repeat of each of them invalid or bounded,
-    /// and more repeats would be as noisy.
+    /// Descriptions of the other values. `is_hopeless` means that noise made all their repeats invalid or bounded, and
+    /// more repeats would be as noisy.
     Open { values: Vec<String>, is_hopeless: bool },
 }
 
 impl FromStr for Until {
     type Err = String;
 
-    /// `default`, or tolerances in place of the defaults: `cpu=3%,p99=25%`.
+    /// Parses `default`, or tolerances that override the defaults: `cpu=3%,p99=25%`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut tolerances: BTreeMap<String, f64> =
             DEFAULTS.into_iter().map(|(name, share)| (name.to_owned(), share)).collect();
         for part in text.split(',').filter(|part| *part != "default") {
             let (name, share) = part.split_once('=').ok_or_else(|| {
-                format!("`{part}` is no tolerance; use METRIC=SHARE, for example cpu=3% or p99=25%")
+                format!("`{part}` is not a tolerance; use METRIC=SHARE, for example cpu=3% or p99=25%")
             })?;
             let is_known = ["cpu", "throughput"].contains(&name) || weir_analysis::LATENCIES.contains(&name);
             if !is_known {
@@ -54,7 +54,7 @@ impl FromStr for Until {
 }
 
 impl Until {
-    /// Looks at the results so far.
+    /// Checks the results so far.
     pub(super) fn look(&self, points: &[Point]) -> Look {
         let mut values = Vec::new();
         let mut is_hopeless = true;
@@ -81,7 +81,7 @@ impl Until {
         if values.is_empty() { Look::Reached } else { Look::Open { values, is_hopeless } }
     }
 
-    /// The values of a row that a load of this kind is for and that have a tolerance.
+    /// The values of a row that this kind of load measures and that have a tolerance.
     fn judged<'a>(
         &'a self,
         model: ArrivalModel,
@@ -99,7 +99,7 @@ impl Until {
     }
 }
 
-/// The distance from the mean to the farther end of the interval, as share of the mean.
+/// The distance from the mean to the farther bound of the interval, as share of the mean.
 fn reach(figure: &Figure) -> Option<f64> {
     let (mean, [low, high]) = (figure.mean.filter(|mean| *mean > 0.0)?, figure.interval?);
     Some((high - mean).max(mean - low) / mean)
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tolerances_replace_the_defaults_one_by_one() {
+    fn tolerances_override_single_defaults() {
         let of =
             |text: &str| text.parse::<Until>().map(|until| until.tolerances.into_iter().collect::<Vec<_>>());
         let named =
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_certain_enough_from_three_valid_repeats_within_its_tolerance() {
+    fn a_value_is_reached_with_three_valid_repeats_within_its_tolerance() {
         let point = |spread: f64, valid: usize| {
             let values = [1.0 - spread, 1.0, 1.0 + spread];
             let figure = Figure { headline: valid == 3, valid, ..Figure::of_valid(values.map(Some)) };

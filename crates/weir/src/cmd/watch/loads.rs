@@ -9,7 +9,7 @@ use weir_watch::{Labels, PartUse, Watch};
 use super::own::OwnUse;
 use super::{finish, of_agent, push_second, push_whole, target, verdicts};
 
-/// Pushes the seconds of a load, and hands them on.
+/// Pushes the seconds of a load, and forwards them.
 pub(crate) struct WatchedLoad<'a> {
     watch: Watch,
     labels: Labels,
@@ -18,7 +18,7 @@ pub(crate) struct WatchedLoad<'a> {
 }
 
 impl<'a> WatchedLoad<'a> {
-    /// Begins to follow the load on `authority`; `next` gets its seconds too.
+    /// Starts to follow the load on `authority`; `next` also gets its seconds.
     pub(crate) fn new(watch: Watch, spec: &LoadSpec, authority: &str, next: &'a dyn Progress) -> Self {
         let labels = Labels {
             run: format!("load-{}", weir_lab::new_run_id()),
@@ -33,7 +33,7 @@ impl<'a> WatchedLoad<'a> {
         Self { watch, labels, own: RefCell::new(OwnUse::now()), next }
     }
 
-    /// The share that `agent` has of a second.
+    /// A second of the shard of `agent`.
     pub(crate) fn second_of(&self, agent: &str, second: &LiveSecond) {
         push_second(&self.watch, &of_agent(&self.labels, agent), second);
         self.next.second(second);

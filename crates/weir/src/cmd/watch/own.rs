@@ -5,10 +5,10 @@ use std::time::Instant;
 
 /// Linux reports CPU times of processes in hundredths of a second, on every architecture.
 const TICKS_PER_S: f64 = 100.0;
-/// Shorter spans have too few ticks.
+/// Shorter spans have too few ticks for a result.
 const SPAN_MIN_S: f64 = 0.5;
 
-/// What this process has used so far.
+/// The CPU time of this process so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnUse {
     at: Instant,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_of_the_kernel_are_read() {
+    fn kernel_files_are_parsed() {
         let stat = "7 (a) b) R 1 2 3 4 5 6 7 8 9 10 40 2 0 0 20 0 1";
         assert_eq!((cpu_ticks(stat), cpu_ticks("")), (Some(42), None));
         assert_eq!(memory_bytes("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2 << 20));

@@ -11,10 +11,10 @@ use weir_watch::{Labels, PartUse, Watch};
 
 use super::{of_agent, push_second, push_whole, target, verdicts};
 
-/// Pushes what the lab reports.
+/// Pushes the values that the lab reports.
 pub(crate) struct RunWatcher<'a> {
     watch: &'a Watch,
-    /// How often each load was begun.
+    /// Number of attempts per load.
     attempts: RefCell<BTreeMap<Labels, u32>>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> RunWatcher<'a> {
         Self { watch, attempts: RefCell::default() }
     }
 
-    /// The labels of the present attempt at a load.
+    /// The labels of the current attempt at a load.
     fn labels(&self, load: &WatchedLoad<'_>) -> Labels {
         let labels = labels(load);
         let attempt = self.attempts.borrow().get(&labels).copied().filter(|attempt| *attempt > 1);

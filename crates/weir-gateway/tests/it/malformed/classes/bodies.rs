@@ -1,4 +1,4 @@
-//! Chunked bodies that break off into something else, and what follows bodies.
+//! Malformed chunked bodies, and garbage after bodies.
 
 use super::First::{RefusedInBody, Served, ServedThenRefused};
 use super::{Class, class};

@@ -1,4 +1,4 @@
-//! Fields that say differently, or in doubtful words, where the body ends.
+//! Headers that contradict each other about the body length, or are ambiguous.
 
 use super::First::Refused;
 use super::{Class, class};

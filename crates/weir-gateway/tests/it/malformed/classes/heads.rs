@@ -1,4 +1,4 @@
-//! Request lines and fields that are not what the grammar says.
+//! Request lines and headers that violate the grammar.
 
 use super::First::Refused;
 use super::{Class, class};
@@ -9,7 +9,7 @@ pub(crate) const CLASSES: &[Class] = &[
         let mut bytes = d.get_with("X: y");
         let ends: Vec<usize> =
             bytes.windows(2).enumerate().filter(|(_, w)| *w == b"\r\n").map(|(at, _)| at).collect();
-        // One of the first head's lines: the request line and its fields, of which there are at least three.
+        // One of the first four lines: the request line and at least three headers.
         bytes.remove(ends[d.random.below(4)]);
         bytes
     }),
@@ -108,7 +108,7 @@ pub(crate) const CLASSES: &[Class] = &[
         let target = d.form(&["/\u{1}", "/a\tb", "/\u{e9}", "/\u{7f}", "/\u{b}", "/\u{200b}"]);
         d.line(&format!("GET {target} HTTP/1.1"))
     }),
-    class("a form of target that does not fit", Refused, |d| {
+    class("a form of target that does not match the method", Refused, |d| {
         let line = d.form(&[
             "GET *",
             "GET example.com:80",
@@ -119,7 +119,7 @@ pub(crate) const CLASSES: &[Class] = &[
         ]);
         d.line(&format!("{line} HTTP/1.1"))
     }),
-    class("a version that is not supported", Refused, |d| {
+    class("an unsupported version", Refused, |d| {
         let version = d.form(&["HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "HTTP/3.0", "HTTP/9.9"]);
         d.line(&format!("GET /first {version}"))
     }),
@@ -140,7 +140,7 @@ pub(crate) const CLASSES: &[Class] = &[
         let line = d.form(&[" /first HTTP/1.1", "/first HTTP/1.1", "  /first HTTP/1.1"]);
         d.line(line)
     }),
-    class("a method that is no token", Refused, |d| {
+    class("a method that is not a token", Refused, |d| {
         let method = d.form(&["GE(T", "G\"ET\"", "GET,", "G\u{e9}T", "GET/", "GET:"]);
         d.line(&format!("{method} /first HTTP/1.1"))
     }),
@@ -178,7 +178,7 @@ pub(crate) const CLASSES: &[Class] = &[
         let count = [1_000, 5_000][d.variation % 2];
         d.get_with("X: y\r\n".repeat(count).trim_end())
     }),
-    class("an expectation that nobody knows", Refused, |d| {
+    class("an unknown expectation", Refused, |d| {
         let value = d.form(&["200-ok", "100-continue, x", "", "100"]);
         d.get_with(&format!("Expect: {value}"))
     }),
@@ -200,7 +200,7 @@ pub(crate) const CLASSES: &[Class] = &[
 
 fn random_bytes(d: &mut Draft) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..200).map(|_| d.random.below(256) as u8).collect();
-    // Whatever comes up, it is no request line.
+    // With this byte it is never a request line.
     bytes[0] = 0x80;
     bytes.extend_from_slice(d.smuggled().as_bytes());
     bytes

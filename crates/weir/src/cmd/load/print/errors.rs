@@ -1,4 +1,4 @@
-//! What went wrong, by the books, and what to do about it.
+//! Errors, their causes, and remedies.
 
 use weir_analysis::quantity::{percent, percent_short};
 use weir_engine::{CertificateRejection, LoadSpec};
@@ -7,14 +7,14 @@ use weir_results::{Errors, LoadResult, Thresholds};
 
 use super::figures::{counted, grouped, time};
 
-/// The rows of errors: how many requests, by the columns of the books, then causes and what the server said.
+/// The rows of errors: request counts by outcome, then causes and messages.
 pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, String)> {
     let requests = &result.requests;
     let timeout = time(spec.timeout_ns as f64);
     let columns = [
         ("unexpected", requests.unexpected, "a status of 400 or more, or a failed check".to_owned()),
-        ("failed", requests.failed, "no whole response".to_owned()),
-        ("timed out", requests.timed_out, format!("no whole response within {timeout}")),
+        ("failed", requests.failed, "no complete response".to_owned()),
+        ("timed out", requests.timed_out, format!("no complete response within {timeout}")),
         ("dropped", requests.dropped, format!("not sent within {timeout}")),
     ];
     let causes: Vec<String> =
@@ -30,7 +30,7 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
         None if requests.scheduled == 0 => {
             rows.push(("errors", "no request could be sent: no connection was opened".to_owned()))
         }
-        // Connections may be lost, or not be opened, without a request on them.
+        // Connections can fail without a request on them.
         None if !causes.is_empty() => {
             rows.push(("errors", "no request failed; connections were lost or not opened".to_owned()));
         }
@@ -49,19 +49,19 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
     rows
 }
 
-/// What to do about the errors that have a known way out, each once.
+/// Remedies of known errors, each once.
 pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
     let mut help = Vec::new();
     for fault in result.said.keys().filter_map(|said| CertificateRejection::of_said(said)) {
         let way_out = match fault {
             CertificateRejection::UnknownAuthority => {
-                "trust the authority that signed it with --cacert FILE, or skip the verification with -k"
+                "trust the CA of the certificate with --cacert FILE, or skip the verification with -k"
             }
             CertificateRejection::AuthorityAsServer => {
-                "give the server a certificate signed by it, with `CA:FALSE`, or skip the verification with -k"
+                "use a server certificate that the CA has signed, with `CA:FALSE`, or skip the verification with -k"
             }
             CertificateRejection::WrongName => {
-                "name a host that the certificate has, in the URL or with --sni NAME, or skip the verification with -k"
+                "use a host name of the certificate in the URL or with --sni NAME, or skip the verification with -k"
             }
             CertificateRejection::Expired => {
                 "renew the certificate, check this host's clock, or skip the verification with -k"
@@ -81,13 +81,13 @@ pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
     if completed == 0 && result.requests.timed_out > 0 {
         let requests = plural(result.requests.timed_out, "request");
         help.push(format!(
-            "the server took the {requests} and did not answer in time; check it, or raise --timeout"
+            "the server received the {requests} but did not respond in time; check it, or raise --timeout"
         ));
     }
     help
 }
 
-/// The causes that were seen, with their counts.
+/// The causes with their counts.
 fn causes(errors: &Errors) -> impl Iterator<Item = (String, u64)> {
     let seen = errors.by_cause().into_iter().filter(|&(_, count)| count > 0);
     seen.map(|(name, count)| (name.replace('_', " "), count))
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_never_none_beside_failed_checks_statuses_and_time_outs() {
+    fn errors_include_failed_checks_statuses_and_timeouts() {
         let good = Requests { scheduled: 1_000, completed: 1_000, ..Requests::default() };
         check(&LoadResult { requests: good, ..result() }, &["errors|none"]);
         let said =
@@ -124,8 +124,8 @@ mod tests {
             &[
                 "errors|160 of 1,000 scheduled requests (16.0 %; valid up to 0.1 %)",
                 "|100 unexpected: a status of 400 or more, or a failed check",
-                "|40 failed: no whole response",
-                "|15 timed out: no whole response within 10 s",
+                "|40 failed: no complete response",
+                "|15 timed out: no complete response within 10 s",
                 "|5 dropped: not sent within 10 s",
                 "causes|reset 39, parse 1",
                 "|1 time: HTTP/1.1: x",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_were_lost_without_a_request_are_told() {
+    fn lost_connections_without_requests_are_reported() {
         let requests = Requests { scheduled: 10, completed: 10, ..Requests::default() };
         let errors = Errors { refused: 3, ..Errors::default() };
         check(

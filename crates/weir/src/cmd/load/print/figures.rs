@@ -1,4 +1,4 @@
-//! Figures as people read them: three digits and a unit.
+//! Values for people: three digits and a unit.
 
 pub(super) use weir_results::words::{count as grouped, counted};
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_short_and_carry_their_unit() {
+    fn values_are_short_and_have_a_unit() {
         let times = [5.0, 1_500.0, 25_000.0, 123_456.0, 9.876e6, 10e9];
         assert_eq!(times.map(time), ["5 ns", "1.50 µs", "25 µs", "123 µs", "9.88 ms", "10 s"]);
         assert_eq!([12.0, 2_048.0, 3.5e6].map(bytes), ["12.0 B", "2.0 KiB", "3.3 MiB"]);

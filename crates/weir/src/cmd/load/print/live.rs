@@ -1,4 +1,4 @@
-//! The line that lives while a load runs.
+//! The live line while a load runs.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -8,10 +8,10 @@ use weir_results::{LoadSecond, quantile_needs, quantile_ns};
 
 use super::figures::{grouped, time};
 
-/// Where standard error is no terminal, a line is printed each so many seconds.
+/// Interval of lines if standard error is no terminal, seconds.
 const PLAIN_EVERY_S: u64 = 10;
 
-/// The line that lives while the load runs.
+/// The live line.
 pub(crate) struct Live {
     mode: Mode,
     warmup_s: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Live {
 enum Mode {
     /// One line that is overwritten.
     Overwrite,
-    /// A line now and then.
+    /// A line at intervals.
     Plain,
     /// Nothing.
     Silent,
@@ -40,7 +40,7 @@ impl Live {
         Self { mode, warmup_s: spec.warmup_ns as f64 / 1e9, total_s }
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub(crate) fn clear(&self) {
         if self.mode == Mode::Overwrite {
             write_stderr("\r\x1b[K");
@@ -92,7 +92,7 @@ fn per_s(count: u64, second: &LoadSecond) -> u64 {
 }
 
 fn write_stderr(text: &str) {
-    // Where standard error is closed, nobody looks at progress.
+    // Errors are ignored: a closed standard error must not end the load.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
@@ -119,7 +119,7 @@ mod tests {
         };
         assert!(line(1.0, false).contains("warming up"));
         assert!(!line(3.0, true).contains("  draining"));
-        // Ended early by Ctrl-C: what comes after is the drain.
+        // After Ctrl-C, the load drains.
         assert!(line(5.0, false).contains("draining"));
     }
 }

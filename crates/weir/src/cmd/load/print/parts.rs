@@ -1,4 +1,4 @@
-//! What only some loads have: the protocol, steps, routes.
+//! Optional parts of the output: protocol, steps, routes.
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use weir_analysis::quantity;
@@ -27,7 +27,7 @@ pub(super) fn protocol(result: &LoadResult) -> Vec<(&'static str, String)> {
         }
         lines.push(("HTTP/2", text));
     } else if result.protocol == Protocol::Http2 {
-        lines.push(("HTTP/2", "not spoken on any connection".to_owned()));
+        lines.push(("HTTP/2", "not negotiated on any connection".to_owned()));
     }
     if let Some(tls) = &result.tls {
         let mut text = counted(tls.handshakes, "handshake");
@@ -53,7 +53,7 @@ pub(super) fn protocol(result: &LoadResult) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The steps, one a row; `None` where there are none.
+/// The steps, one per row; `None` without steps.
 pub(super) fn steps(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     if record.steps.is_empty() {
         return None;
@@ -86,14 +86,14 @@ pub(super) fn steps(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     Some(drawn(header, rows))
 }
 
-/// The routes, one a row; `None` where there is only one.
+/// The routes, one per row; `None` if there is only one.
 pub(super) fn routes(record: &LoadRecord) -> Option<String> {
     if record.routes.len() < 2 {
         return None;
     }
     let mut header = vec!["  route", "requests", "completed"];
     header.extend(QUANTILES.map(|(title, _)| title));
-    // No whole response in time: failed, timed out or dropped.
+    // No complete response in time: failed, timed out or dropped.
     header.extend(["unexpected", "no response"]);
     let duration_s = record.result.duration_s.max(1e-9);
     let rows = record.routes.iter().map(|route| {
@@ -108,7 +108,7 @@ pub(super) fn routes(record: &LoadRecord) -> Option<String> {
     Some(drawn(header, rows))
 }
 
-/// What each agent contributed, so that one odd client is visible; `None` where there is one generator.
+/// The shard of each agent, so that an outlier is visible; `None` for a single generator.
 pub(super) fn shards(record: &LoadRecord) -> Option<String> {
     let mut header = vec!["  agent", "start", "sent", "throughput"];
     header.extend(QUANTILES.map(|(title, _)| title));
@@ -125,11 +125,11 @@ pub(super) fn shards(record: &LoadRecord) -> Option<String> {
     (!record.shards.is_empty()).then(|| drawn(header, rows))
 }
 
-/// Quantiles over every class of a route's answers: distributions are added, quantiles never averaged.
+/// Quantiles over all status classes of a route: histograms are added, because quantiles cannot be averaged.
 fn route_quantiles(route: &RouteResult) -> Vec<String> {
     let mut all = new_histogram();
     for times in route.by_class.values() {
-        // What cannot be read back is weir's own fault, and then there is nothing to show.
+        // An unreadable histogram is a bug of weir; the row then has no quantiles.
         let Ok(histogram) = times.latency.decode() else { continue };
         let _ = all.add(&histogram);
     }
@@ -167,7 +167,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn protocols_are_told_with_what_went_wrong() {
+    fn protocols_are_printed_with_their_errors() {
         assert_eq!(protocol(&result()), []);
         let http2 =
             Http2Result { streams: 16, streams_allowed_min: Some(4), goaways: 2, ..Http2Result::default() };
@@ -192,7 +192,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn quantiles_of_a_route_are_over_all_its_answers_and_the_unanswered_rank_last() {
+    fn route_quantiles_cover_all_responses_and_unanswered_requests_rank_last() {
         let times = |ns: u64| {
             let mut histogram = new_histogram();
             histogram.record_n(ns, 450).unwrap();

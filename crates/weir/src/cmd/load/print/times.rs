@@ -1,4 +1,4 @@
-//! The table of times, with a line for each row that needs one.
+//! The table of times, with a legend.
 
 use std::fmt::Write;
 
@@ -9,19 +9,19 @@ use weir_results::{HISTOGRAM_LOW_NS, LoadRecord, Requests, TimesNs, quantile_nee
 
 use super::figures::{grouped, time};
 
-/// What stands where there is no value.
+/// The placeholder for a missing value.
 pub(super) const NOTHING_THERE: &str = "–";
 
 /// The quantiles of every table, with their titles.
 pub(super) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The same as they are in a result.
+/// The quantiles of a result.
 fn quantiles_of(times: &TimesNs) -> [Option<u64>; 5] {
     [times.p50, times.p90, times.p95, times.p99, times.p999]
 }
 
-/// The cells of the quantiles over `requests`: those that too few requests support are left empty.
+/// The cells of the quantiles over `requests`. Quantiles with too few requests have a placeholder.
 pub(super) fn cells(times: &TimesNs, requests: u64, beyond: &str) -> Vec<String> {
     let cell = |(ns, (_, quantile)): (Option<u64>, (&str, f64))| {
         if times.min.is_none() || requests < quantile_needs(quantile) {
@@ -32,7 +32,7 @@ pub(super) fn cells(times: &TimesNs, requests: u64, beyond: &str) -> Vec<String>
     quantiles_of(times).into_iter().zip(QUANTILES).map(cell).collect()
 }
 
-/// The times of all requests, and how to read them.
+/// The times of all requests, and their legend.
 pub(super) fn table(spec: &LoadSpec, record: &LoadRecord) -> String {
     let result = &record.result;
     let requests = &result.requests;
@@ -78,7 +78,7 @@ pub(super) fn table(spec: &LoadSpec, record: &LoadRecord) -> String {
     out
 }
 
-/// Up to where the quantiles are worth something, for the verdict; nothing where all are.
+/// The highest usable quantile, for the verdict; empty if all are usable.
 pub(super) fn supported(requests: u64) -> String {
     let supported = QUANTILES.iter().rev().find(|(_, quantile)| requests >= quantile_needs(*quantile));
     match supported {
@@ -102,7 +102,7 @@ fn ranking(requests: &Requests) -> String {
     }
 }
 
-/// Which quantiles are left out, and what they need.
+/// The omitted quantiles, and their required number of requests.
 fn too_few(requests: u64) -> Option<String> {
     let needs = QUANTILES.iter().filter(|(_, quantile)| requests < quantile_needs(*quantile));
     let needs: Vec<String> =
@@ -113,7 +113,7 @@ fn too_few(requests: u64) -> Option<String> {
 
 fn shown(ns: u64) -> String {
     match ns {
-        // What lies below is not told apart.
+        // The histogram does not distinguish lower values.
         ns if ns < HISTOGRAM_LOW_NS => format!("< {HISTOGRAM_LOW_NS} ns"),
         ns => time(ns as f64),
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unanswered_are_named_where_quantiles_are_ranked() {
+    fn unanswered_requests_are_named_in_the_ranking() {
         let all = Requests { scheduled: 1_500, completed: 1_500, ..Requests::default() };
         assert_eq!(ranking(&all), "quantiles: nearest rank over 1,500 scheduled requests");
         let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };

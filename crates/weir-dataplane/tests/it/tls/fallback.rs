@@ -1,13 +1,13 @@
-//! Routes and certificates that come and go while clients of every kind are at it: each request is answered by what had
-//! it before a change or by what has it after, and each handshake shows such a certificate.
+//! Routes and certificates come and go under load, with clients of every kind. Each response comes from a route that
+//! was active before or after a concurrent change. Each handshake uses a certificate that was.
 //!
 //! ```text
-//! ladder     exact host --> wildcard --> wider wildcard --> every host
-//! versions        7            (gone)           2               always there
+//! case       exact host --> wildcard --> wider wildcard --> every host
+//! versions        7           absent           2              always present
 //! ```
 //!
-//! Every step of a ladder takes the ladder's request, and comes and goes by itself. So the first step that is there has
-//! the request, whichever are behind it.
+//! Every step of a case is a route that matches the request of the case. Steps are added and removed independently. The
+//! first present step must get the request, whichever steps follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -26,24 +26,25 @@ use crate::setup::{Client, Origin, Proxy};
 use crate::versions::Versions;
 
 const CHANGES: usize = 600;
-/// Steps that come, go or change in one batch, at most.
+/// Maximum number of steps that one batch adds, removes or changes.
 const STEPS_A_CHANGE: usize = 4;
 const BACKENDS: usize = 4;
-/// Each step has so many certificates, which take turns.
+/// The number of certificates of each step. Its versions alternate between them.
 const LEAVES: usize = 2;
 
-/// A request, and the routes that may have it, the first one first. The route for every host has it where none is there.
-struct Ladder {
+/// A request, and the routes that can match it, the most specific first. If none is present, the route for every host
+/// matches.
+struct Case {
     host: &'static str,
     start: &'static str,
     fields: &'static str,
     routes: &'static [&'static str],
-    /// The names of certificates that its host may be shown, the first one first.
+    /// The certificate names that can be used for its host, the most specific first.
     certificates: &'static [&'static str],
 }
 
-static LADDERS: [Ladder; 6] = [
-    Ladder {
+static CASES: [Case; 6] = [
+    Case {
         host: "a.b.hosts.test",
         start: "GET /x",
         fields: "",
@@ -55,7 +56,7 @@ static LADDERS: [Ladder; 6] = [
         ],
         certificates: &["a.b.hosts.test", "*.b.hosts.test"],
     },
-    Ladder {
+    Case {
         host: "paths.test",
         start: "GET /p/q/r",
         fields: "",
@@ -70,7 +71,7 @@ static LADDERS: [Ladder; 6] = [
         ],
         certificates: &["paths.test"],
     },
-    Ladder {
+    Case {
         host: "conditions.test",
         start: "GET /c?p=1&q=1",
         fields: "X: 1\r\nY: 1\r\n",
@@ -84,7 +85,7 @@ static LADDERS: [Ladder; 6] = [
         ],
         certificates: &[],
     },
-    Ladder {
+    Case {
         host: "l.listeners.test",
         start: "GET /l/m",
         fields: "",
@@ -95,14 +96,14 @@ static LADDERS: [Ladder; 6] = [
         ],
         certificates: &["*.listeners.test"],
     },
-    Ladder {
+    Case {
         host: "every.test",
         start: "POST /every/one",
         fields: "Content-Length: 0\r\n",
         routes: &["exact: /every/one", "path: /every", "regex: '/every/[a-z]*'"],
         certificates: &[],
     },
-    Ladder {
+    Case {
         host: "x.y.mixed.test",
         start: "GET /m/1",
         fields: "X: 1\r\n",
@@ -115,15 +116,15 @@ static LADDERS: [Ladder; 6] = [
     },
 ];
 
-/// Who answers where no step is there.
+/// The name of the route for every host.
 const REST: &str = "rest";
 
-/// What is in force at one time: of each ladder the version of each step, where it is there.
+/// The active routes and certificates at one time: for each case the version of each step, if present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Force {
+struct Snapshot {
     routes: Vec<Vec<Option<usize>>>,
     certificates: Vec<Vec<Option<usize>>>,
-    /// The keys of the routes, each with its ladder and step: a key that is left is the next one's that comes.
+    /// The keys of the present routes, each with its case and step. A new route gets the first free key.
     keys: BTreeMap<usize, (usize, usize)>,
 }
 
@@ -131,26 +132,26 @@ struct World {
     plain: SocketAddr,
     secure: SocketAddr,
     tls: Arc<ClientConfig>,
-    /// What comes into force, one after the other.
-    forces: Vec<Force>,
+    /// All snapshots, in the order in which they become active.
+    snapshots: Vec<Snapshot>,
     versions: Versions,
-    /// The certificate of every other name.
+    /// The certificate for all other names.
     default: Leaf,
-    /// Of each step of each ladder.
+    /// By case and step.
     leaves: Vec<Vec<[Leaf; LEAVES]>>,
     answered: AtomicU64,
-    /// The steps that answered, and those whose certificate was shown.
+    /// The steps that responded, and the steps whose certificate was used.
     met: Mutex<BTreeSet<String>>,
     is_over: AtomicBool,
 }
 
-impl Force {
-    /// Has a step come, go, or do something else.
+impl Snapshot {
+    /// Adds, removes or changes a step.
     fn change(&mut self, draw: &mut fastrand::Rng, version: usize) {
         let is_route = draw.u8(..5) > 0;
-        let ladders = if is_route { &mut self.routes } else { &mut self.certificates };
-        let ladder = draw.usize(..ladders.len());
-        let steps = &mut ladders[ladder];
+        let cases = if is_route { &mut self.routes } else { &mut self.certificates };
+        let case = draw.usize(..cases.len());
+        let steps = &mut cases[case];
         if steps.is_empty() {
             return;
         }
@@ -159,58 +160,58 @@ impl Force {
         let is_there = draw.u8(..if was_there { 3 } else { 2 }) == 0;
         steps[step] = is_there.then_some(version);
         match (was_there, is_there) {
-            (true, false) if is_route => self.keys.retain(|_, of| *of != (ladder, step)),
+            (true, false) if is_route => self.keys.retain(|_, of| *of != (case, step)),
             (false, true) if is_route => {
                 let free = (0..).find(|key| !self.keys.contains_key(key));
-                self.keys.insert(free.unwrap(), (ladder, step));
+                self.keys.insert(free.unwrap(), (case, step));
             }
             _ => {}
         }
     }
 }
 
-/// All that comes into force: at first nothing, then a few steps more or less with each change.
-fn forces() -> Vec<Force> {
+/// All snapshots: an empty one at first, then some steps more or less with each change.
+fn snapshots() -> Vec<Snapshot> {
     let mut draw = fastrand::Rng::with_seed(1);
-    let steps = |of: fn(&Ladder) -> usize| LADDERS.iter().map(|ladder| vec![None; of(ladder)]).collect();
-    let (routes, certificates) = (steps(|ladder| ladder.routes.len()), steps(|l| l.certificates.len()));
-    let mut force = Force { routes, certificates, ..Force::default() };
-    let mut forces = vec![force.clone()];
+    let steps = |of: fn(&Case) -> usize| CASES.iter().map(|case| vec![None; of(case)]).collect();
+    let (routes, certificates) = (steps(|case| case.routes.len()), steps(|l| l.certificates.len()));
+    let mut snapshot = Snapshot { routes, certificates, ..Snapshot::default() };
+    let mut snapshots = vec![snapshot.clone()];
     for version in 1..=CHANGES {
         let mut left = draw.usize(1..=STEPS_A_CHANGE);
-        // What comes and goes at once is no change.
-        while left > 0 || forces.last() == Some(&force) {
+        // A step that is added and removed in one batch is no change.
+        while left > 0 || snapshots.last() == Some(&snapshot) {
             left = left.saturating_sub(1);
-            force.change(&mut draw, version);
+            snapshot.change(&mut draw, version);
         }
-        forces.push(force.clone());
+        snapshots.push(snapshot.clone());
     }
-    forces
+    snapshots
 }
 
-fn backend(ladder: usize, step: usize, version: usize) -> usize {
-    (ladder + step + version) % BACKENDS
+fn backend(case: usize, step: usize, version: usize) -> usize {
+    (case + step + version) % BACKENDS
 }
 
-/// A version of a step, which has requests say which it is.
-fn route(ladder: usize, step: usize, version: usize) -> String {
+/// A version of a step. It adds its version to requests.
+fn route(case: usize, step: usize, version: usize) -> String {
     format!(
-        "{{ {}, backend: b{}, request_headers: {{ set: {{ X-Version: '{ladder}.{step}.{version}' }} }} }}",
-        LADDERS[ladder].routes[step],
-        backend(ladder, step, version)
+        "{{ {}, backend: b{}, request_headers: {{ set: {{ X-Version: '{case}.{step}.{version}' }} }} }}",
+        CASES[case].routes[step],
+        backend(case, step, version)
     )
 }
 
-/// The files of a step's certificate.
-fn pair(ladder: usize, step: usize) -> [String; 2] {
-    [format!("{ladder}.{step}.pem"), format!("{ladder}.{step}.key")]
+/// The certificate files of a step.
+fn pair(case: usize, step: usize) -> [String; 2] {
+    [format!("{case}.{step}.pem"), format!("{case}.{step}.key")]
 }
 
-/// The listener that speaks TLS, with the certificates that are there.
+/// The TLS listener with the present certificates.
 fn secure_listener(address: SocketAddr, certificates: &[Vec<Option<usize>>]) -> String {
-    let steps = certificates.iter().enumerate().flat_map(|(ladder, steps)| {
+    let steps = certificates.iter().enumerate().flat_map(|(case, steps)| {
         let there = steps.iter().enumerate().filter(|(_, version)| version.is_some());
-        there.map(move |(step, _)| pair(ladder, step))
+        there.map(move |(step, _)| pair(case, step))
     });
     let pairs: Vec<String> =
         steps.map(|[certificate, key]| format!("{{ certificate: {certificate}, key: {key} }}")).collect();
@@ -234,28 +235,28 @@ fn configuration(plain: SocketAddr, secure: &str, origins: &[Origin]) -> String 
 }
 
 impl World {
-    /// Who has the request of a ladder at one time.
-    fn who(&self, at: usize, ladder: usize, is_secure: bool) -> String {
+    /// The step that gets the request of a case at one time.
+    fn who(&self, at: usize, case: usize, is_secure: bool) -> String {
         let is_here = |text: &str| {
             let own = if is_secure { "secure" } else { "plain" };
             text.split_once("listeners: [")
                 .is_none_or(|(_, names)| names.split(']').next().unwrap().contains(own))
         };
-        let steps = LADDERS[ladder].routes.iter().zip(&self.forces[at].routes[ladder]).enumerate();
+        let steps = CASES[case].routes.iter().zip(&self.snapshots[at].routes[case]).enumerate();
         let mut there =
             steps.filter(|(_, (text, _))| is_here(text)).filter_map(|(s, (_, v))| Some((s, (*v)?)));
-        there.next().map_or(REST.to_owned(), |(step, version)| format!("{ladder}.{step}.{version}"))
+        there.next().map_or(REST.to_owned(), |(step, version)| format!("{case}.{step}.{version}"))
     }
 
-    /// The step whose certificate a ladder's host is shown at one time, and its certificate.
-    fn certificate(&self, at: usize, ladder: usize) -> (String, &Leaf) {
-        let steps = self.forces[at].certificates[ladder].iter().enumerate();
+    /// The step whose certificate is used for the host of a case at one time, and the certificate.
+    fn certificate(&self, at: usize, case: usize) -> (String, &Leaf) {
+        let steps = self.snapshots[at].certificates[case].iter().enumerate();
         let mut there = steps.filter_map(|(step, version)| Some((step, (*version)?)));
         match there.next() {
             Some((step, version)) => {
-                (format!("certificate {ladder}.{step}"), &self.leaves[ladder][step][version % LEAVES])
+                (format!("certificate {case}.{step}"), &self.leaves[case][step][version % LEAVES])
             }
-            None => (format!("certificate {ladder} {REST}"), &self.default),
+            None => (format!("certificate {case} {REST}"), &self.default),
         }
     }
 
@@ -263,53 +264,52 @@ impl World {
         self.met.lock().unwrap().insert(what.to_owned());
     }
 
-    /// A connection to the host of a ladder, which was shown a certificate of that time.
-    fn secure(&self, ladder: usize) -> SecureClient {
-        let connecting = || connect(&self.tls, self.secure, LADDERS[ladder].host).expect("a handshake");
+    /// A connection to the host of a case. Checks that its certificate was active during the handshake.
+    fn secure(&self, case: usize) -> SecureClient {
+        let connecting = || connect(&self.tls, self.secure, CASES[case].host).expect("a handshake");
         let (client, times) = self.versions.during(connecting);
         let shown = &client.stream.conn.peer_certificates().expect("certificates")[0];
-        let mut allowed = times.clone().map(|at| self.certificate(at, ladder));
+        let mut allowed = times.clone().map(|at| self.certificate(at, case));
         let (step, _) = allowed
             .find(|(_, leaf)| leaf.der() == *shown)
-            .unwrap_or_else(|| panic!("{}: another certificate than at {times:?}", LADDERS[ladder].host));
+            .unwrap_or_else(|| panic!("{}: not a certificate of {times:?}", CASES[case].host));
         self.meet(&step);
         client
     }
 
-    /// One request of a ladder, whose answer is one of that time.
-    fn exchange<S: Read + Write>(&self, client: &mut Client<S>, ladder: usize, is_secure: bool) {
-        let Ladder { host, start, fields, .. } = &LADDERS[ladder];
+    /// Sends the request of a case. Checks that the response comes from a route that was active during the request.
+    fn exchange<S: Read + Write>(&self, client: &mut Client<S>, case: usize, is_secure: bool) {
+        let Case { host, start, fields, .. } = &CASES[case];
         let request = format!("{start} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
         let (answer, times) = self.versions.during(|| client.ask(&request));
         assert_eq!((answer.status, answer.whole), (200, true), "{request}{}{}", answer.head, answer.body);
         let said: Vec<&str> = answer.body.split(' ').collect();
-        assert!(self.may_answer(&times, ladder, is_secure, said[1]), "{request}{said:?} at {times:?}");
+        assert!(self.may_answer(&times, case, is_secure, said[1]), "{request}{said:?} at {times:?}");
         let numbers: Vec<usize> = said[1].split('.').filter_map(|number| number.parse().ok()).collect();
-        let expected =
-            if let [ladder, step, version] = numbers[..] { backend(ladder, step, version) } else { 0 };
+        let expected = if let [case, step, version] = numbers[..] { backend(case, step, version) } else { 0 };
         assert_eq!(said[0], expected.to_string(), "{}: leads elsewhere", said[1]);
         assert_eq!(Some(said[2]), start.split(' ').nth(1), "another request's answer");
-        let step = said[1].rsplit_once('.').map_or(format!("{ladder} {REST}"), |(step, _)| step.to_owned());
+        let step = said[1].rsplit_once('.').map_or(format!("{case} {REST}"), |(step, _)| step.to_owned());
         self.meet(&step);
         self.answered.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn may_answer(&self, times: &RangeInclusive<usize>, ladder: usize, is_secure: bool, who: &str) -> bool {
-        times.clone().any(|at| self.who(at, ladder, is_secure) == who)
+    fn may_answer(&self, times: &RangeInclusive<usize>, case: usize, is_secure: bool, who: &str) -> bool {
+        times.clone().any(|at| self.who(at, case, is_secure) == who)
     }
 
-    /// What makes of what was in force before a change what is to be then.
+    /// The changes from the previous snapshot to the one at `at`.
     fn changes(&self, at: usize) -> Vec<Change> {
-        let (former, now) = (&self.forces[at - 1], &self.forces[at]);
+        let (former, now) = (&self.snapshots[at - 1], &self.snapshots[at]);
         let mut changes = changed_routes(former, now);
         let certificates = differing(&former.certificates, &now.certificates);
-        for &(ladder, step, version) in &certificates {
-            let [certificate, key] = pair(ladder, step).map(Key::File);
+        for &(case, step, version) in &certificates {
+            let [certificate, key] = pair(case, step).map(Key::File);
             let put = |key, text: &str| Change::Put(key, Resource::File(text.as_bytes().to_vec().into()));
             match version {
                 None => changes.extend([certificate, key].map(Change::Remove)),
                 Some(version) => {
-                    let leaf = &self.leaves[ladder][step][version % LEAVES];
+                    let leaf = &self.leaves[case][step][version % LEAVES];
                     changes.extend([put(certificate, &leaf.certificate), put(key, &leaf.key)]);
                 }
             }
@@ -323,15 +323,15 @@ impl World {
     }
 }
 
-/// The routes that are others than before, by their keys.
-fn changed_routes(former: &Force, now: &Force) -> Vec<Change> {
+/// The changes of routes, by their keys.
+fn changed_routes(former: &Snapshot, now: &Snapshot) -> Vec<Change> {
     let name = |key: &usize| Key::Route(format!("step {key}"));
     let left = former.keys.keys().filter(|key| !now.keys.contains_key(key));
     let mut changes: Vec<Change> = left.map(|key| Change::Remove(name(key))).collect();
-    for (key, &(ladder, step)) in &now.keys {
-        let version = now.routes[ladder][step];
-        if former.keys.get(key) != Some(&(ladder, step)) || former.routes[ladder][step] != version {
-            let text = route(ladder, step, version.expect("it has a key"));
+    for (key, &(case, step)) in &now.keys {
+        let version = now.routes[case][step];
+        if former.keys.get(key) != Some(&(case, step)) || former.routes[case][step] != version {
+            let text = route(case, step, version.expect("a route with a key is present"));
             let route: Route = weir_document::read("route.yaml", &text).unwrap();
             changes.push(Change::Put(name(key), Resource::Route(Arc::new(route))));
         }
@@ -339,47 +339,47 @@ fn changed_routes(former: &Force, now: &Force) -> Vec<Change> {
     changes
 }
 
-/// The steps that are another version than before, each with its ladder.
+/// The steps with another version than before, each with its case.
 fn differing(
     former: &[Vec<Option<usize>>],
     now: &[Vec<Option<usize>>],
 ) -> Vec<(usize, usize, Option<usize>)> {
     let mut found = Vec::new();
-    for (ladder, (former, now)) in former.iter().zip(now).enumerate() {
+    for (case, (former, now)) in former.iter().zip(now).enumerate() {
         for (step, (former, now)) in former.iter().zip(now).enumerate() {
-            found.extend((former != now).then_some((ladder, step, *now)));
+            found.extend((former != now).then_some((case, step, *now)));
         }
     }
     found
 }
 
-/// Asks until the changes are over: over connections that are kept, or over a new one for each request.
+/// Sends requests until the changes are done: over kept connections, or over a new one for each request.
 fn ask(world: &World, is_secure: bool, is_kept: bool) {
     let mut plain = Client::connect(world.plain);
     let mut kept = world.secure(0);
-    for ladder in (0..LADDERS.len()).cycle() {
+    for case in (0..CASES.len()).cycle() {
         if world.is_over.load(Ordering::SeqCst) {
             return;
         }
         match (is_secure, is_kept) {
-            (false, true) => world.exchange(&mut plain, ladder, false),
-            (false, false) => world.exchange(&mut Client::connect(world.plain), ladder, false),
-            (true, true) => world.exchange(&mut kept, ladder, true),
-            (true, false) => world.exchange(&mut world.secure(ladder), ladder, true),
+            (false, true) => world.exchange(&mut plain, case, false),
+            (false, false) => world.exchange(&mut Client::connect(world.plain), case, false),
+            (true, true) => world.exchange(&mut kept, case, true),
+            (true, false) => world.exchange(&mut world.secure(case), case, true),
         }
     }
 }
 
 fn world(ca: &Authority, [plain, secure]: [SocketAddr; 2]) -> World {
-    let leaves = LADDERS.iter().map(|ladder| {
-        let names = ladder.certificates.iter();
+    let leaves = CASES.iter().map(|case| {
+        let names = case.certificates.iter();
         names.map(|&name| std::array::from_fn(|_| ca.signs(&[name]))).collect()
     });
     World {
         plain,
         secure,
         tls: ca.config_for_any_name(),
-        forces: forces(),
+        snapshots: snapshots(),
         versions: Versions::default(),
         default: ca.signs(&["default.example"]),
         leaves: leaves.collect(),
@@ -390,10 +390,10 @@ fn world(ca: &Authority, [plain, secure]: [SocketAddr; 2]) -> World {
 }
 
 #[test]
-fn what_comes_and_goes_under_load_has_its_requests_meanwhile_and_no_others() {
+fn changing_routes_under_load_get_exactly_their_requests() {
     let ca = Authority::new("ca");
     let origins: Vec<Origin> = (0..BACKENDS).map(|own| Origin::start(echo(own))).collect();
-    // Both are held until both are known: two listeners have two addresses.
+    // Both sockets stay open until both ports are known, so that the ports differ.
     let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = free.map(|listener| listener.local_addr().unwrap());
     let world = Arc::new(world(&ca, addresses));
@@ -408,22 +408,22 @@ fn what_comes_and_goes_under_load_has_its_requests_meanwhile_and_no_others() {
                 std::thread::spawn(move || ask(&world, is_secure, is_kept))
             })
             .collect();
-    // Nobody else changes anything, so that this client meets exactly what is in force.
+    // Only this thread makes changes, so its own client must see exactly the active snapshot.
     let mut own = Client::connect(world.plain);
     for _ in 0..CHANGES {
         world.versions.change(|at| bring(&mut proxy, world.changes(at)));
-        (0..LADDERS.len()).for_each(|ladder| world.exchange(&mut own, ladder, false));
+        (0..CASES.len()).for_each(|case| world.exchange(&mut own, case, false));
         wait_for_answers(&world.answered, &clients);
     }
     world.is_over.store(true, Ordering::SeqCst);
-    clients.into_iter().for_each(|client| client.join().expect("no request is lost or led astray"));
+    clients.into_iter().for_each(|client| client.join().expect("no request may be lost or misrouted"));
     check_counts(&proxy, &world, &origins);
 }
 
-/// The books of clients, gateway and origins agree, and every step was met.
+/// Checks that the counters of clients, gateway and origins agree, and that every step was used.
 fn check_counts(proxy: &Proxy, world: &World, origins: &[Origin]) {
     let answered = world.answered.load(Ordering::SeqCst);
-    assert!(answered >= (LADDERS.len() as u64 + ANSWERS_A_CHANGE) * CHANGES as u64, "{answered}");
+    assert!(answered >= (CASES.len() as u64 + ANSWERS_A_CHANGE) * CHANGES as u64, "{answered}");
     let stats = proxy.gateway.stats();
     assert_eq!((stats.requests, stats.by_status.success), (answered, answered));
     assert_eq!(stats.errors.values().sum::<u64>(), 0, "{:?}", stats.errors);
@@ -431,12 +431,12 @@ fn check_counts(proxy: &Proxy, world: &World, origins: &[Origin]) {
     let asked: u64 = origins.iter().map(|origin| origin.requests().len() as u64).sum();
     assert_eq!(asked, answered + stats.upstream.retries);
     let met = world.met.lock().unwrap();
-    for (number, Ladder { routes, certificates, .. }) in LADDERS.iter().enumerate() {
+    for (number, Case { routes, certificates, .. }) in CASES.iter().enumerate() {
         let steps = (0..routes.len()).map(|step| format!("{number}.{step}"));
         let shown = (0..certificates.len()).map(|step| format!("certificate {number}.{step}"));
         let rest = [format!("{number} {REST}"), format!("certificate {number} {REST}")];
         for step in steps.chain(shown).chain(rest) {
-            assert!(met.contains(&step), "{step} was never met: {met:?}");
+            assert!(met.contains(&step), "{step} was never used: {met:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How this process takes the place of one that runs, and how another one takes this one's.
+//! Upgrade without downtime: this process takes over the sockets of an old process, and hands them to a new one.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,65 +13,69 @@ use weir_dataplane::{Admin, Gateway, HandoverError, Passed, Predecessor, Success
 use weir_document::Time;
 use weir_io::inherited_sockets;
 
-use crate::outlet::say;
+use crate::outlet::print_and_log;
 use crate::signals::Request;
 use crate::supervisor::Supervisor;
 
-/// Between two looks for the next process, where the first fails at once.
+/// Delay after a failed handover, before the next process is accepted.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Between two looks whether the next process has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval of checks whether the new process exited.
+const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-const FIRST_OF_ITS_CONTAINER: &str = "cannot upgrade: this process is PID 1 of its container, so its exit would stop the new process; start a new \
-     container";
+const PID_1_OF_CONTAINER: &str = "cannot upgrade: this process is PID 1 of its container, so its exit would stop \
+     the new process; start a new container";
 
-/// Listening sockets that were there before this process, and whoever accepts from them still.
-pub(crate) struct Heritage {
+/// Listening sockets that were open before this process started, and the process that still accepts from them.
+pub(crate) struct InheritedSockets {
     predecessor: Option<Predecessor>,
     taken: Vec<ListenerId>,
     pub(crate) sockets: Vec<Passed>,
     pub(crate) admin: Option<TcpListener>,
 }
 
-impl Heritage {
-    /// What a process that runs with `folder`, or whoever started this one, has for the listeners of `table` and the
-    /// admin server at `admin`. What nobody here wants is left alone.
+impl InheritedSockets {
+    /// Collects sockets for the listeners of `table` and for the admin server at `admin`. They come from the process
+    /// that runs with `folder`, or from `LISTEN_FDS`. Sockets without a listener here stay untouched.
     pub(crate) fn find(
         folder: Option<&Path>,
         table: &Table,
         admin: Option<SocketAddr>,
-    ) -> Result<Heritage, String> {
+    ) -> Result<InheritedSockets, String> {
         if let Some(folder) = folder {
             check_folder(folder).map_err(|reason| format!("--runtime-dir {}: {reason}", folder.display()))?;
         }
         let asked = folder.map(Predecessor::ask).transpose().map_err(|error| error.to_string())?;
-        let mut heritage =
-            Heritage { predecessor: asked.flatten(), taken: Vec::new(), sockets: Vec::new(), admin: None };
-        if let Some(predecessor) = &mut heritage.predecessor {
+        let mut inherited = InheritedSockets {
+            predecessor: asked.flatten(),
+            taken: Vec::new(),
+            sockets: Vec::new(),
+            admin: None,
+        };
+        if let Some(predecessor) = &mut inherited.predecessor {
             let wanted = table.listener_ids();
             let sockets = std::mem::take(&mut predecessor.sockets);
-            heritage.sockets = sockets.into_iter().filter(|s| wanted.contains(&s.listener)).collect();
-            heritage.taken = heritage.sockets.iter().map(|socket| socket.listener).collect();
-            heritage.taken.dedup();
+            inherited.sockets = sockets.into_iter().filter(|s| wanted.contains(&s.listener)).collect();
+            inherited.taken = inherited.sockets.iter().map(|socket| socket.listener).collect();
+            inherited.taken.dedup();
             let of_admin = predecessor.admin.take().filter(|(address, _)| Some(*address) == admin);
-            heritage.admin = of_admin.map(|(_, socket)| socket);
+            inherited.admin = of_admin.map(|(_, socket)| socket);
         }
         for socket in inherited_sockets().map_err(|error| error.to_string())? {
-            heritage.add_lent(socket, table, admin)?;
+            inherited.add_from_systemd(socket, table, admin)?;
         }
-        Ok(heritage)
+        Ok(inherited)
     }
 
-    /// This process serves: whoever did before accepts no more when this returns.
-    pub(crate) fn follow(self) -> Result<(), String> {
+    /// Reports to the old process that this one serves. When this returns, the old process no longer accepts.
+    pub(crate) fn take_over(self) -> Result<(), String> {
         match self.predecessor {
             Some(predecessor) => predecessor.follow(&self.taken).map_err(|error| error.to_string()),
             None => Ok(()),
         }
     }
 
-    fn add_lent(
+    fn add_from_systemd(
         &mut self,
         socket: TcpListener,
         table: &Table,
@@ -93,86 +97,87 @@ impl Heritage {
     }
 }
 
-/// What it takes to be followed by another process.
-pub(crate) struct Succession {
+/// Hands over the sockets of this process during an upgrade.
+pub(crate) struct Upgrader {
     pub(crate) supervisor: Supervisor,
     folder: Option<PathBuf>,
-    /// With the address that was asked for.
+    /// The admin server with its configured address.
     admin: Option<(SocketAddr, Admin)>,
     requests: Sender<Request>,
-    /// For the next process, until it serves.
-    patience: Time,
-    /// One that was started, and has neither served nor ended yet.
-    next: Option<Arc<Mutex<Child>>>,
+    /// Time limit for the new process to become ready.
+    timeout: Time,
+    /// A process that SIGUSR2 started and that is neither ready nor exited.
+    new_process: Option<Arc<Mutex<Child>>>,
 }
 
-/// How the process is upgraded.
-pub(crate) struct Upgrades {
+/// Options of upgrades.
+pub(crate) struct UpgradeOptions {
     /// The runtime directory, if upgrades are possible.
     pub(crate) folder: Option<PathBuf>,
     /// Time limit for the new process to become ready.
-    pub(crate) patience: Time,
+    pub(crate) timeout: Time,
 }
 
-impl Succession {
-    /// Waits in `folder`, if there is one, for processes that want to follow. One that is started for it gets so much time.
+impl Upgrader {
+    /// Accepts handover requests in `options.folder`, if set.
     pub(crate) fn begin(
         supervisor: Supervisor,
-        Upgrades { folder, patience }: Upgrades,
+        options: UpgradeOptions,
         admin: Option<(SocketAddr, Admin)>,
         requests: Sender<Request>,
-    ) -> Result<Succession, String> {
+    ) -> Result<Upgrader, String> {
+        let UpgradeOptions { folder, timeout } = options;
         if let Some(folder) = &folder {
             let successors = Successors::listen(folder).map_err(|error| error.to_string())?;
             let requests = requests.clone();
             let thread = std::thread::Builder::new().name("weir-handover".to_owned());
             thread
-                .spawn(move || await_successors(&successors, &requests))
+                .spawn(move || accept_successors(&successors, &requests))
                 .map_err(|error| error.to_string())?;
         }
-        Ok(Succession { supervisor, folder, admin, requests, patience, next: None })
+        Ok(Upgrader { supervisor, folder, admin, requests, timeout, new_process: None })
     }
 
-    /// Starts this program again, as it was started. It may be another version by now.
-    pub(crate) fn start_next(&mut self) {
+    /// Starts the new process: the same program path and arguments, perhaps another version.
+    pub(crate) fn start_new_process(&mut self) {
         let outcome = if self.folder.is_none() {
             Err("cannot upgrade: the gateway runs without --runtime-dir".to_owned())
-        } else if is_first_of_its_container() {
-            Err(FIRST_OF_ITS_CONTAINER.to_owned())
-        } else if self.next.is_some() {
+        } else if is_pid_1() {
+            Err(PID_1_OF_CONTAINER.to_owned())
+        } else if self.new_process.is_some() {
             Err("cannot upgrade: the new process is still starting".to_owned())
         } else {
             self.try_start()
                 .map_err(|error| format!("cannot upgrade: the new process does not start: {error}"))
         };
         match outcome {
-            Ok(next) => self.next = Some(next),
+            Ok(started) => self.new_process = Some(started),
             Err(reason) => log::error!("{reason}; this process keeps serving"),
         }
     }
 
-    /// The process that was started has ended before it served.
-    pub(crate) fn next_has_ended(&mut self, status: ExitStatus) {
-        self.next = None;
+    /// Logs that the new process exited before it was ready.
+    pub(crate) fn new_process_exited(&mut self, status: ExitStatus) {
+        self.new_process = None;
         log::error!("the new process exited before it was ready ({status}); this process keeps serving");
     }
 
-    /// The process that was started does not come to serve, and would be in the way of another one for ever.
-    pub(crate) fn next_is_late(&mut self) {
-        if let Some(next) = &self.next {
+    /// Stops a new process that is not ready in time, because it would block further upgrades.
+    pub(crate) fn new_process_timed_out(&mut self) {
+        if let Some(process) = &self.new_process {
             log::error!(
                 "stopping the new process: it was not ready within {} (`--upgrade-timeout`)",
-                self.patience
+                self.timeout
             );
-            // One that has just ended tells so by itself.
-            let _ = next.lock().unwrap_or_else(PoisonError::into_inner).kill();
+            // The error of a process that just exited needs no report: `watch_over` reports the exit.
+            let _ = process.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
     }
 
-    /// Leaves the sockets to the next process; false when it went away before it served.
+    /// Hands the sockets to the new process. Returns false if that failed and this process keeps serving.
     pub(crate) fn hand_over(&mut self, mut successor: Successor, gateway: &Gateway) -> bool {
-        if is_first_of_its_container() {
-            log::error!("{FIRST_OF_ITS_CONTAINER}; this process keeps serving");
+        if is_pid_1() {
+            log::error!("{PID_1_OF_CONTAINER}; this process keeps serving");
             return false;
         }
         match self.offer(&mut successor, gateway) {
@@ -182,12 +187,12 @@ impl Succession {
                     admin.release();
                 }
                 if let Some(process) = successor.process {
-                    self.supervisor.followed_by(process);
+                    self.supervisor.handed_over_to(process);
                 }
                 let name =
                     successor.process.map_or("another process".to_owned(), |id| format!("process {id}"));
                 successor.conclude();
-                say(&format!("handed over to {name}"));
+                print_and_log(&format!("handed over to {name}"));
                 true
             }
             Err(error) => {
@@ -213,16 +218,16 @@ impl Succession {
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
         command.args(words);
-        // What was passed to this process goes over with the other sockets.
+        // The handover includes the sockets of `LISTEN_FDS`.
         for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
             command.env_remove(variable);
         }
         let child = Arc::new(Mutex::new(command.spawn()?));
-        let (requests, patience, watched) = (self.requests.clone(), self.patience.0, Arc::clone(&child));
+        let (requests, timeout, watched) = (self.requests.clone(), self.timeout.0, Arc::clone(&child));
         let thread = std::thread::Builder::new().name("weir-next".to_owned());
-        let watching = thread.spawn(move || watch_over(&watched, patience, &requests));
+        let watching = thread.spawn(move || watch_over(&watched, timeout, &requests));
         if let Err(error) = watching {
-            // Nobody would hear of its end.
+            // Without this thread, the exit of the new process is never reported.
             let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
             return Err(error);
         }
@@ -230,7 +235,7 @@ impl Succession {
     }
 }
 
-/// Refuses a directory in which another user could create `handover.sock` first: the gateway would take its sockets.
+/// Rejects a directory that other users can write to: they could create `handover.sock` first and get the sockets.
 fn check_folder(folder: &Path) -> Result<(), String> {
     let metadata = match std::fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => metadata,
@@ -250,29 +255,29 @@ fn check_folder(folder: &Path) -> Result<(), String> {
     ))
 }
 
-/// Tells once when a process has had its time, and when it has ended. Nobody minds either once it has followed.
-fn watch_over(child: &Mutex<Child>, patience: Duration, requests: &Sender<Request>) {
+/// Sends a request when the new process exceeds `timeout`, and when it exits. Both are ignored after a handover.
+fn watch_over(child: &Mutex<Child>, timeout: Duration, requests: &Sender<Request>) {
     let began = Instant::now();
     let mut is_late = false;
     loop {
         match child.lock().unwrap_or_else(PoisonError::into_inner).try_wait() {
             Ok(None) => {}
             Ok(Some(status)) => {
-                let _ = requests.send(Request::NextHasEnded(status));
+                let _ = requests.send(Request::NewProcessExited(status));
                 return;
             }
-            // It is no child of this process any more.
+            // No longer a child of this process.
             Err(_) => return,
         }
-        if !is_late && began.elapsed() >= patience {
+        if !is_late && began.elapsed() >= timeout {
             is_late = true;
-            let _ = requests.send(Request::NextIsLate);
+            let _ = requests.send(Request::NewProcessTimedOut);
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(EXIT_CHECK_INTERVAL);
     }
 }
 
-fn await_successors(successors: &Successors, requests: &Sender<Request>) {
+fn accept_successors(successors: &Successors, requests: &Sender<Request>) {
     loop {
         match successors.accept() {
             Ok(successor) => {
@@ -288,7 +293,7 @@ fn await_successors(successors: &Successors, requests: &Sender<Request>) {
     }
 }
 
-/// With the first process of a PID namespace the kernel ends all others in it.
-fn is_first_of_its_container() -> bool {
+/// The kernel stops all processes of a PID namespace when PID 1 exits.
+fn is_pid_1() -> bool {
     std::process::id() == 1
 }
