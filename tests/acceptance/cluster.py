@@ -16,6 +16,8 @@ from processes import Failed
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpuacct")
 
 CLUSTER = ROOT / "tests/cluster/cluster"
+# A rate that Envoy carries with TLS while API server, kubelet and generator share its cores.
+RATE = "loads.tail.rate=300/s"
 IMAGES = "weir weir-gateway nginx envoy echo contour pilot proxyv2"
 # The first run on a machine builds Kubernetes, Contour and Istio.
 BUILD_S_MAX = 3_600
@@ -170,7 +172,7 @@ def of_gateway(result, name):
 def contour_changes(rig, inside):
     """Routes are added and removed through the API server, the certificate is replaced; responses show each change."""
     changes = "changes={every: 2s, of: [routes, certificates]}"
-    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=10s", "--set", "topology.tls=true", "--set", changes, "--grant"]
+    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=10s", "--set", "topology.tls=true", "--set", changes, "--set", RATE, "--grant"]
     result = measured(rig, inside, "changes", "quickstart", *options)
     holds(result, ["contour"])
     for measurement in of_gateway(result, "contour"):
@@ -183,7 +185,7 @@ def contour_changes(rig, inside):
 def contour_faults(rig, inside):
     """Pods of both planes end under load: Envoy works without its control plane, and a killed Envoy is replaced."""
     faults = "faults=[{at: 2s, gateway: control, do: evict}, {at: 5s, gateway: control, do: rollout}, {at: 15s, gateway: data, do: kill}]"
-    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=45s", "--set", "timeout=2s", "--set", faults, "--grant"]
+    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=45s", "--set", "timeout=2s", "--set", faults, "--set", RATE, "--grant"]
     result = measured(rig, inside, "faults", "quickstart", *options)
     for measurement in of_gateway(result, "contour"):
         done = [(fault["gateway"], fault["action"]) for fault in measurement["faults"]]
