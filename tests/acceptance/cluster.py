@@ -192,7 +192,7 @@ def contour_faults(rig, inside):
         expect(done == [("control", "evict"), ("control", "rollout"), ("data", "kill")], f"{measurement['load']}: {done}")
         killed_s = measurement["faults"][-1]["t_s"]
         seconds = measurement["record"]["seconds"]
-        wrong = ("failed", "timed_out", "dropped", "unexpected")
+        wrong = ("lost", "unexpected")
 
         def errors(within):
             return sum(second[what] for second in within for what in wrong)
