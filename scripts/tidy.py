@@ -2,7 +2,7 @@
 """Checks style: file sizes, forbidden names, machine paths, dependencies between crates, import cycles, and pages:
 links, the book's table of contents, word counts, refused phrases.
 
-`tidy.py RULE ..` applies only these rules; `--all` also applies the rules in OFF.
+`tidy.py RULE ..` applies only these rules.
 """
 
 import argparse
@@ -53,8 +53,6 @@ PATTERNS = {
     r"\bMETHOD \d+": "a link to docs/method.md#ANCHOR",
     r"\breport R\d+": "a link to the scenario or page",
 }
-# Rules that the tree does not pass yet. Only `--all` applies them.
-OFF: set[str] = set()
 FORBIDDEN_NAMES = {"common", "utils", "util", "types", "helpers", "misc"}
 CYCLE_FILES_MAX = 8
 # Crates whose cycles are not measured yet.
@@ -271,13 +269,11 @@ RULES = {
 def main():
     """Prints every finding. Exit code 1 if there is any."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("rules", nargs="*", metavar="RULE", help=f"some of {', '.join(RULES)}; default: all rules that are on")
-    parser.add_argument("--all", action="store_true", help=f"also the rules that are off: {', '.join(sorted(OFF)) or 'none'}")
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=f"some of {', '.join(RULES)}; default: all")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.rules if name not in RULES]:
         parser.error(f"unknown rule: {', '.join(unknown)}; rules: {', '.join(RULES)}")
-    names = arguments.rules or [name for name in RULES if arguments.all or name not in OFF]
-    found = [finding for name in names for finding in RULES[name]()]
+    found = [finding for name in arguments.rules or RULES for finding in RULES[name]()]
     for finding in found:
         print(finding)
     return 1 if found else 0
