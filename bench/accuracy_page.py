@@ -12,35 +12,37 @@ LEVEL_SHARE = 0.001
 SENT_SHARE_MIN = 0.9
 
 METHOD = """\
-With this page you can see how far the latencies that load tools report are from the truth. Each tool measures an origin \
-(`weir origin`) that records the delay it really gave to each request, from the whole request read to the first byte of \
-the response written.
+With this page you can see how far the latencies that load tools report are from the truth. Each tool sends load to an \
+upstream (`weir origin`). The upstream records its response time for each request, from the end of the request to the \
+first byte of the response.
 
-- **Truth**: p50, p90 and p99 of the origin's record in the same run. If the origin stalls and the tool waits for \
-responses, the tool sends least while the origin is slow (coordinated omission). The truth is then the record of a run \
-with evenly spaced arrivals at the same rate, next to the formula.
-- **Load points**: 5 %, 50 % and 90 % of weir's ceiling, which is the highest open rate at which weir's lateness stays \
-under 250 µs at p99 and every request is sent and answered, in one of six trials of half a second. If a tool sent less, \
-the share that it sent is given.
-- **Closest**: the tool with the smallest worst error over the three quantiles, of those that sent 90 % of the rate or \
-more. Tools within 0.1 percentage points are level, because histograms resolve no more.
-- One CPU for the tool, one for the origin, which spins (`--spin`) so that no response waits for a sleeping CPU. A fresh \
-origin for every run. Runs with more than 2 % host noise were repeated; those that stayed noisy are marked * and decide \
-nothing.
+- **Truth**: p50, p90 and p99 of these records in the same run. Stalls are an exception: a tool that waits for responses \
+sends less while the upstream is slow (coordinated omission). Its truth comes from another run, with evenly spaced \
+arrivals at the same rate.
+- **Load points**: 5 %, 50 % and 90 % of weir's *ceiling*. This is the highest open rate at which weir sends all requests, \
+with a p99 of the lateness (actual minus intended send time) below 250 µs. If a tool sent less than 90 % of the rate, the \
+table shows its share (*sent*).
+- **Closest**: a tool has three errors per case, for p50, p90 and p99. The closest tool is the one whose largest error is \
+the smallest. Only tools that sent at least 90 % of the rate are compared. Differences below 0.1 percentage points do not \
+count, because the histograms have no higher resolution.
+- **Setup**: tool and upstream have one CPU each. The upstream busy-waits (`--spin`), so that no response waits until a \
+sleeping CPU wakes up. Runs with more than 2 % host noise were repeated. Runs that stayed noisy are marked * and not \
+compared.
 
-| tool | sends | its latency begins | settings here |
+| tool | load model | latency starts | settings here |
 |---|---|---|---|
-| weir | open loop, Poisson | at the intended send time | `--rate`, connections to spare |
-| oha | open loop, evenly spaced | at the intended send time (`--latency-correction`) | `-q`, connections to spare |
-| k6 | open loop (`constant-arrival-rate`) while it has idle users, else it drops | at the send | as many users |
-| h2load | paced connections (`--rps`); one that waits for its response sends late | at the send | as many connections |
-| hey | paced workers (`-q`); one that waits sends late; reports tenths of a millisecond | at the send | as many workers |
-| Locust | paced users (`constant_throughput`); one that waits sends late; reports milliseconds | at the send | as many users |
-| wrk | closed loop: a connection sends after its response | at the send; adds invented samples if a response took longer \
-than the mean interval, which bends distributions without stalls | connections for the rate |
-
-Expect errors under stalls from tools that count from the send and wait for responses (h2load, hey, Locust, wrk), at \
-high rates from tools whose own cost is near a core, and at short delays from tools that round.
+| weir | open loop, Poisson arrivals | at the intended send time | `--rate`; more connections than needed |
+| oha | open loop, evenly spaced | at the intended send time (`--latency-correction`) | `-q`; connections as for weir |
+| k6 | open loop (`constant-arrival-rate`). It drops a request if no user is idle | at the send | a user per connection or \
+stream of weir |
+| h2load | paced connections (`--rps`). A connection that waits for a response sends late | at the send | connections as for weir |
+| hey | paced workers (`-q`). A worker that waits for a response sends late. Times have a resolution of 0.1 ms | at the send | \
+a worker per connection or stream of weir |
+| Locust | paced users (`constant_throughput`). A user that waits for a response sends late. Times are whole milliseconds | \
+at the send | a user per connection of weir |
+| wrk | closed loop: a connection sends its next request after a response | at the send. If a response takes longer than \
+the mean interval, wrk adds invented samples, which distorts distributions without stalls | as many connections as the rate \
+needs |
 """
 
 
@@ -82,7 +84,7 @@ def closest(comparison):
 
 def summary(comparisons):
     """In how many cases each tool is closest, and in which cases weir is not."""
-    lines = ["## Closest tools", "", "| tool | closest, or level with it | cases | largest error, median of cases |", "|---|---|---|---|"]
+    lines = ["## Closest tools", "", "| tool | closest, or level with the closest | cases | largest error, median of cases |", "|---|---|---|---|"]
     decided = [found for found in comparisons if not is_undecided(found)]
     for tool in comparisons[0].findings if comparisons else []:
         ranked = [found for found in decided if tool in (finding.tool for finding in fit(found))]
@@ -91,7 +93,7 @@ def summary(comparisons):
         middle = percent(statistics.median(worst)) if worst else "n/a"
         lines.append(f"| {tool} | {wins} | {len(ranked)} | {middle} |")
     lost = [found for found in decided if "weir" not in closest(found)]
-    lines += ["", "Cases in which a tool sent 90 % of the rate or more, on a quiet host.", ""]
+    lines += ["", "*Cases* are those without host noise in which the tool sent at least 90 % of the rate.", ""]
     if len(decided) < len(comparisons):
         undecided = len(comparisons) - len(decided)
         lines += [f"{undecided} of {len(comparisons)} cases are undecided: host noise while weir ran.", ""]
@@ -101,8 +103,8 @@ def summary(comparisons):
         lines += [f"weir is not closest in {len(lost)} of {len(decided)} cases:", ""]
     for found in lost:
         winner, ours = fit(found)[0], found.findings["weir"]
-        said = f"off by {percent(found.worst(ours))}" if ours.quantiles_s else ours.reason
-        lines.append(f"- {title(found)}: {winner.tool} is off by {percent(found.worst(winner))} at most, weir {said}.")
+        said = percent(found.worst(ours)) if ours.quantiles_s else ours.reason
+        lines.append(f"- {title(found)}: largest error of {winner.tool} {percent(found.worst(winner))}, of weir {said}.")
     return [*lines, ""]
 
 
@@ -117,8 +119,9 @@ def stall_tables(comparisons):
     if not stalls:
         return []
     lines = ["## Under stalls: coordinated omission", ""]
-    lines += [f"{stalls[0].case.delay.name.capitalize()}: p50 / p90 / p99 in ms as reported. *Recorded* is the origin's record of "
-              "the tool's own run; it omits what a waiting tool did not send.", ""]
+    lines += [f"{stalls[0].case.delay.name.capitalize()}. p50, p90 and p99 are the latencies that the tool reported, in ms. *Recorded* "
+              "are those that the upstream recorded in the same run, without the requests that a waiting tool did not send. "
+              "*Formula* is the configured delay.", ""]
     lines += ["| | tool | p50 | p90 | p99 | recorded p90 | recorded p99 |", "|---|---|---|---|---|---|---|"]
     for found in stalls:
         distribution = found.case.delay.distribution
@@ -140,7 +143,7 @@ def errors_table(protocol, comparisons):
     if not comparisons:
         return []
     tools = list(comparisons[0].findings)
-    lines = [f"## {protocol}", "", "Error of p50 / p90 / p99 in percent of the truth.", ""]
+    lines = [f"## {protocol}", "", "Errors of p50 / p90 / p99, in percent of the truth.", ""]
     lines.append(f"| delay | load | {' | '.join(tools)} | closest |")
     lines.append("|" + "---|" * (len(tools) + 3))
     for found in comparisons:

@@ -102,8 +102,8 @@ def main():
     needed = dict.fromkeys(["weir", "nginx", *(name for part in parts.values() for name in part.needs)])
     binaries = surroundings.find_binaries(arguments.bin_dir, needed)
     header = (
-        f"64 B bodies, one worker each, loopback, nginx as upstream, unless a table says otherwise; "
-        f"{arguments.rounds} rounds of {arguments.seconds} s.\n{surroundings.environment(binaries)}"
+        "Unless a table says otherwise: bodies of 64 B, one worker per program, loopback, nginx as upstream. "
+        f"{arguments.rounds} rounds of {arguments.seconds} s per program.\n{surroundings.environment(binaries)}"
     )
     print(header, flush=True)
     lines, verdicts, failed = [], [], []

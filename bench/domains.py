@@ -62,7 +62,7 @@ class Domains(Bench):
                 shown = found[name][-1]
                 print(f"  round {number}: {name} CPU {shown[0]:.2f} s, {shown[1]:.2f} s, {shown[2]:.1f} MiB", flush=True)
         title = f"Start with {DOMAINS:,} TLS domains x {PATHS} paths"
-        note = "From the launch to status 200 for the last path of the last domain, over TLS."
+        note = "Time from the launch to the first status 200 for the last path of the last domain, over TLS."
         lines = [f"### {title}", "", note, "", "| | CPU s, median | lowest | highest | s, median | resident MiB, median |"]
         lines.append("|---|---|---|---|---|---|")
         for name, rounds in found.items():
@@ -84,24 +84,24 @@ class Domains(Bench):
             candidates = {
                 name: self.served(server, self.load(rendered[name], **load)) for name, server in servers.items()
             }
-            return Comparison(f"{title}, {shape}", f"{note}; {behind}", candidates, gates, unit)
+            return Comparison(f"{title}, {shape}", f"{note}. {behind}", candidates, gates, unit)
 
         drawn = {"domain_weights": [1.0] * DOMAINS}
-        note = "64 kept connections, each to a random domain, random paths"
+        note = "64 kept connections, each to a random domain, with random paths"
         gates = {("nginx", "haproxy"): Gate(0.95, 0.9)}
         yield compared("TLS keep-alive", note, gates, connections=64, **drawn)
-        note = "a connection per request, to a random domain; includes the request"
+        note = "one request per connection, to a random domain. The CPU time covers handshake and request"
         gates = {("nginx", "haproxy", "envoy"): Gate(1.0, 0.9)}
         handshake = {"connections": 32, "requests_per_connection": 1, "unit": "CPU us/handshake"}
         yield compared("Full handshake", note, gates, resumption=0.0, **handshake, **drawn)
-        note = "a connection per request, 32 clients, each with its own domain; includes the request"
+        note = "one request per connection. 32 clients, each with its own domain. The CPU time covers handshake and request"
         yield compared("Resumed handshake", note, {"nginx": Gate(1.0, 0.9)}, resumption=1.0, **handshake)
         yield self.memory(servers)
 
     def memory(self, servers):
         mib = {name: tree_memory_bytes(server.process.pid) / 2**20 for name, server in servers.items()}
         title = f"Resident memory, {DOMAINS:,} domains x {PATHS} paths"
-        note = "After the loads above; memory shared between processes counts once."
+        note = "Measured after the loads above. Memory that processes share counts once."
         lines = [f"### {title}", "", note, "", "| | MiB |", "|---|---|"]
         lines += [f"| {name} | {value:.1f} |" for name, value in mib.items()]
         return Table(lines, [Verdict(title, mib["weir-gateway"], RESIDENT_MIB, " MiB")])

@@ -30,7 +30,7 @@ class Engines(Bench):
         shape, spinning = (Shape(32, OPEN_RATE_PER_S, spin=spin) for spin in (False, True))
         title = f"HTTP/1.1 open at {OPEN_RATE_PER_S:,}/s, 32 connections"
         comparison = self.engine(title, shape, ["oha"], {"oha": Gate(0.5, 0.35)})
-        comparison.note += "; oha with `--latency-correction`; `--spin` uses its whole core by design, without a gate"
+        comparison.note += ". oha runs with `--latency-correction`. `--spin` uses a whole core by design, so it has no gate"
         path = self.paths["weir load"]
         comparison.candidates["weir load --spin"] = self.engine_candidate("weir load", spinning, self.port, path)
         yield comparison
@@ -40,7 +40,7 @@ class Engines(Bench):
         shape = Shape(32, tls=True)
         suite = self.same_suite(server, shape, ["weir load", "wrk"])
         candidates = {name: self.engine_candidate(name, shape, server.port) for name in ("weir load", "wrk")}
-        note = f"closed loop; nginx saw {suite} from both"
+        note = f"closed loop. nginx logged {suite} for both tools"
         yield Comparison("TLS keep-alive, 32 connections", note, candidates, {"wrk": Gate(1.0, 0.9)})
 
     def http2(self):
@@ -48,7 +48,7 @@ class Engines(Bench):
         shape = Shape(8, streams=16, tls=True)
         suite = self.same_suite(server, shape, ["weir load", "h2load"])
         candidates = {name: self.engine_candidate(name, shape, server.port) for name in ("weir load", "h2load")}
-        note = f"closed loop; nginx saw {suite} from both"
+        note = f"closed loop. nginx logged {suite} for both tools"
         title = "HTTP/2 over TLS, 8 connections x 16 streams"
         yield Comparison(title, note, candidates, {"h2load": Gate(1.3, 1.0)})
 
@@ -57,7 +57,8 @@ class Engines(Bench):
             "weir origin": self.servers.weir_origin(self.server_cpu),
             "nginx": self.servers.nginx_origin(self.server_cpu),
         }
-        yield self.compare_servers("Origin", "answering by itself, driven by wrk", servers, {"nginx": Gate(1.0)})
+        note = "both programs respond themselves, without an upstream. wrk sends the load"
+        yield self.compare_servers("Origin", note, servers, {"nginx": Gate(1.0)})
 
     def same_suite(self, server, shape, names):
         """Protocol, cipher and group that nginx logged. All tools must use the same."""
@@ -78,7 +79,7 @@ class Engines(Bench):
         self.paths, request_bytes = equal_paths(self.site, Shape(1, shape.rate_per_s and 100), names)
         candidates = {name: self.engine_candidate(name, shape, self.port, self.paths[name]) for name in names}
         model = "open loop" if shape.rate_per_s else "closed loop"
-        note = f"{model}; requests of {request_bytes} bytes"
+        note = f"{model}, requests of {request_bytes} bytes"
         return Comparison(title, note, candidates, gates)
 
     def engine_candidate(self, name, shape, port, path="/"):

@@ -34,7 +34,7 @@ class Gateways(Bench):
     def compare_kept(self, connections):
         origin = self.servers.nginx_origin(self.load_cpu)
         servers = {name: self.servers.gateway(name, self.server_cpu, origin) for name in GATEWAYS}
-        note = "keep-alive on both sides, no access log, driven by wrk"
+        note = "keep-alive on both sides, no access log. *haproxy tcp* is HAProxy as a TCP relay. wrk sends the load"
         gates = {"nginx": Gate(0.9, 0.85), "haproxy tcp": Gate(1.15, 1.05)}
         return self.compare_servers(f"Gateway, {connections} connections", note, servers, gates, connections)
 
@@ -53,7 +53,7 @@ class Gateways(Bench):
         candidates = {
             name: self.served(server, self.driven("wrk", shape, server.port), per_mb) for name, server in servers.items()
         }
-        note = "32 kept connections, nginx sends a file, plain text, driven by wrk"
+        note = "32 kept connections, plain HTTP. wrk sends the load, and nginx responds with a file"
         gates = {"haproxy": Gate(1.1, 1.0)}
         yield Comparison(f"Bodies of {BODY_BYTES / 1e6:.0f} MB", note, candidates, gates, unit="CPU us/MB")
 
@@ -77,7 +77,7 @@ class Gateways(Bench):
 
         candidates = {name: candidate(server) for name, server in servers.items()}
         title = f"Latency at {COMMON_RATE_PER_S:,}/s, 32 connections (not gated)"
-        note = "`weir load` in open loop, from the intended send time"
+        note = "`weir load` in open loop. Latency starts at the intended send time"
         yield Comparison(title, note, candidates, {}, unit="p99 us")
 
     def idle(self):
@@ -85,9 +85,10 @@ class Gateways(Bench):
         connections = IDLE_CONNECTIONS_QUICK if self.is_quick else IDLE_CONNECTIONS
         found = {name: self.idle_bytes(server, connections) for name, server in self.idle_servers(connections).items()}
         title = f"{connections:,} idle TLS connections"
-        lines = [f"### {title}", "", "TLS 1.3, one exchange each; resident memory over that without them.", ""]
-        lines += ["| | bytes each |", "|---|---|", *(f"| {name} | {each:,} |" for name, each in found.items())]
-        yield Table(lines, [Verdict(f"{title}, each", found["weir-gateway"], IDLE_BYTES, " B")])
+        note = "TLS 1.3. Each connection carried one request before. Values: resident memory, minus that without connections."
+        lines = [f"### {title}", "", note, ""]
+        lines += ["| | bytes per connection |", "|---|---|", *(f"| {name} | {each:,} |" for name, each in found.items())]
+        yield Table(lines, [Verdict(f"{title}: memory per connection", found["weir-gateway"], IDLE_BYTES, " B")])
 
     def idle_servers(self, connections):
         origin = self.servers.nginx_origin(self.load_cpu)
@@ -101,7 +102,7 @@ class Gateways(Bench):
 
         return {
             "weir-gateway": self.servers.start("weir-gateway-idle", self.server_cpu, ours, tls=True),
-            "nginx, answering itself": self.servers.nginx_tls(self.server_cpu, http2=False),
+            "nginx, without an upstream": self.servers.nginx_tls(self.server_cpu, http2=False),
         }
 
     def idle_bytes(self, server, connections):

@@ -70,10 +70,10 @@ class Limits(Bench):
             mib = " | ".join(f"{value / 2**20:.2f}" for value in (middle[connections], min(values), max(values)))
             limit = passed(middle[connections] / 2**20, MEMORY_MIB.at_most if connections == first else None)
             lines.append(f"| {connections:,} | {mib} | {limit} |")
-        lines += ["", "| further connections | bytes each, medians | at most | |", "|---|---|---|---|"]
+        lines += ["", "| connections | bytes per added connection, median | at most | |", "|---|---|---|---|"]
         for connections in CONNECTIONS[1:]:
             each = round((middle[connections] - middle[first]) / (connections - first))
-            verdict = Verdict(f"memory of each connection, {first:,} to {connections:,}", each, CONNECTION_BYTES, " B")
+            verdict = Verdict(f"memory per added connection, from {first:,} to {connections:,}", each, CONNECTION_BYTES, " B")
             verdicts.append(verdict)
             lines.append(f"| {first:,} to {connections:,} | {each:,} | {passed(each, CONNECTION_BYTES.at_most)} |")
         yield Table(lines, verdicts)

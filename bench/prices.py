@@ -16,7 +16,7 @@ from processes import Failed
 from servers import certify, connected, fetched, free_port, written
 
 PLAIN = "plain"
-NOTHING = "nothing on"
+NOTHING = "all off"
 TOKEN = "0123456789abcdef0123456789abcdef"
 PATH = "/a/1?preview=1"
 FIELDS = [
@@ -127,14 +127,14 @@ class Prices(Bench):
         cookie = stay(server.port)
         candidates = {name: self.asked(server, server.port, name, cookie) for name in (*FEATURES, *BACKENDS)}
         candidates[OVER_TLS] = self.asked(server, server.secure_port, PLAIN, cookie, tls=True)
-        note = "32 kept connections, driven by wrk; requests differ only in their host"
+        note = "32 kept connections. wrk sends the load. Requests differ only in their host"
         comparison = Priced("Prices of features of routes and backends", note, candidates, {}, reference=PLAIN)
         comparison.admin = admin
         return comparison
 
     def settings(self, origin):
         candidates = {name: self.with_setting(name, setting, origin) for name, setting in SETTINGS.items()}
-        note = "one process with one route per setting, 32 kept connections, driven by wrk"
+        note = "one process per setting, each with one route and 32 kept connections. wrk sends the load"
         return Priced("Prices of settings", note, candidates, {}, reference=NOTHING)
 
     def with_setting(self, name, setting, origin):
@@ -206,7 +206,7 @@ class Priced(Comparison):
     def lines(self):
         lines = [f"### {self.title}", "", f"{self.note[0].upper()}{self.note[1:]}.", ""]
         base = self.base()
-        lines.append(f"| feature | {self.unit}, median | over {base}, median of rounds | lowest | highest | ratio |")
+        lines.append(f"| feature | {self.unit}, median | difference to {base}, median of rounds | lowest | highest | ratio |")
         lines.append("|---|---|---|---|---|---|")
         for name in self.candidates:
             differences = [value - plain for value, plain in zip(self.values(name), self.values(base))]
@@ -273,7 +273,7 @@ def copies(admin):
     if not mirror["copies"]:
         raise Failed(f"the mirrors got no copies: {mirror}")
     dropped = mirror["crowded"] + mirror["too_long"]
-    return f"The mirrors got {mirror['copies']:,} copies; {dropped:,} were dropped, because too many were in flight."
+    return f"The mirrors got {mirror['copies']:,} copies. The gateway dropped {dropped:,}, because too many were in flight."
 
 
 def signed(differences):

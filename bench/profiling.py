@@ -74,7 +74,7 @@ def tables(title, shares, result):
     """The groups and the largest symbols of one run, as Markdown lines."""
     requests = result["requests"]["completed"]
     cpu_us = (result["cpu_s"]["user"] + result["cpu_s"]["system"]) * 1e6 / requests
-    lines = [f"### {title}", "", f"{requests:,} requests, {cpu_us:.2f} us of CPU time each while being sampled.", ""]
+    lines = [f"### {title}", "", f"{requests:,} requests. CPU time per request while `perf` samples: {cpu_us:.2f} us.", ""]
     lines += ["| part | share of the samples |", "|---|---|"]
     groups = {}
     for share in shares:

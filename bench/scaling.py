@@ -50,14 +50,16 @@ class Scaling(Bench):
             return self.served(server, self.asked(Shape(32), server, path, names))
 
         candidates = {name: candidate(*size) for name, size in ROUTES.items()}
-        note = "each route with one host and one exact path, requested evenly over 32 kept connections"
+        note = "each route has one host and one exact path. All routes get equally many requests, over 32 kept connections"
         gates = {name: ROUTES_GATE for name in ROUTES if name != "1 route"}
-        yield Comparison("CPU time over routes", note, candidates, gates, reference="1 route")
+        yield Comparison("CPU time by number of routes", note, candidates, gates, reference="1 route")
 
     def changes(self):
         """Time from a change, given to the builder of tables, until every worker uses it, as clients see it."""
-        lines = ["### A change until every worker uses it", ""]
-        lines += ["One route changes, another is added or removed, in a table of 100,000; each of two workers has clients.", ""]
+        lines = ["### Time until every worker uses a change", ""]
+        note = "One of 100,000 routes is changed, added or removed. Two workers have clients. Times start at the change: until "
+        note += "the new table is *built*, until it is *handed over* to the workers, and until it is *in use*: clients of all "
+        lines += [f"{note}workers have received a response that follows it.", ""]
         lines += ["| table | step | ms, median | lowest | highest |", "|---|---|---|---|---|"]
         verdicts, shares = [], []
         for name, (hosts, paths) in TABLES.items():
@@ -66,7 +68,7 @@ class Scaling(Bench):
             for step, field in (("built", "built_ns"), ("handed over", "in_force_ns"), ("in use", "in_use_ns")):
                 times_ms = [row[field] / 1e6 for row in rows]
                 lines.append(f"| {name} | {step} | {spread(times_ms)} |")
-            verdicts.append(Verdict(f"change in use, {name}", statistics.median(times_ms), CHANGE_MS, " ms"))
+            verdicts.append(Verdict(f"time until a change is in use, {name}", statistics.median(times_ms), CHANGE_MS, " ms"))
         lines += ["", DISTURBED] if are_disturbed(shares) else []
         return Table(lines, verdicts)
 
@@ -82,10 +84,10 @@ class Scaling(Bench):
         return rows
 
     def files(self):
-        """Time from SIGHUP for a whole file of 100,000 routes to the first response by it."""
+        """Time from SIGHUP for a file with 100,000 routes to the first response that follows it."""
         origin = self.servers.nginx_origin(self.load_cpu)
-        lines = ["### A whole file of 100,000 routes", ""]
-        lines += ["From SIGHUP to the first response by the changed file; one worker.", ""]
+        lines = ["### Reload of a file with 100,000 routes", ""]
+        lines += ["Time from SIGHUP to the first response that follows the changed file, with one worker.", ""]
         lines += ["| file | MB | s, median | lowest | highest |", "|---|---|---|---|---|"]
         verdicts, shares = [], []
         for form, of_form in (("YAML", routes_yaml), ("JSON", routes_json)):
@@ -95,7 +97,7 @@ class Scaling(Bench):
             shares.append(share)
             lines.append(f"| {form} | {file.stat().st_size / 1e6:.1f} | {spread(times_s)} |")
             print(f"  {lines[-1]}", flush=True)
-            verdicts.append(Verdict(f"a whole file of 100,000 routes in {form}", statistics.median(times_s), FILE_S, " s"))
+            verdicts.append(Verdict(f"reload of a {form} file with 100,000 routes", statistics.median(times_s), FILE_S, " s"))
             self.processes.end(server.process)
         lines += ["", DISTURBED] if are_disturbed(shares) else []
         return Table(lines, verdicts)
@@ -132,23 +134,24 @@ class Scaling(Bench):
             return self.served(server, self.asked(shape, server, f"/p{FIRST_PATH}", ["--domain", host_name(0)]))
 
         candidates = {"two workers": candidate(2), "one worker": candidate(1)}
-        place = "its own CPUs" if len(cpus) >= 4 else "all CPUs, which the load and the origin share"
-        note = f"{CONNECTIONS_A_WORKER} kept connections for each worker, closed loop; the gateway on {place}"
-        yield Comparison("CPU time over workers", note, candidates, {"two workers": WORKERS_GATE}, reference="one worker")
+        place = "its own CPUs" if len(cpus) >= 4 else "all CPUs, which it shares with load and origin"
+        note = f"{CONNECTIONS_A_WORKER} kept connections per worker, closed loop. The gateway runs on {place}"
+        yield Comparison("CPU time by number of workers", note, candidates, {"two workers": WORKERS_GATE}, reference="one worker")
 
     def spread(self):
-        """The number of connections of the fuller of two workers, over the mean."""
+        """The number of connections of the fuller of two workers, divided by the mean."""
         origin = self.servers.nginx_origin(self.load_cpu)
         admin = free_port()
         server = self.gateway(None, routes_json(1, 1), origin, workers=2, admin=admin)
-        lines = ["### Connections over two workers", "", f"The fuller worker over the mean; {SPREAD_TRIALS} trials.", ""]
+        note = f"Connections of the fuller worker, divided by the mean of both, in {SPREAD_TRIALS} trials."
+        lines = ["### Connections of two workers", "", note, ""]
         lines += ["| connections | median | lowest | highest |", "|---|---|---|---|"]
         verdicts = []
         for connections in SPREAD_CONNECTIONS:
             shares = [fullest_share(server.port, admin, connections) for _ in range(SPREAD_TRIALS)]
             lines.append(f"| {connections} | {spread(shares)} |")
             print(f"  {lines[-1]}", flush=True)
-            title = f"fullest of two workers over the mean, {connections} connections"
+            title = f"connections of the fuller of two workers, divided by the mean: {connections} connections"
             verdicts.append(Verdict(title, max(shares), SPREAD_GATE))
         return Table(lines, verdicts)
 
@@ -204,7 +207,7 @@ def others(workers):
 
 
 def fullest_share(port, admin, connections):
-    """Opens connections. Returns the number of the fullest worker's connections over the mean."""
+    """Opens connections. Returns the number of the fullest worker's connections, divided by the mean."""
     clients = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(connections)]
     try:
         return max(wait_for(admin, connections)) / (connections / 2)

@@ -44,7 +44,7 @@ class Closest(unittest.TestCase):
     def test_the_page_lists_cases_in_which_weir_is_not_closest(self):
         text = "\n".join(accuracy_page.summary([compared(finding("weir", 0.02), finding("oha", 0.01))]))
         self.assertIn("weir is not closest in 1 of 1 cases", text)
-        self.assertIn("oha is off by 1.0 % at most, weir off by 2.0 %", text)
+        self.assertIn("largest error of oha 1.0 %, of weir 2.0 %", text)
         text = "\n".join(accuracy_page.summary([compared(finding("weir", 0.01), finding("oha", 0.02))]))
         self.assertIn("closest, or level with the closest, in every one of 1 cases", text)
 

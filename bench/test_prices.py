@@ -46,7 +46,7 @@ class Prices(unittest.TestCase):
         lines = measured({"plain": [10, 20, 10], "dear": [12, 23, 11]}).lines()
         self.assertIn("| plain | 10.00 |  |  |  |  |", lines)
         self.assertIn("| dear | 12.00 | +2.00 | +1.00 | +3.00 | 1.15 |", lines)
-        self.assertTrue(any("over plain" in line for line in lines))
+        self.assertTrue(any("difference to plain" in line for line in lines))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! The drivers are built into the library, so a change of a template must build it anew.
+//! The library embeds the drivers, so cargo must rebuild it when a driver's file changes.
 
 fn main() {
     println!("cargo::rerun-if-changed=../../drivers");

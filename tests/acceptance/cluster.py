@@ -1,4 +1,4 @@
-"""Scenarios in a real Kubernetes with one node: weir's own pods, Contour and Istio."""
+"""Scenarios in a real Kubernetes with one node: weir's own pods, Contour, Istio and Envoy Gateway."""
 
 import contextlib
 import json
@@ -18,8 +18,8 @@ GROUPS = pathlib.Path("/sys/fs/cgroup/cpuacct")
 CLUSTER = ROOT / "tests/cluster/cluster"
 # A rate that Envoy carries with TLS while API server, kubelet and generator share its cores.
 RATE = "loads.tail.rate=300/s"
-IMAGES = "weir weir-gateway nginx envoy echo contour pilot proxyv2"
-# The first run on a machine builds Kubernetes, Contour and Istio.
+IMAGES = "weir weir-gateway nginx envoy echo contour pilot proxyv2 envoy-gateway"
+# The first run on a machine builds Kubernetes, Contour, Istio and Envoy Gateway.
 BUILD_S_MAX = 3_600
 START_S_MAX = 300
 RUN_S_MAX = 900
@@ -31,7 +31,7 @@ KUBELET_SHARE = 0.05
 
 @contextlib.contextmanager
 def cluster(rig):
-    """A cluster with Contour and Istio. Yields a function that runs a command inside."""
+    """A cluster with Contour, Istio and Envoy Gateway. Yields a function that runs a command inside."""
     environment = dict(os.environ, BIN_DIR=str(rig.binaries["weir"].parent), IMAGES=IMAGES)
 
     def control(*words, within_s=START_S_MAX):
@@ -41,11 +41,11 @@ def cluster(rig):
             raise Failed(f"`{' '.join(map(str, words))}` exits with {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}")
         return done.stdout
 
-    control("build", "kube", "coredns", "contour", "istio", "images", within_s=BUILD_S_MAX)
+    control("build", "kube", "coredns", "contour", "istio", "envoy-gateway", "images", within_s=BUILD_S_MAX)
     control("up")
     try:
-        control("in", "bash", CLUSTER.parent / "contour.sh")
-        control("in", "bash", CLUSTER.parent / "istio.sh")
+        for gateway in ("contour", "istio", "envoy-gateway"):
+            control("in", "bash", CLUSTER.parent / f"{gateway}.sh")
         yield lambda *words, within_s=RUN_S_MAX: control("in", *words, within_s=within_s)
     finally:
         control("down")
@@ -91,11 +91,13 @@ def holds(result, gateways):
 
 def left(inside):
     """(Leftovers of runs in the cluster, limits of the user's gateways)."""
-    kinds = "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,secrets,configmaps,pods,httpproxies,gateways,virtualservices"
+    kinds = "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,secrets,configmaps,pods,httpproxies,virtualservices"
+    kinds += ",gateways.networking.istio.io,gateways.gateway.networking.k8s.io,listenersets,httproutes,envoyproxies"
     objects = inside("kubectl", "get", kinds, "-A", "-l", "weir/run", "-o", "name", "--ignore-not-found").split()
     template = "{.spec.template.metadata.annotations}{.spec.template.spec.containers[*].resources}"
     workloads = [("projectcontour", "daemonset/envoy"), ("projectcontour", "deployment/contour")]
     workloads += [("istio-system", "deployment/istio-ingressgateway"), ("istio-system", "deployment/istiod")]
+    workloads += [("envoy-gateway-system", "deployment/envoy-gateway")]
     limits = [inside("kubectl", "-n", space, "get", name, "-o", f"jsonpath={template}") for space, name in workloads]
     return objects, limits
 
@@ -204,8 +206,23 @@ def contour_faults(rig, inside):
         expect(not errors(last) and all(second["completed"] for second in last), f"{measurement['load']}: requests succeed again at the end")
 
 
+def many_domains(rig, inside, gateway, domains):
+    """Many TLS domains on a gateway of the cluster, with load from four agents."""
+    cases = f"cases=[{{topology: {{domains: {domains}, paths: 100}}}}]"
+    options = ["--gateway", gateway, "--repeats", "1", "--set", "duration=3s", "--set", cases, "--set", "vary={}", "--agents", "4"]
+    result = measured(rig, inside, f"many-domains-{gateway}", "many-domains", *options, "--set", "limits.generator.cpus=0.15", "--grant", "--samplers")
+    holds(result, [gateway])
+    shards = {len(m["record"]["shards"]) for _, m in measurements(result)}
+    expect(shards == {4}, f"{gateway}: each load came from 4 agents: {shards}")
+
+
+def envoys(inside):
+    """The Deployments that Envoy Gateway has created."""
+    return inside("kubectl", "-n", "envoy-gateway-system", "get", "deployments", "-l", "app.kubernetes.io/managed-by=envoy-gateway", "-o", "name").split()
+
+
 def cluster_runs(rig):
-    """Quickstart, ingress-sizing on Contour, many-domains on Istio: counts agree, limits apply, no leftovers."""
+    """Quickstart, ingress-sizing on Contour, many-domains on Istio and Envoy Gateway: counts agree, limits apply, no leftovers."""
     with cluster(rig) as inside:
         before = left(inside)
         expect(not before[0], "the cluster is clean")
@@ -222,18 +239,17 @@ def cluster_runs(rig):
         wanted = {("control", 2 * 0.1), ("control", 2 * 0.4), ("data", 0.2), ("data", 0.4)}
         expect(wanted <= limits, f"limits of control plane and data plane: {sorted(limits, key=str)}")
         expect(all("envoy" in m["usage"] and "contour" in m["usage"] for c, m in measurements(result) if c["key"]["gateway"] == "contour"), "CPU and memory of both planes are measured")
-        domains = "cases=[{topology: {domains: 50, paths: 100}}]"
-        istio = ["--gateway", "istio", "--repeats", "1", "--set", "duration=3s", "--set", domains, "--set", "vary={}", "--agents", "4"]
-        result = measured(rig, inside, "many-domains", "many-domains", *istio, "--set", "limits.generator.cpus=0.15", "--grant", "--samplers")
-        holds(result, ["istio"])
-        shards = {len(m["record"]["shards"]) for _, m in measurements(result)}
-        expect(shards == {4}, f"each load came from 4 agents: {shards}")
+        many_domains(rig, inside, "istio", 50)
+        existing = envoys(inside)
+        # More than the 64 listeners of one Gateway.
+        many_domains(rig, inside, "envoy-gateway", 70)
         yield
         contour_changes(rig, inside)
         contour_faults(rig, inside)
         kubelet_agrees(rig, inside)
         after = left(inside)
         expect(not after[0], f"nothing is left over in the cluster: {after[0]}")
+        expect(envoys(inside) == existing, f"Envoy Gateway has only the Envoys of before: {existing}")
         expect(after[1] == before[1], "limits and annotations of the gateways are restored")
 
 

@@ -36,6 +36,7 @@ OF_CLUSTER = {
     "echo": lambda: compiled("echo", HERE / "echo/main.go", ["go", "build", "-trimpath", "-ldflags", "-s -w"]),
     "contour": lambda: CLUSTER / "bin/contour",
     "pilot": lambda: CLUSTER / "bin/istio/pilot-discovery",
+    "envoy-gateway": lambda: CLUSTER / "bin/envoy-gateway",
     "proxyv2": lambda: CLUSTER / "bin/istio/pilot-agent",
 }
 
@@ -61,7 +62,7 @@ def contents(name):
         return program(existing(BIN_DIR / name, f"cargo build --release -p {name}"))
     if name in GATEWAYS:
         return program(peer(name), peers.library_folders(peers.PEERS / name / "root"))
-    binary = existing(OF_CLUSTER[name](), "tests/cluster/cluster build contour istio")
+    binary = existing(OF_CLUSTER[name](), "tests/cluster/cluster build contour istio envoy-gateway")
     # Contour's manifests contain the path of its program.
     path, files = program(binary, folder="/bin" if name == "contour" else "/usr/local/bin")
     if name == "proxyv2":

@@ -66,7 +66,8 @@ fn shares_of_capacity_become_stored_rates() {
         };
         carried.iter().filter(is_meant).map(|one| one["rate_per_s"].as_f64().unwrap()).collect::<Vec<_>>()
     };
-    // Two kinds of requests through two gateways. Loads that differ only in rate share a pilot.
+    // Four pilots: one for each of two kinds of requests and two gateways. Loads that differ only in rate share a
+    // pilot.
     assert_eq!(carried.len(), 4, "{pilot}");
     assert_eq!(pilots(&output), 4, "{}", text(&output.stderr));
     let all = |load: &str| GATEWAYS.iter().flat_map(|gateway| tried(gateway, load)).collect::<Vec<f64>>();

@@ -314,7 +314,8 @@ fn a_killed_run_leaves_no_agent() {
     yard.await_nothing_left();
 }
 
-/// Starts `weir load` that waits for agents of the user. Returns (process, listen address) once the ticket exists.
+/// Starts a `weir load` that waits for agents that the user starts. Returns (process, listen address) once the ticket
+/// exists.
 fn waiting(yard: &Yard, origin: &Origin, agents: u32) -> (Child, String) {
     let (url, on) = (format!("http://{}/x", origin.address), format!("agents:{agents}"));
     let listen = format!("127.0.0.1:{}", free_port());

@@ -27,7 +27,7 @@ fn a_control_burns_cpu_adds_delay_and_is_excluded_from_the_gateways() {
             "{command:?}"
         );
     }
-    // The delay is a share of nginx's p50 in the same block, and applies only to the open load.
+    // The added delay is 100 % of nginx's p50 in the same block, and applies only to the open load.
     let p50s: Vec<u64> = of_tail(&result, "nginx", "/record/result/latency_ns/p50");
     let delays: Vec<u64> = of_tail(&result, "control", "/counters/origin_delay_ns_mean");
     assert_eq!((p50s.len(), delays.len()), (2, 2));

@@ -116,7 +116,7 @@ fn pandas_pyarrow_and_hdrhistogram_read_the_exports() {
     assert_eq!(read["hdr"].as_array().unwrap().len(), intervals);
 }
 
-/// Checks that a row agrees with the report on a load, also on missing values.
+/// Checks that a row agrees with the report on a load, including missing values.
 fn row_is(row: &Value, cell: &Value, measurement: &Value) {
     let result = &measurement["record"]["result"];
     assert_eq!((&row["gateway"], &row["load"]), (&cell["key"]["gateway"], &measurement["load"]));

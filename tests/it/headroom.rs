@@ -45,7 +45,7 @@ fn rates_form_a_curve_and_route_changes_lose_no_request() {
                 assert!(changes(measurement).is_empty(), "{gateway}: {measurement}");
                 continue;
             }
-            // A change counts once a request sees its effect. A slow host may skip changes.
+            // weir records a change only when a request sees its effect, so a slow host may have fewer changes.
             let changes = changes(measurement);
             assert!(!changes.is_empty(), "no change of {gateway}");
             for (place, change) in changes.iter().enumerate() {

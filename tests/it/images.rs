@@ -227,7 +227,8 @@ fn gateways_that_cannot_run_in_a_container_fail_alone_with_a_remedy() {
     check(&result, "bare", "does not contain the program `nope`", "`binary:`");
     assert_eq!(cell(&result, "here")["outcome"]["kind"], "measured");
 
-    // Docker cannot join a namespace; a daemon that does not respond is no engine.
+    // The gateway's cell fails in two cases: with `network: namespaces`, because Docker cannot join a namespace of
+    // weir, and with a Docker daemon that does not respond.
     scenario(&yard, &format!("[{}, weir]", all[2]), "network: namespaces\n");
     let result = json(&wait(yard.start(engine.weir(&yard, &RUN))));
     check(&result, "here", "cannot run a container in a network namespace", "`network: loopback`");
@@ -236,10 +237,11 @@ fn gateways_that_cannot_run_in_a_container_fail_alone_with_a_remedy() {
     let mut nowhere = engine.weir(&yard, &[&RUN[..], &["--images", "--engine", "docker"]].concat());
     nowhere.env("DOCKER_HOST", format!("unix://{}", yard.path().join("nobody").display()));
     let result = json(&wait(yard.start(nowhere)));
-    check(&result, "boxed", "no container engine responds: docker: ", "install Docker or Podman");
+    check(&result, "boxed", "no container engine responds: docker: ", "install and start Docker or Podman");
     assert_eq!(cell(&result, "weir")["outcome"]["kind"], "measured");
 
-    // weir cannot run its burner in a container. An image name must not be a flag of the engine.
+    // Rejected: a positive control of a gateway in a container, because weir cannot run its burner there, and an image
+    // name that the engine would read as a flag.
     let refused = |arguments: &[&str], words: &str| {
         let output = wait(yard.start(engine.weir(&yard, arguments)));
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));

@@ -16,9 +16,9 @@ use crate::yard::Yard;
 
 /// The user `nobody`.
 const NOBODY: u32 = 65_534;
-/// Greatest relative difference between two sums. Counters of parts are read one after another, and late on a busy
-/// host. A value of one short phase may be far off, but sums over many phases stay within this. Traffic that is counted
-/// twice, or not at all, differs by more.
+/// Maximum relative difference between two sums over many phases. weir reads the counters of parts one after another,
+/// and late on a busy host, so the counters of one short phase may differ more. Traffic that is counted twice, or not
+/// at all, changes a sum by more than this.
 const SUMS_APART: f64 = 0.3;
 
 /// Whether this user can make namespaces. If not, checks that `weir run` reports it.
@@ -74,7 +74,8 @@ impl Sums {
     fn assert_conserved(&self) {
         for (what, (one, other)) in &self.0 {
             if what.contains("bodies") {
-                // Headers, from Ethernet to HTTP, outweigh such a small body, but are below ten times its size.
+                // Origins also send headers, from Ethernet to HTTP. These are larger than the small bodies, but less
+                // than ten times as large.
                 assert!(one < other && *other < one * 10.0, "{what}: {one} and {other}");
                 continue;
             }
@@ -165,7 +166,7 @@ pub fn networks_of(yard: &Yard) -> BTreeSet<String> {
     all.filter(|network| *network != own).map(|network| network.to_string_lossy().into_owned()).collect()
 }
 
-/// All `/proc` links of processes on this host that are in one of these networks or hold one open.
+/// All `/proc` links which show that a process on this host is in one of these networks, or holds one open.
 pub fn holders(networks: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {

@@ -311,5 +311,5 @@ fn unsolicited_response_bytes_are_shown() {
     let result = json(&output);
     let counts = (&result["requests"]["completed"], &result["errors"]["parse"]);
     assert_eq!(counts, (&20.into(), &20.into()), "{result}");
-    assert!(said(&result, "nobody asked for: \"junk\""), "{result}");
+    assert!(said(&result, "unsolicited response bytes: \"junk\""), "{result}");
 }

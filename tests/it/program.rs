@@ -22,7 +22,7 @@ pub fn weir(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Concurrent runs. Each has its own state folder and so its own lock.
+/// Maximum number of concurrent runs. Each has its own state folder and so its own lock.
 const RUNS: u32 = 2;
 
 static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
@@ -92,7 +92,7 @@ pub fn wait(mut child: Child) -> Output {
     Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() }
 }
 
-/// Standard output as JSON. Panics with standard error if it is no JSON.
+/// Standard output as JSON. Panics with standard error if it is not JSON.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("no JSON on standard output ({error}); standard error:\n{}", text(&output.stderr))

@@ -144,7 +144,7 @@ pub fn receiver_with_password(folder: &Path) -> Started {
     prometheus
 }
 
-/// Waits until it has scraped itself and `targets` three times: two scrapes are needed to derive the interval.
+/// Waits until Prometheus has scraped itself and `targets` three times. Two scrapes are needed to derive the interval.
 fn scraping(prometheus: Started, targets: &[(&str, SocketAddr)]) -> Started {
     for job in targets.iter().map(|(job, _)| *job).chain(["prometheus"]) {
         let query = format!("/api/v1/query?query=count_over_time(up%7Bjob=%22{job}%22%7D%5B1m%5D)");

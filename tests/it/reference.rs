@@ -43,7 +43,8 @@ fn the_pages_match_the_printed_reference() {
 fn every_field_has_a_type_a_default_and_a_meaning() {
     for (name, fields_min) in [("scenario", 150), ("driver", 60), ("service", 15), ("results", 200)] {
         let page = printed(&["reference", name]);
-        // A row with two cells is a form and its meaning. A fifth cell is an example, which may be empty.
+        // Rows of fields have at least four cells. A fifth cell is an example, which may be empty. Rows with two cells
+        // describe forms.
         let fields: Vec<Vec<&str>> = rows(&page).into_iter().filter(|row| row.len() > 3).collect();
         assert!(fields.len() > fields_min, "{name}: {}", fields.len());
         for row in fields {
@@ -56,7 +57,8 @@ fn every_field_has_a_type_a_default_and_a_meaning() {
 fn every_form_argument_column_and_metric_has_a_meaning() {
     for (name, _) in PAGES {
         let page = printed(&["reference", name]);
-        // In rows with at least four cells, the last cell may be an example.
+        // Checks rows with fewer than four cells. In longer rows, the last cell may be an example, which can be empty.
+        // The page run-metrics has no examples, so all its rows are checked.
         let rows = rows(&page).into_iter().filter(|row| row.len() < 4 || name == "run-metrics");
         for row in rows {
             let is_meant = row.last().is_some_and(|cell| !cell.trim().is_empty());

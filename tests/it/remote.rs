@@ -65,7 +65,7 @@ fn an_agent_beside_a_gateway_samples_its_processes() {
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
     let result = json(&output);
     let mut phases_cpu_s = 0.0;
-    for (gateway, words) in [("by-pid", "that of process"), ("by-program", "that of program caddy")] {
+    for (gateway, words) in [("by-pid", ": process "), ("by-program", ": program caddy")] {
         for measurement in measurements(&result, gateway) {
             let usage = &measurement["usage"][gateway];
             let used_s = number(&usage["cpu_s"]["user"]) + number(&usage["cpu_s"]["system"]);
@@ -80,8 +80,8 @@ fn an_agent_beside_a_gateway_samples_its_processes() {
             assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
         }
     }
-    // Both gateways are the same Caddy, and phases do not overlap. The kernel's accounts may differ by a few ticks of
-    // 10 ms.
+    // Both gateways are the same Caddy, and phases do not overlap, so the CPU time of all phases is at most Caddy's.
+    // The kernel's accounts may differ by a few ticks of 10 ms.
     assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
     for measurement in measurements(&result, "missing") {
         assert!(measurement["usage"]["missing"].is_null(), "{measurement}");
@@ -106,7 +106,8 @@ fn the_cost_of_a_remote_gateway_comes_from_its_scrapes() {
             caddy.address, origin.address, prometheus.address
         )
     };
-    // One Caddy in two accounts: metrics of its process and a kubelet's metrics of its container.
+    // Two remote gateways that are the same Caddy: one with metrics of its process, one with a kubelet's metrics of its
+    // container.
     let process = entry("process", "metrics: process, selector: 'job=\"caddy\"'");
     let container = entry("container", "selector: 'namespace=\"shop\",pod=~\"gw-.*\"'");
     let asked_before = origin.stats()["requests"].as_u64().unwrap();
@@ -140,9 +141,7 @@ fn the_cost_of_a_remote_gateway_comes_from_its_scrapes() {
                 (&Value::Null, &Value::Null)
             );
             let evidence = measurement["judgement"]["evidence"].to_string();
-            for words in
-                ["the gateway's CPU is 1 series of http://127.0.0.1:", "scrapes in the phase", "bounds"]
-            {
+            for words in ["from 1 series of http://127.0.0.1:", "scrapes in the phase", "bounds"] {
                 assert!(evidence.contains(words), "{words}: {evidence}");
             }
             let seconds = measurement["series"].as_array().unwrap();
@@ -229,7 +228,7 @@ fn metrics_of_weir_gateway_give_its_cost() {
         assert!(number(&measurement["cpu_us_per_request"]) > 0.0, "{measurement}");
         assert!(number(&usage["memory_bytes_mean"]) > 1e6, "{usage}");
         let evidence = measurement["judgement"]["evidence"].to_string();
-        assert!(evidence.contains("the gateway's CPU is 1 series of"), "{evidence}");
+        assert!(evidence.contains("from 1 series of"), "{evidence}");
     }
     // The kernel keeps both accounts, in nanoseconds and in microseconds.
     assert!(
@@ -286,7 +285,7 @@ fn series_are_summed_and_a_phase_with_too_few_scrapes_has_no_value() {
     let result = json(&run(folder, &gateway, &[&["--set", &set][..], &asked[..]].concat()));
     for measurement in measurements(&result, "prod") {
         let evidence = measurement["judgement"]["evidence"].to_string();
-        assert!(evidence.contains("the gateway's CPU is 2 series of"), "{evidence}");
+        assert!(evidence.contains("from 2 series of"), "{evidence}");
     }
     let short = ["--set", &set, "--set", "duration=300ms"];
     let output = run(folder, &gateway, &[&short[..], &metrics[..]].concat());

@@ -187,13 +187,13 @@ fn a_plan_reports_missing_programs_and_rejects_unknown_settings() {
         ),
         (
             &["--set", "gateways.tuned.set.buffering=12"],
-            "`set.buffering` cannot be 12",
-            "its default is true",
+            "`set.buffering` has the wrong type: 12",
+            "the same type as the default, true",
         ),
         (
             &["--set", "vary={gateways.tuned.set.buffering: [false, 12]}"],
-            "`set.buffering` cannot be 12",
-            "its default is true",
+            "`set.buffering` has the wrong type: 12",
+            "the same type as the default, true",
         ),
     ];
     for (more, what, remedy) in mistaken {

@@ -109,7 +109,7 @@ fn the_report_shows_which_gateways_notice_a_killed_or_stalled_service() {
     let error = text(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{error}");
     assert!(
-        error.contains("no faults of the service `nats` for gateways that do not need it: weir"),
+        error.contains("faults of the service `nats` are skipped for gateways that do not use it: weir"),
         "{error}"
     );
     assert_eq!(yard.left_over(), Vec::<String>::new());
@@ -150,7 +150,7 @@ fn the_report_shows_which_gateways_notice_a_killed_or_stalled_service() {
         "keeps kept serving while nats was down: 0 failed requests of",
         "keeps kept serving while nats was stalled: 0 failed requests of",
         "requests failed while nats was down, 0 of",
-        "Not affected, because they do not use nats: weir.",
+        "weir: not affected, because it does not use nats.",
     ] {
         assert!(failover.contains(said), "{said:?} is missing in {failover}");
     }
@@ -220,7 +220,7 @@ fn a_service_that_rejects_messages_fails_only_its_cells() {
     let drivers = with_service(&yard, port, &format!("- --config\n      - {}\n      {port}", file.display()));
     let path = scenario(&yard, &format!("{}, weir", bus("bus", "")), "");
     let output = yard.run(&words(&arguments(&path, drivers.to_str().unwrap())));
-    let said = ["cannot connect to NATS at", "maximum connections exceeded", "see its log"];
+    let said = ["cannot connect to NATS at", "maximum connections exceeded", "see the log of"];
     assert_failed(&yard, &output, "service", &said);
 }
 
@@ -246,7 +246,7 @@ fn a_service_that_crashes_fails_only_its_cell() {
     until("a load beside NATS", || is_loaded(&yard));
     kill_process(nats(&yard).unwrap(), Signal::KILL).unwrap();
     let output = wait(child);
-    let said = ["exited unexpectedly: signal: 9", "Server is ready", "see its log"];
+    let said = ["exited unexpectedly: signal: 9", "Server is ready", "see the log of nats"];
     assert_failed(&yard, &output, "died", &said);
 }
 

@@ -95,7 +95,7 @@ fn filled_search(like: &Measurement, capacity_per_s: f64) -> Measurement {
         below_per_s: None,
         limited_by: Some("p99".into()),
         trials: 20,
-        void: 0,
+        invalid: 0,
         stopped: Stopped::Precise,
     };
     let trial = Trial { number: 20, says: TrialSays::Met, why: String::new(), found: Some(found) };
@@ -108,7 +108,7 @@ fn objective() -> Objective {
 }
 
 fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repeat: u32) -> Measurement {
-    let (rate_per_s, p99_ms, share, void) = *of;
+    let (rate_per_s, p99_ms, share, invalid) = *of;
     let rate_per_s = rate_per_s as f64 * cpus;
     // Repeats differ by 3 % in latency and 0.2 % in rate, so that intervals have a width.
     let wobble = f64::from(repeat) - 1.0;
@@ -141,11 +141,11 @@ fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repe
     usage.cpu_cores = share * cpus;
     let verdicts = &mut measurement.judgement.verdicts;
     *verdicts = Default::default();
-    verdicts.latency.extend(void);
+    verdicts.latency.extend(invalid);
     // Overload invalidates only latency; host noise invalidates all metrics.
-    if void == Some(Reason::HostNoise) {
-        verdicts.throughput.extend(void);
-        verdicts.cpu.extend(void);
+    if invalid == Some(Reason::HostNoise) {
+        verdicts.throughput.extend(invalid);
+        verdicts.cpu.extend(invalid);
     }
     measurement
 }
@@ -170,7 +170,8 @@ fn the_gorouters_example_is_four_instances() {
     let weir = offer(&sizing, "weir", 1.0);
     assert_eq!((&weir["outcome"], &weir["basis"]), (&"sized".into(), &"measured".into()), "{weir}");
     assert_eq!(weir["rate_per_s"]["value"], 2_500.0);
-    // Three repeats of 2,495, 2,500 and 2,505/s. The lower bound of the interval needs one more instance.
+    // The three repeats carried 2,495, 2,500 and 2,505/s. At the lower bound of their interval, 10,000/s need one more
+    // instance.
     assert_eq!(weir["instances"], value!({ "value": 4, "low": 4, "high": 5 }));
     assert_eq!(offer(&sizing, "weir", 0.5)["instances"]["value"], 8);
     // The search had a stricter objective that also limits errors, so its result is a minimum.
@@ -221,7 +222,8 @@ fn a_real_run_is_sized() {
          warmup: 100ms\nduration: 400ms\nrepeats: 3\nobjective: {{ p99: 1h, errors: 100% }}\n{ANYTHING_COUNTS}"
     );
     std::fs::write(folder.path().join("sized.yaml"), scenario).unwrap();
-    // On a busy host such a short phase is sometimes implausible, and no threshold allows that.
+    // On a busy host, such a short phase is sometimes implausible, which no threshold allows. So the run may be
+    // repeated twice.
     let is_whole = |attempt: u32| {
         let output = finish(weir(folder.path(), &["run", "sized.yaml", "--db", "weir.db", "--out", "out"]));
         println!("attempt {attempt}: {}{}", text(&output.stdout), text(&output.stderr));

@@ -17,7 +17,8 @@ struct Asked {
     address: String,
 }
 
-/// Rates x objectives x other flags. Results include refusals of every kind.
+/// All combinations of rates, objectives and other flags. For some of them `weir size` gives no number, for every
+/// possible reason.
 fn grid() -> Vec<Asked> {
     let objectives = [
         ("", ""),

@@ -18,7 +18,7 @@ use crate::prometheus::peer;
 use crate::run::measurements;
 use crate::yard::Yard;
 
-/// Port of the sshd. It is not the default port, so only the user's ssh configuration has it.
+/// Port of the sshd. It is not the default port, so weir reaches the sshd only if it uses the user's ssh configuration.
 const PORT: u16 = 2022;
 
 /// Two hosts: a near host with the run, and a far host that is reachable only by `ssh`.

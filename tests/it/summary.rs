@@ -79,7 +79,8 @@ fn six_requests_have_no_p99() {
     let origin = Origin::start(folder.path(), free_port(), &[]);
     let url = format!("http://{}/", origin.address);
     let (_, summary) = load(folder.path(), &[&url, "-n", "6", "-c", "1"]);
-    // min, p50, p90, p95, p99, p99.9, max, mean, stddev. Each value is followed by its unit.
+    // The row contains min, p50, p90, p95, p99, p99.9, max, mean and stddev, each with its unit. Four of the quantiles
+    // are missing, because they need more than six requests.
     let latency: Vec<&str> = row(&summary, "latency").split_whitespace().collect();
     assert_eq!(latency.iter().filter(|cell| **cell == "–").count(), 4, "{summary}");
     assert!(
@@ -197,7 +198,13 @@ fn rejected_certificates_are_reported_with_a_remedy() {
     let resolve = format!("authority.example:{}:127.0.0.1", nginx.1.port());
     let resolve = ["--resolve", &resolve];
     let server = "use a server certificate that the CA has signed";
-    check(&url, &resolve, Some("authority.example.pem"), "is that of an authority (CA)", server);
+    check(
+        &url,
+        &resolve,
+        Some("authority.example.pem"),
+        "is a CA certificate, not a server certificate",
+        server,
+    );
     let expired = Origin::start(path, free_port(), &["--tls", "--expired", "--ca-out", "ca.pem"]);
     let url = format!("https://{}/", expired.address);
     check(&url, &[], Some("ca.pem"), "certificate has expired", "renew the certificate");

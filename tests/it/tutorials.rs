@@ -43,7 +43,7 @@ impl Reader {
         Self { folder, _host: the_host() }
     }
 
-    /// Runs the lines of a block in `bash`, which stops at the first error; standard output.
+    /// Runs the lines of a block in `bash`, which stops at the first error. Returns standard output.
     fn types(&self, lines: &str) -> String {
         let tested = Path::new(env!("CARGO_BIN_EXE_weir"));
         let more = std::env::var("PATH").unwrap();

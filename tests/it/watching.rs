@@ -219,7 +219,8 @@ fn a_load_is_pushed_and_each_receiver_error_is_reported_once() {
     let left = answers.vector(&format!("{{{gateway}}}"));
     assert!(left.is_empty(), "series that have not ended: {left:?}");
 
-    // This Prometheus does not support 2.0. It finds no series in the body and still reports success.
+    // This Prometheus does not support version 2.0 of remote write. It finds no series in the body and still reports
+    // success.
     let second = ["--prometheus-write", &url, "--prometheus-write-version", "2"];
     let (_, said) = load(folder, origin.address, &second);
     assert!(said.contains("use `--prometheus-write-version 1`"), "{said}");
@@ -232,8 +233,8 @@ fn a_load_is_pushed_and_each_receiver_error_is_reported_once() {
         assert!(words.iter().all(|word| lines[0].contains(word)), "{words:?}: {said}");
     };
     let gone = format!("http://127.0.0.1:{}", free_port());
-    check(&["--prometheus-write", &gone], &[&gone, "check that it runs"]);
-    check(&["--otlp", &gone], &[&format!("{gone}/v1/metrics"), "check that it runs"]);
+    check(&["--prometheus-write", &gone], &[&gone, "check that the receiver runs"]);
+    check(&["--otlp", &gone], &[&format!("{gone}/v1/metrics"), "check that the receiver runs"]);
     let wrong = format!("{url}/api/v1/nothing");
     check(&["--prometheus-write", &wrong], &["HTTP status 404", "--web.enable-remote-write-receiver"]);
 }

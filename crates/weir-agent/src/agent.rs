@@ -26,14 +26,14 @@ use crate::message::{
 };
 use crate::{AgentError, Ticket};
 
-/// Time limit to reach the coordinator, because an agent may start before the run.
+/// How long an agent tries to reach the coordinator: it may start before the run.
 const JOIN_MAX: Duration = Duration::from_secs(30);
 const JOIN_EVERY: Duration = Duration::from_millis(200);
 
 /// Time limit for one attempt to connect, and for the handshake.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Intervals of checks on a load, and of checks for a stop without a load.
+/// How often the agent checks its state: `LOOK_EVERY` while a load runs, `IDLE_EVERY` while none runs.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const IDLE_EVERY: Duration = Duration::from_millis(100);
 
@@ -42,9 +42,9 @@ const IDLE_EVERY: Duration = Duration::from_millis(100);
 pub struct Options {
     /// `HOST:PORT` of the coordinator.
     pub join: String,
-    /// The ticket that lets it join.
+    /// The ticket of the run, which authenticates the agent.
     pub ticket: Ticket,
-    /// Its identity.
+    /// What the agent sends about itself when it joins.
     pub hello: Hello,
     /// A separate folder for the files of loads.
     pub dir: PathBuf,
@@ -55,11 +55,11 @@ pub struct Options {
 pub enum Progress {
     /// Connections are being opened.
     Preparing,
-    /// The load waits for its start.
+    /// All connections are open, and the load waits for its start.
     Prepared,
-    /// The load runs; these seconds completed since the last call.
+    /// The load runs. These seconds completed since the last call of [`Work::look`].
     Running(Vec<LiveSecond>),
-    /// The load has finished, with its last seconds.
+    /// The load has finished, with the last completed seconds and its report.
     Done(Vec<LiveSecond>, Box<ShardReport>),
 }
 
@@ -68,7 +68,7 @@ pub trait Work {
     /// Starts to prepare a load.
     ///
     /// # Errors
-    /// Why it cannot be prepared.
+    /// The reason why the load cannot be prepared.
     fn prepare(&mut self, spec: &LoadSpec) -> Result<(), AgentFailure>;
 
     /// Starts the prepared load at `at_ns` of this machine's monotonic clock.
@@ -80,7 +80,7 @@ pub trait Work {
     /// The state of the load.
     ///
     /// # Errors
-    /// Why it failed; it has ended then.
+    /// The reason why the load failed. It has then ended.
     fn look(&mut self) -> Result<Progress, AgentFailure>;
 
     /// Ends the load early; [`Work::look`] returns the results so far.
@@ -89,10 +89,10 @@ pub trait Work {
     /// Aborts the load, if there is one.
     fn abort(&mut self);
 
-    /// Starts to sample processes of this host. Replaces earlier ones.
+    /// Starts to sample the processes of this host that `sampling` selects. Ends an earlier sampling.
     ///
     /// # Errors
-    /// Why they cannot be sampled.
+    /// The reason why the processes cannot be sampled.
     fn sample(&mut self, sampling: &Sampling) -> Result<(), AgentFailure>;
 
     /// Stops sampling, and returns the samples in `span`.
@@ -111,7 +111,7 @@ pub trait Work {
     fn stop_serving(&mut self);
 }
 
-/// Takes part in a run until the coordinator ends it, or `stop` is set. The load has ended when this returns.
+/// Takes part in a run until the coordinator ends the run, or `stop` is set. When this returns, no load runs.
 ///
 /// # Errors
 /// [`AgentError`] if the agent cannot join, is rejected, or loses the coordinator.
@@ -189,14 +189,14 @@ struct Session<'a> {
     dir: &'a Path,
     work: &'a mut dyn Work,
     writer: WriteHalf<TlsStream<TcpStream>>,
-    /// A load of which some files have not arrived yet.
+    /// An assigned load that waits for files from the coordinator.
     waiting: Option<Box<Assignment>>,
-    /// Number of the current load.
+    /// Number of the current load; `None` without a load.
     active: Option<u64>,
     is_prepared: bool,
-    /// The address of this host towards the coordinator.
+    /// This host's IP in the connection to the coordinator.
     own: IpAddr,
-    /// Number of the current sampling, and why it failed, if it did.
+    /// Number of the current sampling, and whether it could start.
     sampling: Option<(u64, Result<(), AgentFailure>)>,
 }
 
@@ -274,7 +274,7 @@ impl Session<'_> {
             ToAgent::StopServing => self.work.stop_serving(),
             ToAgent::End { load } if self.active == Some(load) => self.work.end_early(),
             ToAgent::Abort { load } if self.active == Some(load) => self.end(),
-            // A failure is reported with the request for the samples.
+            // If sampling cannot start, the agent reports this when the coordinator requests the samples.
             ToAgent::Sample { number, sampling } => {
                 self.sampling = Some((number, self.work.sample(&sampling)));
             }
@@ -290,7 +290,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Files of the waiting load that have not arrived.
+    /// The names of files of the waiting load that have not arrived yet.
     fn missing(&self) -> Vec<String> {
         let names = self.waiting.iter().flat_map(|assignment| assignment.files.keys());
         names.filter(|name| !self.dir.join(name).exists()).cloned().collect()
@@ -320,7 +320,7 @@ impl Session<'_> {
         }
     }
 
-    /// Checks the load, and sends what is new.
+    /// Checks the state of the load, and sends the coordinator what has changed.
     async fn look(&mut self) -> Result<(), AgentError> {
         let Some(load) = self.active.filter(|_| self.waiting.is_none()) else { return Ok(()) };
         match self.work.look() {

@@ -1,12 +1,12 @@
-//! The offset between the clocks of an agent and the coordinator (`docs/method.md#many-machines`).
+//! Measures the offset between the clocks of an agent and the coordinator (`docs/method.md#many-machines`).
 //!
 //! Each exchange has four timestamps, as in NTP (RFC 5905, section 8): sent, received, answered, back. The error of the
-//! offset is at most half of the round trip, however long each direction takes.
+//! offset is at most half of the round trip, even if one direction takes longer than the other.
 
-/// Number of exchanges that are kept.
+/// Number of exchanges with an agent that are kept.
 const KEPT: usize = 64;
 
-/// Maximum drift between two clocks, as share: ten times that of quartz, and above the slew rate of NTP.
+/// Assumed maximum drift between two clocks, seconds per second: ten times that of a typical quartz clock.
 const DRIFT: f64 = 100e-6;
 
 /// One exchange of timestamps, nanoseconds of the monotonic clock of each side.
@@ -14,7 +14,7 @@ const DRIFT: f64 = 100e-6;
 pub struct Exchange {
     /// When the coordinator sent the ping.
     pub sent_ns: u64,
-    /// When the agent received it.
+    /// When the agent received the ping.
     pub received_ns: u64,
     /// When the agent responded.
     pub answered_ns: u64,
@@ -22,10 +22,10 @@ pub struct Exchange {
     pub back_ns: u64,
 }
 
-/// The clock of an agent relative to the coordinator's.
+/// The monotonic clock of an agent relative to that of the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockOffset {
-    /// Time of the agent minus time of the coordinator, nanoseconds.
+    /// The agent's clock minus the coordinator's clock, nanoseconds.
     pub offset_ns: i64,
     /// Maximum error of the offset, nanoseconds.
     pub bound_ns: u64,
@@ -38,7 +38,7 @@ pub struct Clocks {
 }
 
 impl Exchange {
-    /// Network time of both directions.
+    /// The time that ping and response spent on the network: the round trip without the time in the agent.
     fn round_trip_ns(&self) -> u64 {
         let away_ns = self.back_ns.saturating_sub(self.sent_ns);
         away_ns.saturating_sub(self.answered_ns.saturating_sub(self.received_ns))
@@ -47,11 +47,12 @@ impl Exchange {
     fn offset_ns(&self) -> i64 {
         let there = self.received_ns as i64 - self.sent_ns as i64;
         let back = self.answered_ns as i64 - self.back_ns as i64;
-        // Each term can be near the maximum if the clocks are far apart, so the sum of both could overflow.
+        // Halves each term before the sum: if the clocks are far apart, both terms can be near the maximum, and their
+        // sum could overflow.
         there / 2 + back / 2
     }
 
-    /// Maximum error of this offset at `now_ns`: half of the round trip, plus the drift since.
+    /// Maximum error of this exchange's offset at `now_ns`: half of the round trip, plus the drift since the exchange.
     fn bound_ns(&self, now_ns: u64) -> u64 {
         let age_ns = now_ns.saturating_sub(self.back_ns);
         self.round_trip_ns().div_ceil(2) + 1 + (age_ns as f64 * DRIFT).ceil() as u64
@@ -59,7 +60,7 @@ impl Exchange {
 }
 
 impl Clocks {
-    /// Adds an exchange.
+    /// Adds an exchange, and drops the oldest if there are more than 64.
     pub fn add(&mut self, exchange: Exchange) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
@@ -67,7 +68,7 @@ impl Clocks {
         self.kept.push_back(exchange);
     }
 
-    /// The offset with the smallest error at `now_ns` of the coordinator; `None` before the first exchange.
+    /// The offset with the smallest error at `now_ns` of the coordinator's clock; `None` before the first exchange.
     pub fn offset(&self, now_ns: u64) -> Option<ClockOffset> {
         let best = self.kept.iter().min_by_key(|exchange| exchange.bound_ns(now_ns))?;
         Some(ClockOffset { offset_ns: best.offset_ns(), bound_ns: best.bound_ns(now_ns) })
@@ -75,7 +76,7 @@ impl Clocks {
 }
 
 impl ClockOffset {
-    /// The agent's time at `coordinator_ns`.
+    /// Converts `coordinator_ns`, a time of the coordinator's clock, to the agent's clock.
     pub fn of_agent(&self, coordinator_ns: u64) -> u64 {
         coordinator_ns.saturating_add_signed(self.offset_ns)
     }

@@ -1,6 +1,6 @@
-//! The coordinator: agents join it, report their clocks, and get their shards.
+//! The coordinator: accepts agents, measures the offsets of their clocks, and assigns them shards of loads.
 //!
-//! A separate thread handles the connections, so a slow caller delays no clock measurement.
+//! A separate thread handles the connections, so that a slow caller does not delay clock measurements.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -25,64 +25,64 @@ use crate::{AgentError, ClockOffset, Clocks, RoundFailure};
 
 mod connection;
 
-/// Interval of checks whether the caller wants to stop.
+/// How often the coordinator checks whether its caller wants to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Time limit for an agent's response.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Time limit for agents to receive the message that the run is over.
+/// Time limit for sending all agents the message that the run is over.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
 /// An agent of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentInfo {
-    /// Its name, unique in the run.
+    /// The name of the agent, unique in the run.
     pub name: String,
-    /// Remote address of its connection.
+    /// The agent's address in its connection.
     pub address: SocketAddr,
-    /// The address of this host that it connected to.
+    /// This host's IP address in the agent's connection.
     pub reached_at: IpAddr,
-    /// Its hello message.
+    /// What the agent sent about itself when it joined.
     pub hello: Hello,
-    /// Its clock; `None` before the first exchange.
+    /// The agent's clock relative to this host's; `None` before the first measurement.
     pub clock: Option<ClockOffset>,
 }
 
-/// A load for all agents.
+/// A load that several agents execute together.
 #[derive(Debug)]
 pub struct Order {
-    /// The agents by name, each with its specification.
+    /// The names of the agents, each with the specification of its shard.
     pub specs: Vec<(String, LoadSpec)>,
-    /// The files that the specifications reference.
+    /// The files that the specifications name.
     pub files: FileMap,
     /// Maximum duration of the load, from its start.
     pub longest: Duration,
-    /// Set by the caller to end a started load early on all agents, with the results so far.
+    /// The caller sets it to end a started load early on all agents, which then report their results so far.
     pub end_early: Arc<AtomicBool>,
 }
 
-/// The result of an agent.
+/// The result of one agent in a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Its name.
+    /// The name of the agent.
     pub agent: String,
-    /// Its report.
+    /// The report of the agent.
     pub report: ShardReport,
-    /// Its clock at the start of the load.
+    /// The agent's clock relative to the coordinator's, at the start of the load.
     pub clock: ClockOffset,
-    /// Planned start of its load, nanoseconds of the coordinator's clock.
+    /// The planned start of the load, nanoseconds of the coordinator's monotonic clock.
     pub planned_start_ns: u64,
 }
 
-/// Events that a caller of [`Coordinator::run`] sees.
+/// What [`Coordinator::run`] reports to its caller during a load.
 #[derive(Clone, Copy, Debug)]
 pub enum Look<'a> {
-    /// The load starts at this time of the coordinator's clock, nanoseconds.
+    /// The load starts at this time of the coordinator's monotonic clock, nanoseconds.
     Starts(u64),
-    /// The agent with this number completed a second.
+    /// An agent completed a second of the load. The number is the agent's index in [`Order::specs`].
     Second(usize, &'a LiveSecond),
-    /// No event; sent at least every 50 ms.
+    /// Nothing happened. `run` reports this at least every 50 ms, so that the caller can stop the load.
     Nothing,
 }
 
@@ -94,10 +94,10 @@ struct Member {
     reached_at: IpAddr,
     hello: Hello,
     clocks: Clocks,
-    /// Its clock at the start of the last load.
+    /// The agent's clock relative to this host's, at the start of the last load.
     clock_at_start: Option<ClockOffset>,
     to: mpsc::UnboundedSender<ToAgent>,
-    /// Why its connection ended; `None` while it is connected.
+    /// Why the agent's connection ended; `None` while it is connected.
     gone: Option<String>,
 }
 
@@ -105,7 +105,7 @@ struct Member {
 #[derive(Debug)]
 enum Event {
     Joined,
-    /// A stranger or an agent was rejected, with the reason.
+    /// A connection was rejected, with the reason. The peer is not an agent, or has another version of weir.
     Refused(String),
     Of {
         agent: usize,
@@ -121,7 +121,8 @@ enum Heard {
     Answer(Answer),
 }
 
-/// The response to a request, which has a number like a load.
+/// The response of an agent to a request for samples or for an upstream. These requests and loads are numbered in one
+/// sequence.
 #[derive(Debug)]
 enum Answer {
     Sampled(Result<Box<SampleReport>, AgentFailure>),
@@ -132,7 +133,7 @@ enum Answer {
 #[derive(Clone, Copy)]
 struct Course<'a> {
     load: u64,
-    /// Its agents, by number.
+    /// The agents that execute the load, as indexes in the list of members.
     present: &'a [usize],
     end_early: &'a AtomicBool,
 }
@@ -146,7 +147,7 @@ type Report = Box<ShardReport>;
 struct Shared {
     version: String,
     members: Mutex<Vec<Member>>,
-    /// Files of the current load.
+    /// The files of the current load, which agents can request.
     files: Mutex<Arc<FileMap>>,
     events: Sender<Event>,
 }
@@ -163,11 +164,12 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Accepts agents on `listener` that have the weir version `version` and the ticket of `authority`. The listener
-    /// may be in another network namespace.
+    /// Starts to accept agents on `listener`. An agent needs the ticket of `authority` and the weir version `version`.
+    /// The listener may be in another network namespace.
     ///
     /// # Errors
-    /// [`AgentError::Certificates`], or [`AgentError::Start`].
+    /// [`AgentError::Certificates`] if the certificates cannot be used, [`AgentError::Start`] if the thread cannot
+    /// start or the socket cannot be used.
     pub fn start(listener: TcpListener, authority: &Authority, version: &str) -> Result<Self, AgentError> {
         let address = listener.local_addr().map_err(AgentError::Start)?;
         listener.set_nonblocking(true).map_err(AgentError::Start)?;
@@ -195,7 +197,7 @@ impl Coordinator {
         Ok(Self { address, shared, events, loads: 0, end: Some(end), thread: Some(thread) })
     }
 
-    /// The address for agents.
+    /// The address to which agents connect.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -208,11 +210,11 @@ impl Coordinator {
         present.map(|member| member.info(now_ns)).collect()
     }
 
-    /// Waits until `count` agents have joined and their clocks are known. Calls `look` meanwhile; its error ends the
-    /// wait, for example if the process of an agent exited.
+    /// Waits until `count` agents have joined and their clocks are known. Calls `look` meanwhile. An error of `look`
+    /// ends the wait, for example if the process of an agent exited.
     ///
     /// # Errors
-    /// [`AgentError::Missing`] after `within`, [`AgentError::Stopped`], and those of `look`.
+    /// [`AgentError::Missing`] after `within`, [`AgentError::Stopped`] if `stop` is set, and errors of `look`.
     pub fn await_agents<E: From<AgentError>>(
         &self,
         count: usize,
@@ -245,10 +247,11 @@ impl Coordinator {
         }
     }
 
-    /// Runs a load on all agents. Calls `look` with events; its error ends the load.
+    /// Runs a load on the agents that `order` names. Calls `look` with each event of the load. An error of `look`
+    /// aborts the load.
     ///
     /// # Errors
-    /// [`RoundFailure`] of the first agent that fails, and errors of `look`. The load has then ended on all agents.
+    /// [`RoundFailure`] of the first agent that fails, and errors of `look`. The load is then aborted on all agents.
     pub fn run<E: From<RoundFailure>>(
         &mut self,
         order: Order,
@@ -274,7 +277,7 @@ impl Coordinator {
         Ok(present.iter().zip(reports).map(measured).collect())
     }
 
-    /// Makes the agent `name` sample processes of its host, until [`Coordinator::sampled`].
+    /// Makes the agent `name` sample processes on its host, until [`Coordinator::sampled`] requests the samples.
     pub fn sample(&mut self, name: &str, sampling: &Sampling) {
         self.loads += 1;
         let message = ToAgent::Sample { number: self.loads, sampling: sampling.clone() };
@@ -282,10 +285,10 @@ impl Coordinator {
         self.tell(number.as_slice(), &message);
     }
 
-    /// The samples of the agent `name` over a span of this host's clock.
+    /// Ends the sampling of the agent `name`, and returns the samples in `span`, whose times are by this host's clock.
     ///
     /// # Errors
-    /// The agent's error, or that it is lost.
+    /// The error that the agent reports, or a failure with the cause `lost` if the agent does not respond.
     pub fn sampled(&self, name: &str, span: SampleSpan) -> Result<SampleReport, AgentFailure> {
         let agent = self.present(name)?;
         let clock = self.shared.members()[agent].clocks.offset(span.to_ns);
@@ -302,7 +305,7 @@ impl Coordinator {
     /// Makes the agent `name` start an upstream.
     ///
     /// # Errors
-    /// The agent's error, or that it is lost.
+    /// The error that the agent reports, or a failure with the cause `lost` if the agent does not respond.
     pub fn serve(&mut self, name: &str, serving: Serving) -> Result<Served, AgentFailure> {
         self.loads += 1;
         let agent = self.present(name)?;
@@ -319,7 +322,7 @@ impl Coordinator {
         }
     }
 
-    /// The number of a connected agent.
+    /// The number of the agent `name`; an error if it is not connected.
     fn present(&self, name: &str) -> Result<usize, AgentFailure> {
         let members = self.shared.members();
         let agent = members.iter().position(|member| member.name == name);
@@ -327,7 +330,7 @@ impl Coordinator {
         members[agent].gone.as_deref().map_or(Ok(agent), |why| Err(lost(why)))
     }
 
-    /// Sends an agent the request with the current number, and waits for its response.
+    /// Sends `question` to an agent, and waits for the response. The request must have the current number, `loads`.
     fn ask(&self, agent: usize, question: &ToAgent) -> Result<Answer, AgentFailure> {
         self.tell(&[agent], question);
         let deadline = Instant::now() + ANSWER_MAX;
@@ -345,7 +348,8 @@ impl Coordinator {
         Err(lost("no response within 5 s"))
     }
 
-    /// Follows a load to its end. Returns its planned start, and the agents' reports.
+    /// Starts an assigned load once all agents are prepared, and follows it to its end. Returns its planned start, and
+    /// the reports of the agents.
     fn follow<E: From<RoundFailure>>(
         &self,
         course: &Course<'_>,
@@ -382,7 +386,7 @@ impl Coordinator {
                 }
                 continue;
             };
-            // Ignores events of an earlier load, and of agents that do not take part.
+            // Ignore events of an earlier load, and of agents that do not take part.
             let place = present.iter().position(|known| *known == agent);
             let Some(place) = place.filter(|_| of.is_none_or(|of| of == load)) else { continue };
             match said {
@@ -393,7 +397,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends each agent its shard. Returns their numbers.
+    /// Sends each agent in `specs` its shard. Returns the numbers of these agents.
     fn assign(
         &self,
         load: u64,
@@ -467,7 +471,7 @@ impl Shared {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an agent under a unique name. Returns its number and name.
+    /// Adds an agent to the members, under a unique name. Returns the agent's number and this name.
     fn join(
         &self,
         [address, own]: [SocketAddr; 2],

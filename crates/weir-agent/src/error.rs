@@ -12,31 +12,31 @@ pub enum AgentError {
     /// The coordinator cannot listen on its address.
     #[error("cannot listen for agents on {address}: {source}")]
     Listen {
-        /// The address.
+        /// The address on which the coordinator should listen.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// The coordinator cannot be reached.
     #[error("cannot reach the coordinator at {address}: {source}")]
     Join {
-        /// The address, as it was given.
+        /// The coordinator's address, as the user gave it.
         address: String,
-        /// Why.
+        /// The error of the connection.
         source: io::Error,
     },
     /// The coordinator rejected this agent.
     #[error("the coordinator rejected this agent: {why}")]
     Refused {
-        /// Why.
+        /// Why the coordinator rejected the agent.
         why: String,
-        /// What to do about it.
+        /// What the user can do about it.
         remedy: String,
     },
     /// The connection to the coordinator is lost.
     #[error("lost the coordinator: {why}")]
     Lost {
-        /// What happened.
+        /// Why the connection is lost.
         why: String,
     },
     /// Fewer agents joined than the run needs.
@@ -48,23 +48,23 @@ pub enum AgentError {
         needed: usize,
         /// Time limit, seconds.
         seconds: u64,
-        /// The last rejected agent, with leading punctuation; empty if none.
+        /// Why the last connection was rejected, with leading punctuation; empty if none was rejected.
         detail: String,
     },
     /// A file of the load cannot be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// A ticket is unusable.
     #[error("{place}: {why}")]
     Ticket {
-        /// The file.
+        /// The path of the ticket's file.
         place: String,
-        /// Why.
+        /// What is wrong with the ticket.
         why: String,
     },
     /// Certificates cannot be created or used.
@@ -79,11 +79,11 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// The remedy; empty if unknown.
+    /// What the user can do about the error; empty if unknown.
     pub fn remedy(&self) -> &str {
         match self {
             Self::Listen { .. } => "choose an address of this machine with a free port, like 0.0.0.0:7400",
-            Self::Join { .. } => "check the address, and that a firewall lets the connection through",
+            Self::Join { .. } => "check the address, and that no firewall blocks the connection",
             Self::Refused { remedy, .. } => remedy,
             Self::Lost { .. } | Self::Stopped => "",
             Self::Missing { .. } => {
@@ -100,8 +100,8 @@ impl AgentError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("agent {agent}: {}", failure.message)]
 pub struct RoundFailure {
-    /// The agent's name.
+    /// The name of the agent.
     pub agent: String,
-    /// Its failure.
+    /// The failure of the agent.
     pub failure: AgentFailure,
 }

@@ -1,4 +1,4 @@
-//! Files of a load: read at the coordinator, written at agents, and named by their SHA-256.
+//! Files that a load needs. The coordinator reads them, agents store them under a name that contains their SHA-256.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,15 +9,15 @@ use weir_engine::LoadSpec;
 
 use crate::AgentError;
 
-/// Contents of files by their names on agents: the SHA-256, and the extension, which selects the format of a request
-/// file.
+/// The contents of files, by their names on agents. A name is the SHA-256 of the content and the file's extension,
+/// which selects the format of a request file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileMap(pub(crate) BTreeMap<String, Vec<u8>>);
 
 /// Reads every file of `spec`, and replaces its path by its name on agents.
 ///
 /// # Errors
-/// [`AgentError::File`] for the first one that cannot be read.
+/// [`AgentError::File`] for the first file that cannot be read.
 pub fn read_files(spec: &mut LoadSpec) -> Result<FileMap, AgentError> {
     let mut files = FileMap::default();
     spec.map_files(|path| {
@@ -29,8 +29,8 @@ pub fn read_files(spec: &mut LoadSpec) -> Result<FileMap, AgentError> {
     Ok(files)
 }
 
-/// Replaces names of files by their paths in `dir`. A name that is not in `sent` is an error, so an agent reads no
-/// other file.
+/// Replaces names of files in `spec` by their paths in `dir`. A name that is not in `sent` is an error, so that an
+/// agent reads only files that the coordinator sent.
 ///
 /// # Errors
 /// The first name that is not in `sent`.
@@ -45,12 +45,12 @@ pub(crate) fn place_files(
     })
 }
 
-/// Whether `name` matches this content. A name that leaves its folder never does.
+/// Whether `name` contains the SHA-256 of `content`. False for a name that would leave its folder, such as `../x`.
 pub(crate) fn is_name_of(name: &str, content: &[u8]) -> bool {
     is_plain(name) && name.split('.').next().is_some_and(|hash| hash == sha256(content))
 }
 
-/// Whether `name` stays in its folder.
+/// Whether `name` is a plain file name, which cannot leave its folder.
 fn is_plain(name: &str) -> bool {
     !name.contains(['/', '\0']) && ![".", ".."].contains(&name)
 }

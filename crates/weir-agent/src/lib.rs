@@ -2,7 +2,7 @@
 //!
 //! An [`agent`] connects to a [`Coordinator`] over mutual TLS, with a [`Ticket`] of the run. The coordinator assigns
 //! each agent its shard of a load, compares clocks, starts all agents at the same time, and collects their results.
-//! [`Round`] has the decisions for one load, without I/O, so it is tested without sockets and clocks.
+//! [`Round`] decides what happens next in one load. It does no I/O, so tests need neither sockets nor clocks.
 
 pub mod agent;
 mod clock;

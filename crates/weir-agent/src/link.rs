@@ -1,4 +1,4 @@
-//! Messages over a stream: a big-endian length of four bytes, then JSON.
+//! Reads and writes messages on a stream. A message is its length (four bytes, big-endian), then JSON.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ const MESSAGE_MAX: usize = 256 << 20;
 /// Bytes per read or write: each piece shows that the peer is alive.
 const PIECE: usize = 64 << 10;
 
-/// Time of the last received piece. A long message on a slow network is not silence.
+/// When the peer last sent data. Every piece of a message counts, so that a long message on a slow network is not
+/// mistaken for silence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silence(Arc<AtomicU64>);
 
@@ -56,7 +57,7 @@ pub(crate) async fn read<T: DeserializeOwned>(
     if length > MESSAGE_MAX {
         return Err(invalid(format!("a message of {length} bytes exceeds the limit of {MESSAGE_MAX}")));
     }
-    // Allocates only for received bytes, whatever the length claims.
+    // Allocate memory only for bytes that arrive: the length can be wrong.
     let mut text = Vec::new();
     while text.len() < length {
         let piece = (length - text.len()).min(PIECE) as u64;
@@ -71,10 +72,10 @@ pub(crate) async fn read<T: DeserializeOwned>(
     serde_json::from_slice(&text).map(Some).map_err(|error| invalid(format!("unknown message: {error}")))
 }
 
-/// A message with its time of arrival, or why no more can arrive.
+/// A message with its time of arrival (monotonic clock, nanoseconds), or the reason why no more messages can arrive.
 pub(crate) type Incoming<T> = Result<(T, u64), String>;
 
-/// Passes on the messages of `reader` until one side closes the connection.
+/// Reads messages from `reader` and sends them to `heard`, until one side closes the connection.
 pub(crate) async fn listen<T: DeserializeOwned>(
     mut reader: impl AsyncRead + Unpin,
     heard: UnboundedSender<Incoming<T>>,
@@ -93,7 +94,7 @@ pub(crate) async fn listen<T: DeserializeOwned>(
     }
 }
 
-/// Writes a message. The peer must accept a piece at least every [`SILENCE_MAX`].
+/// Writes a message. Fails if the peer accepts no piece of it for [`SILENCE_MAX`].
 pub(crate) async fn write(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &impl Serialize,

@@ -1,6 +1,7 @@
-//! One load on several agents: preparation, common start and end. Time is an argument.
+//! Decides when a load on several agents starts, finishes and fails. The caller passes the events and the current time.
 //!
-//! All agents must prepare, start and finish. If one fails, the load ends on all agents: load is never redistributed.
+//! All agents must prepare, start and finish. If one fails, the load ends on all agents: no other agent takes over its
+//! shard.
 
 use weir_results::words::counted;
 
@@ -10,39 +11,39 @@ use crate::message::AgentFailure;
 /// Time limit for agents to open their connections.
 const PREPARE_MAX_NS: u64 = 60_000_000_000;
 
-/// Time between the decision and the start. The message must reach the slowest agent before.
+/// Time between the decision to start and the start, in which the message must reach all agents.
 const LEAD_NS: u64 = 300_000_000;
 
-/// Time after the end of the load after which an unfinished agent counts as stuck.
+/// An agent that has not finished this long after the end of the load counts as stuck.
 const STUCK_AFTER_NS: u64 = 30_000_000_000;
 
 /// An event of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said<R> {
-    /// Its connections are open.
+    /// The agent has opened all connections for the load.
     Prepared,
-    /// It finished its shard.
+    /// The agent has finished its shard.
     Done(R),
-    /// It failed.
+    /// The agent has failed.
     Failed(AgentFailure),
-    /// No data comes from it, or its connection was closed.
+    /// The agent sends no data, or its connection was closed.
     Lost(String),
 }
 
-/// The next action.
+/// What the caller must do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action<R> {
     /// Wait for events of agents, at most until `until_ns`.
     Listen {
-        /// The time, nanoseconds.
+        /// The latest time at which to call [`Round::next`] again, nanoseconds.
         until_ns: u64,
     },
-    /// Start all agents at this time; returned once.
+    /// Start all agents at the time `at_ns`. Returned once per load.
     Start {
-        /// The time, nanoseconds.
+        /// The start of the load, nanoseconds.
         at_ns: u64,
     },
-    /// All agents have finished.
+    /// All agents have finished. Their results are in the order of the agents.
     Finish(Vec<R>),
     /// The load failed; end it on all agents.
     Fail(RoundFailure),
@@ -68,7 +69,7 @@ pub struct Round<R> {
 }
 
 impl<R> Round<R> {
-    /// Starts at `now_ns` with agents of these names. `longest_ns` is the maximum duration of the load.
+    /// A load that is assigned to `agents` (their names) at `now_ns`. `longest_ns` is the maximum duration of the load.
     pub fn new(agents: impl IntoIterator<Item = String>, now_ns: u64, longest_ns: u64) -> Self {
         Self {
             agents: agents.into_iter().map(|name| (name, State::Preparing)).collect(),
@@ -79,7 +80,7 @@ impl<R> Round<R> {
         }
     }
 
-    /// Handles an event of agent number `agent`. Only the first failure is kept.
+    /// Handles an event of the agent with the index `agent`. Of several failures, only the first is kept.
     pub fn hear(&mut self, agent: usize, said: Said<R>) {
         let Some((name, state)) = self.agents.get_mut(agent) else { return };
         let failure = match (said, &state) {
@@ -91,7 +92,7 @@ impl<R> Round<R> {
                 *state = State::Done(report);
                 return;
             }
-            // Its result has arrived already.
+            // The result of the agent has already arrived, so it may disconnect.
             (Said::Lost(_), State::Done(_)) => return,
             (Said::Lost(why), _) => lost(&why),
             (Said::Failed(failure), _) => failure,
@@ -100,17 +101,17 @@ impl<R> Round<R> {
         self.failure.get_or_insert(RoundFailure { agent: name.clone(), failure });
     }
 
-    /// Whether the agents got their start time.
+    /// Whether [`Round::next`] has returned the start time.
     pub fn has_started(&self) -> bool {
         self.has_started
     }
 
-    /// Ends the load early at `now_ns`: all agents must finish soon.
+    /// Notes that the load is ended early at `now_ns`: all agents must then finish within 30 s.
     pub fn end_early(&mut self, now_ns: u64) {
         self.deadline_ns = self.deadline_ns.min(now_ns + STUCK_AFTER_NS);
     }
 
-    /// The action at `now_ns`.
+    /// Decides what the caller must do at `now_ns`.
     pub fn next(&mut self, now_ns: u64) -> Action<R> {
         if let Some(failure) = self.failure.clone().or_else(|| self.overdue(now_ns)) {
             return Action::Fail(failure);
@@ -131,7 +132,7 @@ impl<R> Round<R> {
         Action::Listen { until_ns: self.deadline_ns }
     }
 
-    /// The first agent that missed the current time limit.
+    /// The failure of the first agent that has missed the current time limit, if any.
     fn overdue(&self, now_ns: u64) -> Option<RoundFailure> {
         if now_ns < self.deadline_ns {
             return None;
@@ -155,7 +156,7 @@ impl<R> Round<R> {
         };
         Some(RoundFailure {
             agent: (*first).to_owned(),
-            failure: AgentFailure::new("stuck", message, "see its log"),
+            failure: AgentFailure::new("stuck", message, "see the log of the agent"),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates of a run: an authority, a certificate for the coordinator, and one for all agents.
+//! The certificates of a run: a CA, a certificate for the coordinator, and one certificate for all agents.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -18,25 +18,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::AgentError;
 
-/// The name in the coordinator's certificate. Agents verify it instead of an address, which a tunnel may change.
+/// The name in the coordinator's certificate. Agents verify it instead of the address, which a tunnel may change.
 const COORDINATOR: &str = "coordinator.weir.internal";
+/// The name in the agents' certificate.
 const AGENT: &str = "agent.weir.internal";
 
-/// Lets an agent join a run. Its file is readable only by its owner, because whoever has it can join.
+/// Authenticates agents of a run. Anyone who can read the ticket can join, so only its owner can read its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ticket {
-    /// The run.
+    /// The run ID.
     pub run: String,
-    /// The certificate of the run's authority, PEM.
+    /// The certificate of the run's CA, PEM.
     pub authority: String,
     /// The agents' certificate, PEM.
     pub certificate: String,
-    /// Its key, PEM.
+    /// The key of the agents' certificate, PEM.
     pub key: String,
 }
 
-/// The authority of a run. Its key never leaves this process.
+/// The certificates of a run: that of the coordinator, and the ticket for agents. The key of the CA is not kept.
 #[derive(Debug)]
 pub struct Authority {
     ticket: Ticket,
@@ -45,10 +46,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Creates the certificates of the run `run`.
+    /// Creates the CA and the certificates of the run `run`.
     ///
     /// # Errors
-    /// [`AgentError::Certificates`].
+    /// [`AgentError::Certificates`] if a certificate cannot be created.
     pub fn new(run: &str) -> Result<Self, AgentError> {
         let failed = |error: rcgen::Error| AgentError::Certificates(error.to_string());
         let mut params = CertificateParams::default();
@@ -98,10 +99,10 @@ impl Authority {
 }
 
 impl Ticket {
-    /// Reads the file `path`.
+    /// Reads a ticket from the file `path`.
     ///
     /// # Errors
-    /// [`AgentError::Ticket`] with the reason.
+    /// [`AgentError::Ticket`] if the file cannot be read or is not a valid ticket.
     pub fn read(path: &Path) -> Result<Self, AgentError> {
         let failed = |why: String| AgentError::Ticket { place: path.display().to_string(), why };
         let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
@@ -117,13 +118,13 @@ impl Ticket {
         }
     }
 
-    /// Writes the file `path`, readable only by its owner.
+    /// Writes the ticket to the file `path`, which only its owner can read.
     ///
     /// # Errors
-    /// [`AgentError::File`].
+    /// [`AgentError::File`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         let text = serde_json::to_string_pretty(self).expect("a ticket is a tree of plain values");
-        // Written to a new file, so that the key is never in a file that others can read.
+        // Write a new file and rename it, so that the key is never in a file that others can read.
         let mut beside = path.as_os_str().to_owned();
         beside.push(".part");
         let _ = fs::remove_file(&beside);
@@ -133,7 +134,7 @@ impl Ticket {
         placed.map_err(|source| AgentError::File { path: path.to_owned(), source })
     }
 
-    /// TLS configuration of an agent, and the server name of the coordinator.
+    /// TLS configuration of an agent, and the server name that the coordinator's certificate must have.
     pub(crate) fn client(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), AgentError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let roots = self.roots()?;

@@ -1,13 +1,13 @@
 //! Added latency of gateways at fixed rates, and the cost of authentication.
 //!
-//! A run with two direct cells in each block shows the difference between two identical cells: the rig's bias. Smaller
-//! differences of gateways are not significant (`docs/method.md#comparison`).
+//! A run may measure the direct baseline (without a gateway) in two cells of each block. The difference between these
+//! identical cells is the rig's bias. Added latency below the bias is not significant (`docs/method.md#comparison`).
 
 mod authentication;
 mod bias;
 mod curves;
+mod invalid;
 mod repeats;
-mod void;
 
 use serde::Serialize;
 use weir_results::{ArrivalModel, Run};
@@ -21,19 +21,19 @@ pub(crate) use authentication::in_words as authentication_apart;
 pub use authentication::{AuthenticationCost, CostRow};
 pub use bias::{Claim, RigBias};
 pub use curves::AddedCurve;
+pub use invalid::Side;
 pub use repeats::RepeatRow;
-pub use void::Side;
 
 pub(crate) use bias::claims;
 pub(crate) use curves::common_name;
-pub(crate) use void::for_want_of_direct;
+pub(crate) use invalid::for_want_of_direct;
 
-/// Added latency over all open loads of a run whose direct cells have a twin.
+/// Added latency in all open loads of a run that measures the direct baseline twice in each block.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AddedLatency {
     /// Groups of open loads that differ only in their rate.
     pub curves: Vec<AddedCurve>,
-    /// Cost of each authentication method; empty if there is only one.
+    /// Cost of each authentication method; empty if the run measures only one.
     pub costs: Vec<AuthenticationCost>,
     /// Every repeat of every open load, in the order of loads, gateways and repeats.
     pub repeats: Vec<RepeatRow>,
@@ -41,7 +41,7 @@ pub struct AddedLatency {
     pub conclusions: Vec<String>,
 }
 
-/// Finds added latency; `None` if no direct cell has a twin.
+/// Collects the added latency of a run; `None` if the run measures the direct baseline only once or not at all.
 pub(crate) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Option<AddedLatency> {
     if points.iter().all(|point| point.bias.is_none()) {
         return None;

@@ -1,9 +1,9 @@
 //! Capacity at an objective (`docs/method.md#capacity`): a search with repeated trials, robust against single noisy
 //! trials.
 //!
-//! A trial is a short open load at one rate. [`Search`] returns the next rate or stops: a pure state machine over the
-//! results of trials, without clock or randomness. First it brackets the capacity by factors; a miss must be confirmed
-//! by a second trial. Then it places trials near the capacity and evaluates all of them together ([`posterior`]).
+//! A trial is a short open load at one rate. [`Search`] is a pure state machine: from the results of trials, without
+//! clock or randomness, it returns the next rate or stops. First it brackets the capacity by factors; a second trial
+//! must confirm a miss. Then it places trials near the capacity and evaluates all of them together ([`posterior`]).
 //! [`capacities`] combines the searches of a run's repeats into values with intervals.
 
 mod answer;
@@ -14,6 +14,6 @@ mod search;
 
 pub use answer::{Capacity, CapacityRow, Searched, border_words, capacities, stopped_words};
 pub use bounds::{Bound, Seen, objective_words, unsearchable};
-pub use search::{Asked, Search, Step, TrialSeen, Voided};
+pub use search::{Asked, InvalidBecause, Search, Step, TrialSeen};
 
 pub(crate) use answer::problems;

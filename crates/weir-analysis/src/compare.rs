@@ -35,9 +35,9 @@ use figures::Pair;
 
 /// Joint confidence of all intervals of a comparison.
 pub const CONFIDENCE_TOGETHER: f64 = 0.99;
-/// Minimum valid repeats of each side for *better* and *worse* (`docs/method.md#repeats`).
+/// Minimum number of valid repeats in A and in B for *better* and *worse* (`docs/method.md#repeats`).
 pub const CLAIM_REPEATS: usize = 6;
-/// Maximum blocks of a forecast. Beyond it, a quieter host helps more than further blocks.
+/// Maximum number of blocks in a forecast. If more are needed, a quieter host helps more than further blocks.
 pub(crate) const BLOCKS_FORECAST: usize = 100;
 
 /// What is compared, and how.
@@ -45,25 +45,27 @@ pub(crate) const BLOCKS_FORECAST: usize = 100;
 pub struct Question {
     /// Measures that get a verdict.
     pub measures: Vec<Measure>,
-    /// Margins other than those of the scenario and the method.
+    /// Margins that replace those of the scenario and the method.
     pub margins: Margins,
-    /// Compare only this load.
+    /// Name of the only load to compare; `None` compares all.
     pub load: Option<String>,
-    /// Required measures: those requested by name.
+    /// Measures that the user requested by name; the comparison fails if one was not measured.
     pub must_have: Vec<Measure>,
-    /// Compare although the conditions differ.
+    /// Whether to compare even if the conditions differ.
     pub force: bool,
-    /// Loads in which the rig's own work is known to differ, so it does not show the speed of the host.
+    /// Arrival model of the loads in which the rig's own work is known to differ between A and B. In these loads the
+    /// rig's CPU time does not show the speed of the host.
     pub other_rig_at: Option<ArrivalModel>,
-    /// Whether further evaluations may follow, so intervals must hold at all of them.
+    /// Whether repeats may be added and evaluated again, so intervals must hold at every evaluation.
     pub is_sequential: bool,
 }
 
-/// Verdicts of a comparison of two gateways in two loads: throughput, CPU twice, p50 and p99.
+/// Number of verdicts in a typical comparison: throughput and CPU time in a closed load; CPU time, p50 and p99 in an
+/// open load.
 const JUDGED: f64 = 5.0;
 
-/// Minimum detectable difference of a comparison of two gateways, as share, with 80 % power. The logarithm of the value
-/// has this standard deviation between repeats.
+/// Minimum difference between two gateways that a comparison detects with 80 % power, as share. `standard_deviation` is
+/// that of the value's logarithm between repeats.
 pub fn smallest_difference(standard_deviation: f64, blocks: usize) -> f64 {
     let n = blocks.max(2) as f64;
     let standard_error = standard_deviation * (2.0 / n).sqrt();
@@ -89,11 +91,11 @@ impl Default for Question {
 /// A comparison of two datasets. A is the baseline; verdicts are about B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// A.
+    /// Dataset A, the baseline.
     pub a: Side,
-    /// B.
+    /// Dataset B, which gets the verdicts.
     pub b: Side,
-    /// Whether repeats were paired by block of one run, or compared as independent samples.
+    /// Whether repeats were paired by block within one run. If not, they were compared as independent samples.
     pub is_paired: bool,
     /// Joint confidence of all intervals with a verdict.
     pub confidence: f64,
@@ -106,28 +108,28 @@ pub struct Comparison {
     pub gateways: Vec<Difference>,
     /// Differences between the hosts and between the rig's own programs.
     pub environment: Vec<Difference>,
-    /// Warnings about the data, such as failed requests of one side.
+    /// Warnings about the data, such as failed requests in A or B.
     pub warnings: Vec<String>,
     /// Notes about the comparison.
     pub notes: Vec<String>,
-    /// Load points where B failed and A did not, in words. They have no verdict, because B has no valid value.
+    /// Load points where B failed and A did not, in words. These points have no verdict, because B has no valid value.
     pub failed: Vec<String>,
-    /// Values of findings that A has and B never reaches, in words: for example, a gateway that never recovers.
+    /// Values of findings that A reached and B did not, in words: for example, a gateway in B that never recovers.
     pub not_reached: Vec<String>,
-    /// Load points that only one side has, in words.
+    /// Load points that only A or only B has, in words.
     pub unmatched: Vec<String>,
-    /// Load points that both sides have.
+    /// Load points that A and B have in common, with their metrics.
     pub points: Vec<PointComparison>,
 }
 
-/// One side of a comparison.
+/// One dataset of a comparison, A or B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// Its name.
+    /// Name of the dataset.
     pub label: String,
-    /// Its source in words.
+    /// Where the data comes from, in words.
     pub source: String,
-    /// The id of its run; `None` for foreign data.
+    /// The run's id; `None` for data that weir did not measure.
     pub run: Option<String>,
 }
 
@@ -138,9 +140,9 @@ pub struct PointComparison {
     pub gateways: [String; 2],
     /// Values of the axes.
     pub axes: Axes,
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// Its metrics.
+    /// The compared metrics, each with its values and verdict.
     pub figures: Vec<FigureComparison>,
     /// Latency by quantile in A and in B.
     pub curves: [Vec<CurvePoint>; 2],
@@ -149,40 +151,40 @@ pub struct PointComparison {
 /// Why two datasets cannot be compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CompareError {
-    /// Both are the same.
+    /// A and B are the same dataset.
     #[error("A and B are the same: {0}")]
     Same(String),
-    /// They were measured under different conditions.
+    /// A and B were measured under different conditions.
     #[error("A and B were measured under different conditions:\n{}", listed(.0))]
     Conditions(Vec<Difference>),
-    /// No load point exists in both.
+    /// A and B have no load point in common.
     #[error("A and B have no load point in common:\n{}", listed(.differ))]
     NothingInCommon {
-        /// What differs, with the values of each side.
+        /// What differs, with the values in A and in B.
         differ: Vec<Difference>,
-        /// The remedy.
+        /// What the user can do.
         remedy: &'static str,
     },
-    /// Foreign data without names, and several series that could match it.
+    /// One dataset has several series, and the other does not name which of them to compare with.
     #[error("{label} has several series, and the other side does not name one of them: {names}")]
     Several {
-        /// The side with several series.
+        /// Name of the dataset with several series.
         label: String,
-        /// Their names.
+        /// Names of these series.
         names: String,
     },
     /// A requested metric was not measured.
     #[error("A and B have no metric `{}` in common", .measure.name())]
     NoFigure {
-        /// The requested metric.
+        /// The metric that the user requested.
         measure: Measure,
-        /// Names of the metrics that both have.
+        /// Names of the metrics that both datasets have.
         names: String,
     },
-    /// No load with this name.
+    /// No load has the requested name.
     #[error("neither side has a load `{load}`; the loads are {names}")]
     NoLoad {
-        /// The requested load.
+        /// The load that the user requested.
         load: String,
         /// Names of the existing loads.
         names: String,
@@ -190,19 +192,21 @@ pub enum CompareError {
 }
 
 impl CompareError {
-    /// The remedy.
+    /// What the user can do about the error.
     pub fn remedy(&self) -> String {
         let remedy = match self {
-            Self::Same(_) => "name two runs, or two gateways of one: RUN:old RUN:new",
+            Self::Same(_) => "name two runs, or two gateways of one run: RUN:old RUN:new",
             Self::Conditions(_) => {
                 "measure both under the same conditions, preferably in one run, or use --force to compare \
                 them anyway"
             }
             Self::NothingInCommon { remedy, .. } => remedy,
-            Self::Several { .. } => "name one: RUN:GATEWAY, and --load NAME if it has several loads",
+            Self::Several { .. } => {
+                "name one series: RUN:GATEWAY, and --load NAME if the gateway has several loads"
+            }
             Self::NoFigure { names, .. } if names.is_empty() => "remove --metric",
             Self::NoFigure { names, .. } => return format!("remove --metric, or name one of {names}"),
-            Self::NoLoad { .. } => "remove --load, or name one of them",
+            Self::NoLoad { .. } => "remove --load, or name one of these loads",
         };
         remedy.to_owned()
     }
@@ -211,7 +215,7 @@ impl CompareError {
 /// Checks that A and B were measured under the same conditions, and are not the same.
 ///
 /// # Errors
-/// If conditions differ, or A and B are the same.
+/// If conditions differ, or if A and B are the same dataset.
 pub fn check(a: &Dataset, b: &Dataset) -> Result<(), CompareError> {
     match matching::conditions(a, b)? {
         differences if differences.is_empty() => Ok(()),
@@ -221,8 +225,9 @@ pub fn check(a: &Dataset, b: &Dataset) -> Result<(), CompareError> {
 
 /// Compares B with A.
 ///
-/// # Errors
-/// If they are the same, have different conditions (unless forced), or have nothing in common.
+/// # Errors If A and B are the same dataset, were measured under different conditions (unless forced), or have no load
+/// point in common. Also if one dataset has several series and the other does not name one of them, or if a requested
+/// load or metric does not exist.
 pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparison, CompareError> {
     let conditions = matching::conditions(a, b)?;
     if !conditions.is_empty() && !question.force {
@@ -282,7 +287,7 @@ pub(crate) struct SeriesPair {
     pub(crate) measures: Vec<Measure>,
 }
 
-/// Compares the series of each pair block by block, all pairs as one family.
+/// Compares the series of each pair block by block. All pairs form one family of Holm's correction.
 pub(crate) fn compare_series(run: &Run, pairs: &[SeriesPair]) -> Vec<Vec<FigureComparison>> {
     let margins = Margins::with(&run.thresholds.margins);
     let drafts = pairs.iter().map(|SeriesPair { a, b, measures }| {
@@ -294,17 +299,17 @@ pub(crate) fn compare_series(run: &Run, pairs: &[SeriesPair]) -> Vec<Vec<FigureC
 }
 
 impl Comparison {
-    /// Whether a metric was corrected for the speed of the host.
+    /// Whether at least one metric was corrected for the speed of the host.
     pub fn knows_host_speed(&self) -> bool {
         self.points.iter().flat_map(|point| &point.figures).any(|figure| figure.host_speed.is_some())
     }
 
-    /// Whether B is worse in a metric, failed, or did not reach a value that A reached.
+    /// Whether B is worse in a metric, failed at a load point, or did not reach a value that A reached.
     pub fn is_worse(&self) -> bool {
         self.count(Verdict::Worse) > 0 || !self.failed.is_empty() || !self.not_reached.is_empty()
     }
 
-    /// Why no metric is decidable, so that a gate must not pass; `None` if one is.
+    /// Returns why no metric is decidable, so that a gate must not pass; `None` if at least one is decidable.
     pub fn nothing_decidable(&self) -> Option<String> {
         let figures = || self.points.iter().flat_map(|point| &point.figures);
         if figures().any(|figure| figure.is_decidable) {
@@ -330,7 +335,8 @@ impl Comparison {
         figures.filter(|figure| figure.verdict == Some(verdict)).count()
     }
 
-    /// Conclusions, one sentence each: worse and better metrics, and bias of the rig.
+    /// Conclusions, one sentence each: which metrics are worse or better, and in which metrics the direct baselines
+    /// differ.
     pub fn conclusions(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for verdict in [Verdict::Worse, Verdict::Better] {
@@ -351,7 +357,7 @@ impl Comparison {
         sentences.extend(biased.filter_map(|(point, figure)| {
             let bias = figure.bias.filter(|bias| figure.verdict.is_some() && bias.excludes_one())?;
             Some(format!(
-                "{}: the rig itself differs in {}: direct B / A {}. Smaller differences stay undecided.",
+                "{}: the direct baselines differ in {}: B / A {}. Smaller differences stay undecided.",
                 point.words(),
                 figure.measure.title(),
                 bias.words()

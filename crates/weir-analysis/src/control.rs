@@ -41,10 +41,10 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     summary
 }
 
-/// The run and its cells without those of a positive control.
+/// Returns the run and its cells without the cells of a positive control.
 pub(crate) fn without_control<'a>(run: &'a Run, cells: &'a [Cell]) -> (Cow<'a, Run>, Cow<'a, [Cell]>) {
     let (mut run, mut cells) = (Cow::Borrowed(run), Cow::Borrowed(cells));
-    // Without a positive control, a gateway may have its name.
+    // In a run without a positive control, a gateway may have the name `CONTROL`.
     if run.scenario.get(KEY).is_some() {
         run.to_mut().plan.retain(|key| key.gateway != CONTROL);
         cells = cells.iter().filter(|cell| cell.key.gateway != CONTROL).cloned().collect();
@@ -52,20 +52,20 @@ pub(crate) fn without_control<'a>(run: &'a Run, cells: &'a [Cell]) -> (Cow<'a, R
     (run, cells)
 }
 
-/// The positive control of a run.
+/// The positive control of a run: a second measurement of `gateway` with a known slowdown.
 struct Control {
     gateway: String,
 }
 
-/// The known change.
+/// The change that the positive control makes on purpose, so that the analysis should find it.
 struct Known {
-    /// As share.
+    /// The change of the metric, as share: 0.1 is +10 %.
     change: f64,
     words: String,
 }
 
 impl Known {
-    /// Whether an interval of changes excludes this one on the side of no change.
+    /// Whether the whole interval of measured changes, from `low` to `high`, falls short of this change.
     fn is_below(&self, low: f64, high: f64) -> bool {
         if self.change < 0.0 { low > self.change } else { high < self.change }
     }
@@ -105,7 +105,8 @@ impl Control {
         let question = Question {
             measures: Measure::JUDGED.to_vec(),
             margins,
-            // Delayed responses cost the upstream more.
+            // In open loads the upstream delays responses. This costs it CPU time, so the rig's CPU time does not show
+            // the speed of the host.
             other_rig_at: Some(ArrivalModel::Open),
             is_sequential: run.manifest.repeats_were_added,
             ..Question::default()
@@ -128,7 +129,7 @@ impl Control {
         point.figures.iter().filter_map(row).collect()
     }
 
-    /// The known change of a metric; `None` if unknown.
+    /// The change that the positive control makes in a metric; `None` if unknown.
     fn known(
         &self,
         figure: &FigureComparison,
@@ -139,7 +140,7 @@ impl Control {
         let is_closed = own.first()?.record.result.model == ArrivalModel::Closed;
         match figure.measure {
             Measure::CpuPerRequest => Some(Known { change: burned, words: signed(burned) }),
-            // The throughput of a saturated gateway is the CPU limit over the CPU time per request.
+            // The throughput of a saturated gateway is its CPU limit divided by the CPU time per request.
             Measure::Throughput
                 if is_closed && own.iter().all(|of| of.judgement.bound_by == BoundBy::Gateway) =>
             {
@@ -170,16 +171,19 @@ impl Control {
         };
         let is_found = figure.verdict == Some(Verdict::Worse);
         let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), smallest_effect_words);
-        // Delaying responses also takes CPU time, so a larger change is no contradiction.
+        // Delaying responses also takes CPU time, so a change larger than the known one is plausible. Only a smaller
+        // one is suspicious.
         let is_less = figure.interval.is_some_and(|[low, high]| known.is_below(low - 1.0, high - 1.0));
         let distrust = "do not trust differences of this size in this run";
         let why = match figure.verdict {
-            Some(Verdict::Better) => format!("the opposite of the added change: {distrust}"),
-            Some(Verdict::Worse) if is_less => format!("less than the added change: {distrust}"),
+            Some(Verdict::Better) => format!("the measured change is opposite to the added one: {distrust}"),
+            Some(Verdict::Worse) if is_less => {
+                format!("the measured change is smaller than the added one: {distrust}")
+            }
             Some(Verdict::Worse) => String::new(),
             _ if !figure.is_decidable => figure.why.clone(),
             _ if is_less => format!("the interval excludes the added change: {distrust}"),
-            _ => "the interval contains no change (0)".to_owned(),
+            _ => "the interval includes 0 (no change)".to_owned(),
         };
         let title = figure.measure.title();
         let gateway = with_axes(&self.gateway, &point.axes);
@@ -199,7 +203,7 @@ impl Control {
     }
 }
 
-/// CPU time of the burner over the gateway's own; `None` if unknown.
+/// CPU time that the positive control's burner process used, divided by the gateway's own; `None` if unknown.
 fn burned(control: &[&Measurement]) -> Option<f64> {
     let events = control.iter().flat_map(|of| &of.events).filter(|event| event.kind == Burned::KIND);
     let all: Vec<Burned> =
@@ -214,12 +218,12 @@ fn measured<'a>(cell: &'a Cell, load: &str) -> Option<&'a Measurement> {
     measurements.iter().find(|measurement| measurement.load == load)
 }
 
-/// An end of an interval of ratios, as change in words.
+/// Formats one end of an interval of ratios as a change: `+9.8 %`.
 fn end(ratio: f64) -> String {
     if (1.0 / RATIO_MAX..RATIO_MAX).contains(&ratio) { signed(ratio - 1.0) } else { "unknown".to_owned() }
 }
 
-/// `+9.8 %`, `-4.0 %`.
+/// Formats a share as a change: `+9.8 %`, `-4.0 %`.
 fn signed(share: f64) -> String {
     let sign = if share < 0.0 { "-" } else { "+" };
     format!("{sign}{}", percent(share.abs()))

@@ -1,8 +1,8 @@
-//! Results over several load points: throughput with more users at a CPU limit, with more cores, and as share of
-//! direct.
+//! Results from several load points: throughput with more users at a CPU limit, with more cores, and as share of the
+//! direct baseline.
 //!
-//! Closed loads that differ only in their connections are one kind of users. Each limit of the data plane is one level.
-//! The cells are the same as in the other tables; nothing is measured twice.
+//! Closed loads that differ only in their number of connections (users) form one experiment, with all limits of the
+//! data plane. The cells are the same as in the other tables; nothing is measured twice.
 
 mod of_direct;
 mod per_core;
@@ -25,47 +25,48 @@ pub use saturation::{Maximum, Saturation};
 /// Axes that limit the data plane.
 pub(crate) const LIMIT_PATHS: [&str; 2] = ["limits.data.cpus", "limits.data.memory"];
 
-/// Closed loads of one kind, over connections and limits of the data plane.
+/// Closed loads that differ only in their number of connections, at all limits of the data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
-    /// Values of the other axes, the same for all its points.
+    /// Values of all axes except connections and limits of the data plane.
     pub axes: Axes,
-    /// Names of its closed loads, by ascending connections.
+    /// Names of the closed loads, by ascending number of connections.
     pub loads: Vec<String>,
     /// The limits of the data plane, ascending.
     pub limits: Vec<DataLimit>,
-    /// Throughput over connections for each gateway and limit: gateways in the scenario's order, limits ascending.
+    /// Throughput by number of connections for each gateway and limit: gateways in the scenario's order, limits
+    /// ascending.
     pub saturations: Vec<Saturation>,
     /// Throughput per core at full load; empty with a single limit.
     pub per_core: Vec<PerCore>,
     /// Sentences about users at the highest limit.
     pub users_conclusions: Vec<String>,
-    /// Sentences about the share of direct.
+    /// Sentences about throughput as share of the direct baseline.
     pub direct_conclusions: Vec<String>,
 }
 
-/// A limit of the data plane, and the load points there.
+/// A limit of the data plane, and the load points measured with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DataLimit {
-    /// CPU limit, cores; `None` without one.
+    /// CPU limit, cores; `None` without a limit.
     pub cpus: Option<f64>,
-    /// Memory limit, bytes; `None` without one.
+    /// Memory limit, bytes; `None` without a limit.
     pub memory_bytes: Option<u64>,
-    /// Indices of the closed loads in the summary's points, by ascending connections.
+    /// Indices of the closed loads in the summary's `points`, by ascending number of connections.
     pub closed: Vec<usize>,
-    /// Indices of the open loads.
+    /// Indices of the open loads in the summary's `points`.
     pub open: Vec<usize>,
 }
 
 /// An experiment under construction.
 struct Draft {
-    /// The load without its connections and duration.
+    /// The load's fields in the scenario, without connections and duration.
     kind: Value,
     axes: Axes,
     limits: Vec<(Axes, DataLimit)>,
 }
 
-/// The experiments of a run: with several numbers of connections at a limit, or several limits.
+/// Finds the experiments of a run. An experiment has several numbers of connections at a limit, or several limits.
 pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
     let mut drafts: Vec<Draft> = Vec::new();
     for (place, point) in of_model(points, ArrivalModel::Closed) {
@@ -87,7 +88,7 @@ pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
 }
 
 impl Experiment {
-    /// The caption of its table, with loads and axes if the run has several experiments.
+    /// The caption of a table about `what`, with loads and axes if the run has several experiments.
     pub(crate) fn caption(&self, what: &str, all: &[Self]) -> String {
         match all {
             [_] => what.to_owned(),
@@ -95,7 +96,7 @@ impl Experiment {
         }
     }
 
-    /// Its gateways, in the scenario's order.
+    /// Names of the gateways, in the scenario's order.
     pub(crate) fn gateways(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for saturation in &self.saturations {
@@ -128,7 +129,7 @@ impl DataLimit {
 }
 
 impl Draft {
-    /// The limit for the points at `axes`.
+    /// The limit with these values of its axes; created from `point` if it is new.
     fn limit_at(&mut self, axes: Axes, point: &Point) -> &mut DataLimit {
         let known = self.limits.iter().position(|(known, _)| *known == axes);
         let at = known.unwrap_or_else(|| {
@@ -138,7 +139,7 @@ impl Draft {
         &mut self.limits[at].1
     }
 
-    /// Sorts limits ascending, and the loads of each by connections, without duplicates.
+    /// Sorts limits ascending, and the closed loads of each limit by number of connections, without duplicates.
     fn order(&mut self, points: &[Point]) {
         self.limits.sort_by(|(_, a), (_, b)| {
             let cpus = |limit: &DataLimit| limit.cpus.unwrap_or(f64::INFINITY);
@@ -160,7 +161,8 @@ impl Draft {
         }
     }
 
-    /// Drops open loads that have several values at one limit, because connections vary too.
+    /// Drops each open load that was measured several times at one limit, with different numbers of connections,
+    /// because it is ambiguous which of these load points belongs to the limit.
     fn drop_ambiguous(&mut self, points: &[Point]) {
         for (_, limit) in &mut self.limits {
             let all = limit.open.clone();
@@ -181,7 +183,8 @@ impl Draft {
                 loads.push(point.load.clone());
             }
         }
-        // Rows are in the scenario's order, but a gateway may have no row at some point.
+        // Rows are in the scenario's order, but a gateway may have no row at some of the load points. So the names come
+        // from all load points.
         for row in points.iter().flat_map(Point::gateways) {
             if !gateways.contains(&row.gateway.as_str()) {
                 gateways.push(&row.gateway);
@@ -212,12 +215,12 @@ impl Draft {
     }
 }
 
-/// `0.5 cores`.
+/// Formats a number of cores: `0.5 cores`.
 pub(crate) fn cores(cpus: f64) -> String {
     format!("{cpus} core{}", if cpus == 1.0 { "" } else { "s" })
 }
 
-/// `8 connections`.
+/// Formats a number of connections: `8 connections`.
 fn connections(count: u32) -> String {
     counted(count.into(), "connection")
 }
@@ -249,7 +252,7 @@ fn kind(run: &Run, point: &Point) -> Option<Value> {
     is_constant.then_some(Value::Object(kind))
 }
 
-/// Splits the axes into others and limits; axes of connections are dropped.
+/// Returns first the axes that do not limit the data plane, then those that do. Axes of connections are dropped.
 fn split(axes: &Axes) -> (Axes, Axes) {
     let is_connections = |path: &str| path.starts_with("loads.") && path.ends_with(".connections");
     let kept = axes.iter().filter(|(path, _)| !is_connections(path));
@@ -259,7 +262,8 @@ fn split(axes: &Axes) -> (Axes, Axes) {
     (others.into_iter().collect(), limited.into_iter().collect())
 }
 
-/// The limit of the data plane at `point`: from its axis, else from its parts.
+/// The CPU and memory limits of the data plane at `point`. The CPU limit is the value of the axis `limits.data.cpus`;
+/// without this axis, it is the sum over a gateway's data parts. The memory limit is always the sum over these parts.
 fn data_limit(point: &Point) -> DataLimit {
     let data =
         |row: &'_ Row| row.parts.iter().filter(|part| part.role == Role::Data).cloned().collect::<Vec<_>>();

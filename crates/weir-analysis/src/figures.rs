@@ -1,4 +1,4 @@
-//! Values over repeats: means, intervals, curves, and how they are printed.
+//! Values computed from the repeats of a load: means, intervals and curves, and how they are formatted.
 
 pub(crate) mod counts;
 pub(crate) mod cpu_range;

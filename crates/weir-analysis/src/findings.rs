@@ -1,4 +1,4 @@
-//! Findings: results beyond load points. Each finder fills one model, which every output consumes.
+//! Findings: results beyond single load points. All finders return them in one model, which every output uses.
 //!
 //! To add one, write a file below `findings/` and list it in [`FINDERS`].
 
@@ -42,21 +42,21 @@ pub use new_connections::{NewConnections, NewConnectionsRow};
 pub use objective::FindingObjective;
 pub use slow_clients::{Alone, Carried, SlowCost};
 
-/// A source of findings.
+/// Computes one kind of finding.
 pub(crate) struct Finder {
-    /// The key of its findings.
+    /// Name of the finding in files and on command lines: `failover`.
     pub(crate) key: &'static str,
-    /// Columns of its tables.
+    /// The columns of the finding's tables, one list per kind of table.
     pub(crate) columns: &'static [&'static [Column]],
-    /// The function that finds; `None` if the run does not measure it.
+    /// Computes the finding; returns `None` if the run does not measure it.
     pub(crate) find: fn(&Measured<'_>, &mut Former) -> Option<Finding>,
 }
 
-/// Input of finders.
+/// The results of a run that finders use.
 pub(crate) struct Measured<'a> {
     pub(crate) run: &'a Run,
     pub(crate) cells: &'a [Cell],
-    /// In the order of `points`.
+    /// The measurements of each load point, in the order of `points`.
     pub(crate) groups: &'a [Group<'a>],
     pub(crate) points: &'a [Point],
     pub(crate) capacities: &'a [Capacity],
@@ -87,24 +87,24 @@ const FINDERS: &[Finder] = &[
     of_direct::FINDER,
 ];
 
-/// Findings in the former JSON form of a summary. Only readers of the JSON use them.
+/// Some findings in an older JSON form of the summary, for programs that still read that form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Former {
-    /// See [`ManyDomains`].
+    /// Loads at each CPU limit, and starts; see [`ManyDomains`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domains: Option<ManyDomains>,
-    /// See [`NewConnections`].
+    /// Loads that open new connections; see [`NewConnections`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new_connections: Vec<NewConnections>,
-    /// See [`SlowCost`].
+    /// Cost of slow clients; see [`SlowCost`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<SlowCost>,
-    /// See [`Faults`].
+    /// Effects of faults; see [`Faults`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
 }
 
-/// Every finding of a run.
+/// Computes all findings of a run, and those that also have the older JSON form.
 pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     let mut former = Former::default();
     let findings = FINDERS.iter().filter_map(|finder| (finder.find)(measured, &mut former));
@@ -121,7 +121,8 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     (findings, former)
 }
 
-/// Whether one of the loads had an event that may cause errors on purpose: a fault, or a burst of silent connections.
+/// Whether a repeat of `group` had an event that may cause errors on purpose: a fault, or a burst of silent
+/// connections.
 pub(crate) fn expects_errors(group: &Group<'_>) -> bool {
     let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
     repeats.any(|repeat| {
@@ -137,12 +138,12 @@ pub fn metrics() -> impl Iterator<Item = (String, &'static Column)> {
     limited.map(|(finding, column)| (metric(finding, column), column))
 }
 
-/// The column of a metric of [`metrics`].
+/// The column of the metric with this name, one of [`metrics`].
 pub fn column_named(name: &str) -> Option<&'static Column> {
     metrics().find(|(metric, _)| metric == name).map(|(_, column)| column)
 }
 
-/// The metric of a column: `recovery.time`.
+/// The name of a column's metric: `recovery.time`.
 fn metric(finding: &str, column: &Column) -> String {
     format!("{finding}.{}", column.key)
 }

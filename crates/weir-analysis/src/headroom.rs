@@ -1,8 +1,9 @@
-//! Headroom: curves of latency over throughput, scalability over connections and cores, the cost of routes, and the
+//! Headroom: curves of latency against throughput, scalability with connections and cores, the cost of routes, and the
 //! cost of route changes under load.
 //!
-//! Curves come from open loads that differ only in their rate, and from closed loads with steps. The knee is drawn, but
-//! not used for sizing. A fit reports its deviation from the points, or why there is none.
+//! Curves come from open loads that differ only in their rate, and from closed loads with steps. The knee of a curve is
+//! drawn, but not used for sizing. A fit reports its deviation from the points. If there is no fit, the reason is
+//! reported.
 
 mod change_cost;
 mod conclusions;
@@ -32,16 +33,17 @@ pub use knee::knee;
 pub use route_cost::RouteCost;
 pub use scalability::{Over, Parameter, Scalability, USL_CORES_MIN, USL_POINTS_MIN, Usl, usl};
 
-/// Headroom of the gateways of a run; empty if the scenario has no such loads.
+/// Headroom of the gateways of a run. Each list is empty if the run has no loads for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Headroom {
-    /// Latency over throughput: gateways in the scenario's order at each point of the axes, direct last.
+    /// Latency against throughput, one curve per gateway and combination of axes: gateways in the scenario's order, the
+    /// direct baseline last.
     pub curves: Vec<Curve>,
-    /// The Universal Scalability Law over connections and cores.
+    /// Fits of the Universal Scalability Law: throughput by connections and by cores.
     pub scalability: Vec<Scalability>,
     /// Cost of more routes.
     pub route_costs: Vec<RouteCost>,
-    /// Cost of changes under load.
+    /// Cost of route changes under load.
     pub change_costs: Vec<ChangeCost>,
     /// Conclusions, one sentence each.
     pub conclusions: Vec<String>,
@@ -51,14 +53,14 @@ pub struct Headroom {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fitted<T> {
-    /// The fit.
+    /// The points were fitted.
     Fit(T),
-    /// Why there is none, in words.
+    /// The points could not be fitted; the reason in words.
     Refused(String),
 }
 
 impl<T> Fitted<T> {
-    /// The fit.
+    /// Returns the fit; `None` if there is none.
     pub fn fit(&self) -> Option<&T> {
         match self {
             Self::Fit(fit) => Some(fit),
@@ -66,7 +68,7 @@ impl<T> Fitted<T> {
         }
     }
 
-    /// Why there is none.
+    /// Returns why there is no fit; `None` if there is one.
     pub fn refused(&self) -> Option<&str> {
         match self {
             Self::Fit(_) => None,
@@ -75,8 +77,8 @@ impl<T> Fitted<T> {
     }
 }
 
-/// Whether `load` is one of several rates of a load of the scenario. Objectives do not apply to each rate, because the
-/// highest ones are beyond any gateway's capacity.
+/// Whether `load` is one of the rates of a load for which the scenario sets several. Objectives do not apply to such
+/// rates, because the highest ones are beyond any gateway's capacity.
 pub(crate) fn is_one_of_several_rates(run: &Run, load: &str) -> bool {
     curves::family(run, load).is_some()
 }
@@ -100,7 +102,7 @@ pub(crate) fn find(
 }
 
 impl Headroom {
-    /// Whether the point is one of a curve over rates.
+    /// Whether the load point belongs to a curve of open loads at several rates.
     pub fn has_point(&self, point: &Point) -> bool {
         let is_of = |curve: &&Curve| {
             curve.model == ArrivalModel::Open

@@ -1,4 +1,4 @@
-//! Load points: one load at one point of the axes, with a row of values per gateway.
+//! Load points. A load point is one load with one value of each axis, and has a row of values per gateway.
 
 pub(crate) mod axes;
 pub(crate) mod baseline;
@@ -28,22 +28,23 @@ use crate::points::baseline::{Added, RatioToDirect};
 use crate::points::objective::ObjectiveResult;
 use crate::points::tails::ShortTail;
 
-/// One load at one point of the axes, with a row for each gateway.
+/// One load with one value of each axis, and a row for each gateway.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Values of the axes.
     pub axes: Axes,
     /// The load's name.
     pub load: String,
-    /// Its arrival model.
+    /// The load's arrival model.
     pub model: ArrivalModel,
-    /// Connections of the generator.
+    /// Number of connections of the load generator.
     pub connections: u32,
-    /// Offered rate (open loop).
+    /// Offered rate in an open loop, requests per second.
     pub rate_per_s: Option<f64>,
     /// One row per gateway, in the scenario's order, the direct baseline last.
     pub rows: Vec<Row>,
-    /// Difference between the direct baseline and its twin; `None` without a twin, and in closed loop.
+    /// Difference between the direct baseline and its twin, a second identical cell. `None` without a twin, and in a
+    /// closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bias: Option<RigBias>,
     /// Conclusions, one sentence each.
@@ -55,49 +56,49 @@ pub struct Point {
 pub struct Row {
     /// The gateway's name, or [`DIRECT`].
     pub gateway: String,
-    /// Planned repeats.
+    /// Number of planned repeats.
     pub planned: usize,
     /// Complete responses per second.
     pub throughput_per_s: Figure,
     /// Latency in nanoseconds by name, in the order of [`crate::LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
-    /// Quantiles that are no headline, because too few seconds have slower requests.
+    /// Quantiles that are not headlines, because too few seconds have slower requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub short_tails: Vec<ShortTail>,
-    /// Latency by quantile over the valid repeats together, or over all repeats if none is valid.
+    /// Latency by quantile, from all valid repeats together, or from all repeats if none is valid.
     pub latency_curve: Vec<CurvePoint>,
-    /// Errors over scheduled requests, 0 to 1.
+    /// Errors divided by scheduled requests, 0 to 1.
     pub error_share: Figure,
-    /// Error share of each repeat, with bounds on the gateway's part of it.
+    /// Error share of each repeat, with bounds of the share that the gateway caused.
     pub errors: Vec<ErrorShare>,
     /// Cores used by the data plane.
     pub cpu_cores: Figure,
-    /// Cores used over the limit.
+    /// Cores used by the data plane divided by its CPU limit.
     pub cpu_share_of_limit: Figure,
-    /// Minimum and maximum of this share over single seconds.
+    /// Minimum and maximum of `cpu_share_of_limit` in single seconds.
     pub cpu_share_range: Option<CpuRange>,
-    /// Requests and failures of all measured repeats.
+    /// Numbers of requests and failures in all measured repeats.
     pub requests: RequestCounts,
     /// CPU time of the data plane per completed request, microseconds.
     pub cpu_us_per_request: Figure,
-    /// CPU time of upstream and load generator per completed request, microseconds. Their work is the same with every
-    /// gateway, so it shows how fast the host was.
+    /// CPU time of upstream and load generator per completed request, microseconds. Both do the same work with every
+    /// gateway, so this value shows how fast the host was.
     pub rig_cpu_us_per_request: Figure,
-    /// Memory of the data plane without page cache, mean over the phase, bytes.
+    /// Memory of the data plane without page cache, bytes: the mean of the phase.
     pub memory_bytes_mean: Figure,
-    /// Peak of the same memory, bytes.
+    /// Peak memory of the data plane without page cache, bytes.
     pub memory_bytes_peak: Figure,
-    /// Latency minus direct in the same repeat.
+    /// Latency minus that of the direct baseline (without a gateway) in the same repeat.
     pub added_latency_ns: Vec<(String, Added)>,
-    /// Throughput over direct in the same repeat; closed loop only.
+    /// Throughput divided by that of the direct baseline in the same repeat; `None` in an open loop.
     pub ratio_to_direct: Option<RatioToDirect>,
-    /// Headlines excluded from conclusions because their interval is wider than the scenario allows, each in words.
+    /// Values that are excluded from headlines because their interval is wider than the scenario allows, each in words.
     pub noisy: Vec<String>,
-    /// What limits each measured repeat.
+    /// The number of each measured repeat, and what limited it.
     pub bound_by: Vec<(u32, BoundBy)>,
-    /// Results of the objective; empty without one.
+    /// Results of the objective, one per bound; empty without an objective.
     pub objective: Vec<ObjectiveResult>,
-    /// Use of every part of the rig, over the measured repeats.
+    /// Resource use of every part of the rig in the measured repeats.
     pub parts: Vec<PartUse>,
 }
 
@@ -133,14 +134,14 @@ impl Point {
         self.rows.iter().find(|row| row.gateway == gateway)
     }
 
-    /// The direct baseline.
+    /// The row of the direct baseline, if it was measured.
     pub fn direct(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.is_direct())
     }
 }
 
 impl Row {
-    /// Whether it is the direct baseline.
+    /// Whether this is the row of the direct baseline.
     pub fn is_direct(&self) -> bool {
         self.gateway == DIRECT
     }
@@ -155,7 +156,7 @@ impl Row {
         self.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
-    /// Gives every value an interval that holds for any number of looks.
+    /// Gives every value an interval that holds even if the value is evaluated after every added repeat.
     pub(crate) fn allow_any_look(&mut self) {
         let latencies =
             self.latency_ns.iter_mut().chain(&mut self.added_latency_ns).map(|(_, figure)| figure);
@@ -172,7 +173,7 @@ impl Row {
         latencies.chain(others).chain(ratio).for_each(|figure| *figure = figure.at_any_look());
     }
 
-    /// Every reason that makes a value invalid, with the number of repeats.
+    /// The reasons that make throughput or p50 invalid, each with its number of repeats.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
         let mut all = self.throughput_per_s.reasons();
         for (reason, n) in self.latency("p50").map(Figure::reasons).unwrap_or_default() {
@@ -184,7 +185,7 @@ impl Row {
         all
     }
 
-    /// What limits the repeats, with the number of repeats each, the most frequent first.
+    /// What limited the repeats: each limit with its number of repeats, most frequent first.
     pub fn bounds(&self) -> Vec<(BoundBy, usize)> {
         let mut counted: Vec<(BoundBy, usize)> = Vec::new();
         for (_, bound) in &self.bound_by {

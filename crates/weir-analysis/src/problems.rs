@@ -22,7 +22,8 @@ pub enum Outcome {
     Good,
     /// An objective is missed, or a cell failed.
     Missed,
-    /// No objective is missed and no cell failed, but an objective or a headline is undecided.
+    /// No objective is missed and no cell failed, but an objective, a headline or a search is undecided, or cells did
+    /// not run.
     Undecided,
 }
 
@@ -59,13 +60,13 @@ impl ProblemKind {
     }
 }
 
-/// One problem.
+/// One problem of a run, for one gateway or for several with the same cause.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) kind: ProblemKind,
-    /// The cause in a few words: names of reasons, or another cause.
+    /// Short name of the cause, for example `host-noise` or `objective missed`.
     pub(crate) cause: String,
-    /// Load point, gateway and reason.
+    /// The problem in words: load point, gateway and reason.
     pub(crate) words: String,
 }
 
@@ -115,7 +116,8 @@ pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
     problems
 }
 
-/// Missed objectives, and undecided ones unless another problem already gives the reason.
+/// Returns the missed objectives of a gateway at a load point, and the undecided ones. Undecided objectives are left
+/// out if another problem already reports the cause, or if the load is meant to overload the gateway and did.
 fn objectives(summary: &Summary, point: &Point, row: &Row) -> Vec<Problem> {
     let is_reported = headlines(point, row).is_some();
     let is_expected = is_reported || (summary.is_meant_to_break(point) && is_past_the_limit(row));
@@ -124,7 +126,7 @@ fn objectives(summary: &Summary, point: &Point, row: &Row) -> Vec<Problem> {
     results.filter_map(|result| of_objective(&who, result)).collect()
 }
 
-/// The problem of an objective that is not met.
+/// Turns a missed or undecided objective into a problem; `None` if the objective is met.
 fn of_objective(who: &str, result: &ObjectiveResult) -> Option<Problem> {
     let words = &result.words;
     match result.met {
@@ -145,7 +147,8 @@ fn failed(failed: &FailedCell) -> Problem {
     Problem::new(ProblemKind::Failed, "failed cells", words)
 }
 
-/// Gateways without their main headlines, grouped by identical reasons.
+/// Finds gateways whose main headlines have too few valid repeats. Gateways and load points with the same reason
+/// share one problem.
 fn without_headlines(summary: &Summary) -> Vec<Problem> {
     let mut short: Vec<((String, String), String)> = Vec::new();
     for point in &summary.points {
@@ -164,7 +167,7 @@ fn without_headlines(summary: &Summary) -> Vec<Problem> {
     by_reason(short).into_iter().map(problem).collect()
 }
 
-/// Names of load points: all of up to three, else two and the number of the rest.
+/// Joins names of load points. Lists at most three; if there are more, lists two and counts the others.
 fn some_of(points: &[String]) -> String {
     match points {
         [first, second, _, _, ..] => format!("{first}, {second} and {} more load points", points.len() - 2),
@@ -181,22 +184,23 @@ fn headlines(point: &Point, row: &Row) -> Option<(String, String)> {
     };
     let short: Vec<(&str, (String, String))> = [main, ("CPU per request", Some(&row.cpu_us_per_request))]
         .into_iter()
-        .filter_map(|(name, figure)| Some((name, voided(figure?)?)))
+        .filter_map(|(name, figure)| Some((name, why_invalid(figure?)?)))
         .collect();
     let (_, (cause, why)) = short.first()?;
     let names: Vec<&str> = short.iter().map(|(name, _)| *name).collect();
-    Some((cause.clone(), format!("no headline on {}: {why}", names.join(" and "))))
+    let have = if names.len() == 1 { "has" } else { "have" };
+    Some((cause.clone(), format!("{} {have} no headline: {why}", names.join(" and "))))
 }
 
-/// Whether all invalid values have reasons that a too high rate explains.
+/// Whether a too high rate explains all reasons that made values of this row invalid.
 fn is_past_the_limit(row: &Row) -> bool {
     let too_high = [Reason::Overloaded, Reason::Throttled, Reason::Errors, Reason::GeneratorLimited];
     row.reasons().iter().all(|(reason, _)| too_high.contains(reason))
 }
 
-/// Why too few repeats are valid: the names of the reasons, and the names with counts. `None` if enough repeats are
-/// valid, or if the value is bounded.
-fn voided(figure: &Figure) -> Option<(String, String)> {
+/// Returns why too few repeats are valid: the names of the reasons, then the same names with counts of repeats. `None`
+/// if enough repeats are valid, or if the value is bounded.
+fn why_invalid(figure: &Figure) -> Option<(String, String)> {
     let measured = figure.repeats.len();
     let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty()).count();
     (valid < measured.min(HEADLINE_REPEATS) && !figure.is_bounded()).then(|| {

@@ -1,9 +1,9 @@
 //! Computes the number of instances for a rate (`docs/method.md#sizing`), from measured load points and their
 //! intervals. Nothing is extrapolated unless requested, and extrapolated results are marked.
 //!
-//! An *instance type* is a gateway at one point of the axes, without the rate. Each type is sized on its own. If a
-//! capacity search has the requested objective, its result is the answer ([`SearchedFor`]). The report page computes
-//! the same in `assets/sizing.js`, from the same [`InstanceType`]s; an end-to-end test compares both.
+//! An *instance type* is a gateway with one value of each axis except the rate. Each type is sized on its own. If a
+//! capacity search has the requested objective, its result is the answer ([`SearchedFor`]). The report's HTML page
+//! computes the same in `assets/sizing.js`, from the same [`InstanceType`]s; an end-to-end test compares both.
 
 mod answer;
 mod extrapolation;
@@ -24,23 +24,23 @@ pub use searched::SearchedFor;
 /// Hours per month in costs: a twelfth of 365 days.
 pub const HOURS_PER_MONTH: f64 = 730.0;
 
-/// Months ahead for sizing a growing rate.
+/// How many months ahead the instances for a growing rate are counted.
 pub const MONTHS_AHEAD: [u32; 2] = [12, 24];
 
 /// The question of a sizing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
-    /// Requests per second over all instances.
+    /// Requests per second that all instances carry together.
     pub rate_per_s: f64,
     /// The bounds to meet; `None` uses the objective of each instance type in its run.
     pub bounds: Option<Vec<Bound>>,
     /// Maximum share of its CPU limit that an instance may use, 0 to 1.
     pub cpu_share_max: Option<f64>,
-    /// Spare instances.
+    /// Number of spare instances to add.
     pub spare: u32,
-    /// The price.
+    /// Price of an instance or core; `None` computes no cost.
     pub price: Option<Price>,
-    /// Growth of the rate per year, as share.
+    /// Growth of the rate per year, as a share: 0.2 is 20 %. `None` counts instances only for `rate_per_s`.
     pub growth_per_year: Option<f64>,
     /// Whether an unmeasured rate at `cpu_share_max` may be extrapolated from the CPU time per request.
     pub extrapolate: bool,
@@ -51,33 +51,33 @@ pub struct Demand {
 pub struct Bound {
     /// A name of [`crate::LATENCIES`], or `errors`.
     pub name: String,
-    /// The limit: nanoseconds, or a share.
+    /// The limit: nanoseconds for a latency, a share for errors.
     pub limit: f64,
 }
 
 /// A price per hour, in any currency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Price {
-    /// The price of an hour.
+    /// Price for one hour.
     pub per_hour: f64,
-    /// The unit that the price is for.
+    /// What the price pays for.
     pub of: PriceOf,
 }
 
-/// The unit of a price.
+/// What a price pays for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriceOf {
-    /// An instance with any limits.
+    /// One instance, whatever its CPU limit.
     Instance,
-    /// A core of its CPU limit.
+    /// One core of an instance's CPU limit.
     Core,
 }
 
 /// The answer: all instance types, cheapest first, those without an answer last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
-    /// The question.
+    /// The demand that the offers answer.
     pub demand: Demand,
     /// Instance types, sorted by cost if there is a price, else by number of instances.
     pub offers: Vec<Offer>,
@@ -86,11 +86,11 @@ pub struct Sizing {
 /// The result for an instance type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Offer {
-    /// The gateway.
+    /// Name of the gateway.
     pub gateway: String,
-    /// Its axes in words, and its load if the run has several kinds; empty if there is nothing to distinguish.
+    /// The axes in words, and the load if the gateway has several kinds of load with these axes; may be empty.
     pub setting: String,
-    /// Values of the axes.
+    /// Values of the axes, without the rate.
     pub axes: Axes,
     /// The bounds to meet.
     pub bounds: Vec<Bound>,
@@ -105,7 +105,7 @@ pub struct Offer {
 pub enum Outcome {
     /// A number of instances.
     Sized(Box<Sized>),
-    /// No answer.
+    /// The reason why there is no answer.
     Refused(Refused),
 }
 
@@ -116,15 +116,16 @@ pub struct Sized {
     pub rate_per_s: Span,
     /// The basis of that rate.
     pub basis: Basis,
-    /// Share of its CPU limit that an instance uses at that rate; `None` without a limit, or if invalid.
+    /// Share of its CPU limit that an instance uses at `rate_per_s`. `None` without a limit or a valid value, or if the
+    /// rate comes from a capacity search.
     pub cpu_share: Option<f64>,
     /// Instances, including spare ones.
     pub instances: Count,
-    /// Instances for the grown rate.
+    /// Instances for the grown rate after each of [`MONTHS_AHEAD`]; empty if the demand gives no growth.
     pub later: Vec<Later>,
-    /// Their cost.
+    /// Cost of the instances; `None` without a price, or for a price per core if the instance has no CPU limit.
     pub cost: Option<Cost>,
-    /// Notes, in sentences.
+    /// Sentences for the reader: how the rate was found and what limits it.
     pub notes: Vec<String>,
 }
 
@@ -132,7 +133,7 @@ pub struct Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// The highest measured rate that meets the bounds, with a higher rate that does not.
+    /// The highest measured rate that meets the bounds; a higher measured rate does not.
     Measured,
     /// The highest of all measured rates, or a capacity for a stricter objective: the true rate may be higher.
     AtLeast,
@@ -145,31 +146,31 @@ pub enum Basis {
 /// A value with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// The value.
+    /// The value itself.
     pub value: f64,
     /// The lower end of its 95 % interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of its 95 % interval.
     pub high: f64,
 }
 
 /// A number of instances with its interval, from the ends of the rate's interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// The number.
+    /// The number at the mean rate per instance.
     pub value: u64,
-    /// The number for the upper end of the rate per instance.
+    /// The number at the upper end of the rate per instance.
     pub low: u64,
-    /// The number for its lower end.
+    /// The number at the lower end of the rate per instance.
     pub high: u64,
 }
 
 /// Instances for a rate that has grown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Later {
-    /// Months from now.
+    /// Number of months from now.
     pub months: u32,
-    /// The rate then.
+    /// The rate after these months, requests per second.
     pub rate_per_s: f64,
     /// Instances, including spare ones.
     pub instances: Count,
@@ -178,20 +179,20 @@ pub struct Later {
 /// Cost of the instances, in the currency of the price.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// Per month of [`HOURS_PER_MONTH`].
+    /// Cost per month of [`HOURS_PER_MONTH`] hours.
     pub per_month: Span,
-    /// Per million requests, at the target rate all month.
+    /// Cost per million requests, if the demanded rate arrives all month.
     pub per_million: Span,
 }
 
-/// Why there is no answer.
+/// Why an instance type has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// The kind of reason.
     pub why: RefusedFor,
     /// The reason in words, with values.
     pub words: String,
-    /// What to measure.
+    /// What the user can measure to get an answer.
     pub remedy: String,
 }
 
@@ -245,7 +246,7 @@ impl Outcome {
 }
 
 impl Sizing {
-    /// Gateways without an answer for any instance type.
+    /// Names of the gateways for which no instance type has an answer.
     pub fn unanswered(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for offer in &self.offers {

@@ -23,38 +23,38 @@ use crate::problems::{self, Outcome, Problem, ProblemKind};
 /// All results of a run, computed from its cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Cells of the plan.
+    /// Number of cells in the plan.
     pub cells_planned: usize,
-    /// Cells that were measured.
+    /// Number of cells that were measured.
     pub cells_measured: usize,
-    /// Of these, cells in which a load was measured again, because of host noise or a late generator.
+    /// Number of cells in which a load was measured again, because of host noise or a late generator.
     pub cells_measured_again: usize,
     /// Load points, in the order of axes and then of the scenario's loads.
     pub points: Vec<Point>,
     /// Results of capacity searches, in the order of axes and then of the scenario's loads.
     pub capacities: Vec<Capacity>,
-    /// Results over several points: more users, more cores, and the share of direct.
+    /// Results from several load points: with more users, with more cores, and as share of the direct baseline.
     pub experiments: Vec<Experiment>,
-    /// Added latency at each rate, if direct cells have a twin.
+    /// Added latency at each rate; `None` unless the run measures the direct baseline twice in each block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<AddedLatency>,
-    /// Curves of latency over throughput, and the cost of connections, routes and route changes.
+    /// Curves of latency against throughput, and the cost of connections, routes and route changes.
     pub headroom: Headroom,
-    /// Findings beyond the load points.
+    /// Results beyond single load points, for example of faults, route changes or capacity searches.
     pub findings: Vec<Finding>,
     /// Results of objectives on findings; empty if the objective has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finding_objectives: Vec<FindingObjective>,
-    /// Findings in their former JSON form, for existing readers of the JSON.
+    /// Some findings again, in an older JSON form for programs that still read that form.
     #[serde(flatten)]
     pub former: Former,
-    /// The systems under test, in the scenario's order, the direct baseline last.
+    /// The gateways under test in the scenario's order, the direct baseline last.
     pub gateways: Vec<Gateway>,
     /// Cells that could not be measured.
     pub failed: Vec<FailedCell>,
     /// Cells of the plan that did not run.
     pub not_run: Vec<CellKey>,
-    /// The overall result.
+    /// The overall result, which decides the exit code.
     pub outcome: Outcome,
     #[serde(serialize_with = "problems::in_words")]
     problems: Vec<Problem>,
@@ -127,8 +127,8 @@ pub(crate) fn summarize(run: &Run, cells: &[Cell]) -> Summary {
 }
 
 impl Summary {
-    /// Whether errors and overload are expected at this point: curves go beyond the limit, and faults cause errors on
-    /// purpose.
+    /// Whether errors and overload are expected at this load point: curves include rates beyond the gateway's capacity,
+    /// and faults cause errors on purpose.
     pub fn is_meant_to_break(&self, point: &Point) -> bool {
         let mut breaks = self.findings.iter().flat_map(|finding| &finding.breaks);
         self.headroom.has_point(point)
@@ -152,7 +152,8 @@ impl Summary {
         )
     }
 
-    /// A sentence about added latency that is missing only because of direct cells. This is no problem of the run.
+    /// Names the load points where a gateway's latency is a headline but its added latency is not, because direct cells
+    /// are invalid. `None` if there is no such load point. This does not count as a problem of the run.
     pub fn missing_added_latency(&self) -> Option<String> {
         added::for_want_of_direct(&self.points)
     }

@@ -1,4 +1,4 @@
-//! Keyed changes: the form in which every source sends configuration.
+//! Changes of single resources, each with a key: the form in which every source sends configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::model::{Backend, Configuration, Listener, Route, Settings};
 pub enum Key {
     /// Settings of the whole gateway.
     Settings,
-    /// A listener.
+    /// A listener, such as `listeners[0]`.
     Listener(String),
-    /// A backend by the name that routes use.
+    /// A backend, by the name that routes use.
     Backend(String),
-    /// A route.
+    /// A route, such as `routes[3]`.
     Route(String),
-    /// A file by the name that listeners and routes use.
+    /// A file, by the name that the configuration uses.
     File(String),
 }
 
@@ -30,15 +30,15 @@ pub enum Resource {
     Settings(Box<Settings>),
     /// An address that clients connect to.
     Listener(Listener),
-    /// A service.
+    /// A service behind the gateway.
     Backend(Arc<Backend>),
-    /// A route.
+    /// Which requests match, and what happens to them.
     Route(Arc<Route>),
     /// The content of a file.
     File(Content),
 }
 
-/// One change of a resource.
+/// A change of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Sets the content of a resource, whether it exists or not. Key and content must be of the same kind.
@@ -47,31 +47,33 @@ pub enum Change {
     Remove(Key),
 }
 
-/// How an invalid resource affects its batch.
+/// What happens to a batch if some of its resources are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The whole batch is refused. For files.
+    /// Refuses the whole batch. For files.
     AllOrNothing,
-    /// Only the resource is refused, and keeps its former content if it had one. For dynamic sources.
+    /// Refuses only the invalid resources. A refused resource keeps its former content, if it had any. Dynamic sources
+    /// use this policy.
     EachAlone,
 }
 
 /// Changes that take effect together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// The source's own version, for messages.
+    /// The version number that the source gave the batch, for messages.
     pub version: u64,
-    /// How an invalid resource affects the others.
+    /// What happens to the batch if some of its resources are invalid.
     pub policy: Policy,
     /// The changes, in order.
     pub changes: Vec<Change>,
 }
 
-/// What of a batch is refused so far, with the problems. The list is empty if the source reports them itself.
+/// The resources of a batch that are refused so far, each with its problems. The list of problems is empty if the
+/// source itself reports why the resource is refused.
 pub(crate) type Refused = BTreeMap<Key, Vec<Problem>>;
 
 impl Key {
-    /// The name of a file.
+    /// The name of a file; `None` for other resources.
     pub(crate) fn file(&self) -> Option<&str> {
         match self {
             Key::File(name) => Some(name),
@@ -79,7 +81,7 @@ impl Key {
         }
     }
 
-    /// The name within its kind.
+    /// The name of the resource, without its kind.
     pub fn name(&self) -> &str {
         match self {
             Key::Settings => "settings",
@@ -89,7 +91,7 @@ impl Key {
 }
 
 impl Change {
-    /// The resource that it changes.
+    /// The key of the resource that this change sets or removes.
     pub fn key(&self) -> &Key {
         match self {
             Change::Put(key, _) | Change::Remove(key) => key,
@@ -98,7 +100,8 @@ impl Change {
 }
 
 impl Configuration {
-    /// The resources of a file with their keys, without the contents of [`Configuration::files`].
+    /// Splits the configuration of a file into resources with their keys. The source adds the contents of
+    /// [`Configuration::files`] itself.
     pub fn into_resources(self) -> Vec<(Key, Resource)> {
         let settings = Settings {
             workers: self.workers,

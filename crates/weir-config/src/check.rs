@@ -1,4 +1,4 @@
-//! Validation of single resources. How resources fit together is checked in [`crate::resources`].
+//! Validation of single resources. [`crate::resources`] checks whether resources are consistent with each other.
 
 use weir_document::Problem;
 
@@ -11,14 +11,15 @@ mod route;
 
 pub(crate) use backend::unknown_backend;
 
-/// The problems of a resource, at most one of each of its parts. `key` names the resource in messages.
+/// Validates a resource on its own. Returns at most one problem per section of it. `key` names the resource in
+/// messages.
 pub(crate) fn check(key: &str, resource: &Resource) -> Vec<Problem> {
     match resource {
         Resource::Settings(settings) => settings::check(settings),
         Resource::Route(route) => route::check(key, route),
         Resource::Listener(listener) => listener::check(key, listener),
         Resource::Backend(backend) => backend::check(key, backend).err().into_iter().collect(),
-        // The resources that name a file read it.
+        // A file is validated by the resources that name it.
         Resource::File(_) => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Maps and lists whose versions share the parts that did not change.
+//! Maps and lists with cheap versions: a new version shares all unchanged parts with the previous one.
 
 use std::collections::HashMap;
 
@@ -11,5 +11,5 @@ pub use pages::Pages;
 pub(crate) use pages::Slots;
 pub(crate) use sharded::Sharded;
 
-/// A map for keys that come from the configuration. Its hash seed is random per process.
+/// A hash map for keys that come from the configuration. Its hash seed is random per process.
 pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;

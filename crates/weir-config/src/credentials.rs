@@ -1,4 +1,4 @@
-//! TLS and tokens, loaded from the files that a configuration names. What did not change is not loaded again.
+//! TLS settings and tokens, loaded from the files that a configuration names. Unchanged files are not loaded again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,30 +19,30 @@ pub(crate) mod tokens;
 
 pub use tokens::TokenSet;
 
-/// The content of a configuration's files, in the form in which workers use it. Versions share what did not change.
+/// The contents of a configuration's files, in the form that workers use. Versions share unchanged parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credentials {
     tls: Arc<TlsCredentials>,
     tokens: Arc<Tokens>,
 }
 
-/// TLS of listeners and backends.
+/// TLS of all listeners and backends.
 #[derive(Clone, Debug, Default)]
 struct TlsCredentials {
     pairs: Pairs,
-    /// By key of the listener.
+    /// TLS of each listener, by its key.
     servers: BTreeMap<String, Arc<ServerTls>>,
-    /// By key of the listener.
+    /// TLS passthrough of each listener, by its key.
     by_name: BTreeMap<String, Arc<ByName>>,
-    /// By name of the backend.
+    /// TLS of each backend, by its name.
     upstreams: Arc<BTreeMap<String, Arc<UpstreamTls>>>,
 }
 
-/// Tokens by file, with the content that they were read from.
+/// Token sets by file name, each with the file content that it was read from.
 type Tokens = BTreeMap<String, (Content, Arc<TokenSet>)>;
 
 impl Credentials {
-    /// The transport of `listener`, whose key is `name`.
+    /// The transport of `listener`; `name` is its key.
     pub(crate) fn transport(&self, name: &str, listener: &Listener) -> Transport {
         let server = self.tls.servers.get(name);
         assert_eq!(server.is_some(), listener.tls.is_some(), "credentials are loaded before a table is made");
@@ -53,12 +53,12 @@ impl Credentials {
         }
     }
 
-    /// TLS of the listener with the key `name`, if it has any.
+    /// TLS of the listener with the key `name`; `None` without TLS.
     pub(crate) fn server(&self, name: &str) -> Option<Arc<ServerTls>> {
         self.tls.servers.get(name).map(Arc::clone)
     }
 
-    /// TLS of the backend `name`, if it has any.
+    /// TLS of the backend `name`; `None` without TLS.
     pub(crate) fn upstream(&self, name: &str) -> Option<Arc<UpstreamTls>> {
         self.tls.upstreams.get(name).map(Arc::clone)
     }
@@ -68,17 +68,17 @@ impl Credentials {
         self.tls.servers.get(name).map(|server| server.pairs()).unwrap_or_default()
     }
 
-    /// The tokens of `file`. An unknown file has none, and so rejects every request.
+    /// The tokens in `file`. For an unknown file the set is empty, so every request is rejected.
     pub(crate) fn tokens(&self, file: &str) -> Arc<TokenSet> {
         self.tokens.get(file).map(|(_, tokens)| Arc::clone(tokens)).unwrap_or_default()
     }
 
-    /// Whether TLS is the same as in `former`.
+    /// Whether all TLS is unchanged since `former`.
     pub(crate) fn has_tls_of(&self, former: &Credentials) -> bool {
         Arc::ptr_eq(&self.tls, &former.tls)
     }
 
-    /// The backends whose TLS is not the same as in `former`.
+    /// The backends whose TLS changed since `former`.
     pub(crate) fn upstreams_changed_since<'s>(&'s self, former: &'s Credentials) -> Vec<&'s str> {
         if self.has_tls_of(former) {
             return Vec::new();
@@ -89,7 +89,7 @@ impl Credentials {
         now.keys().chain(former.keys()).filter(is_changed).map(String::as_str).collect()
     }
 
-    /// The files whose tokens are not the same as in `former`, without removed files.
+    /// The files whose tokens changed since `former`, without removed files.
     pub(crate) fn tokens_changed_since<'s>(&'s self, former: &Credentials) -> Vec<&'s str> {
         if Arc::ptr_eq(&self.tokens, &former.tokens) {
             return Vec::new();
@@ -101,8 +101,9 @@ impl Credentials {
         self.tokens.iter().filter(is_changed).map(|(file, _)| file.as_str()).collect()
     }
 
-    /// Loads the credentials of `resources`, as far as they differ from these. Credentials that were `tried` for the
-    /// same batch are used again. Problems are reported with a key that the batch touched.
+    /// Returns the credentials for `resources`. Unchanged ones are reused from `self` or from `tried`, an earlier
+    /// attempt for the same batch; the others are loaded. Each problem is returned with the key of the resource to
+    /// refuse.
     pub(crate) fn next(
         &self,
         resources: &Resources,
@@ -140,7 +141,7 @@ impl Credentials {
     }
 }
 
-/// Loads the credentials of a batch.
+/// Loads the credentials for a batch.
 struct Loader<'b> {
     resources: &'b Resources,
     /// The credentials before the batch.
@@ -183,7 +184,7 @@ impl Loader<'_> {
         tls
     }
 
-    /// Loads TLS if only contents of files changed, and every resource names the same files as before.
+    /// Loads TLS for a batch that changed only contents of files: every resource names the same files as before.
     fn reload_tls(&mut self, mut pairs: PairLoader<'_>) -> TlsCredentials {
         let (files, former) = (&self.resources.files, &*self.former.tls);
         let changed: BTreeSet<&str> = self.trial.touched.iter().filter_map(Key::file).collect();
@@ -229,7 +230,7 @@ impl Loader<'_> {
                     Err(problem) => {
                         let (own, of_file) = (Key::Route(name.to_string()), Key::File(file.clone()));
                         if self.trial.is_suspect(&of_file) {
-                            // A bad file is reported once, however many routes name it.
+                            // An invalid file is reported once, even if many routes name it.
                             self.found.push((of_file, problem));
                             break;
                         }
@@ -241,7 +242,7 @@ impl Loader<'_> {
         loaded
     }
 
-    /// Whether the source could not read this file and reports it itself.
+    /// Whether the source could not read this file; the source reports it itself.
     fn is_unread(&self, file: &str) -> bool {
         self.trial.refused.get(&Key::File(file.to_owned())).is_some_and(Vec::is_empty)
     }
@@ -253,9 +254,9 @@ impl Loader<'_> {
         }
     }
 
-    /// The resources to refuse for a problem of files that `own` names: `own` if the batch touched it, else those of
-    /// the files that the batch touched, else every file that it touched. Nothing is refused for a file that the
-    /// source could not read.
+    /// Selects the resources to refuse for `problem`, whose files the resource `own` names. If the batch touched `own`,
+    /// that is `own`. Otherwise it is each of `problem.files` that the batch touched, or if there is none, every file
+    /// that the batch touched. If the source could not read one of `problem.files`, nothing more is refused.
     fn blame(&self, own: &Key, problem: FileProblem) -> Vec<(Key, Problem)> {
         let FileProblem { problem, files } = problem;
         if files.iter().any(|file| self.is_unread(file)) {

@@ -1,4 +1,4 @@
-//! Files that a configuration names. The source reads them and passes their content.
+//! Files that a configuration names. The source reads them and passes their content to this crate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use weir_document::Problem;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Content(Arc<[u8]>);
 
-/// A line of a file, from 1.
+/// The number of a line in a file, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line(pub(crate) usize);
 
-/// The files of one resource.
+/// All file contents, and the path of the settings that name some of these files.
 pub(crate) struct Files<'f> {
-    /// The field of the resource: `listeners[0].tls`.
+    /// The path of these settings, for messages: `listeners[0].tls`.
     pub(crate) place: String,
     pub(crate) contents: &'f BTreeMap<String, Content>,
 }
 
-/// A problem of a resource's files, and the files that can be the cause.
+/// A problem with files that a resource names. `files` are those that can be the cause.
 #[derive(Debug)]
 pub(crate) struct FileProblem {
     pub(crate) problem: Problem,
@@ -71,13 +71,13 @@ impl Files<'_> {
     }
 }
 
-/// The problem of a line as reported for `file`, the value of the field `place`.
+/// Converts the problem of a line in `file` into one of the field `place`, which names `file`.
 pub(crate) fn line_problem(problem: Problem<Line>, place: impl Into<String>, file: &str) -> Problem {
     let Problem { place: Line(line), message, remedy } = problem;
     Problem::of(place, format!("`{file}`, line {line}: {message}")).help(remedy)
 }
 
-/// The content of `file`, the value of the field `place`.
+/// Returns the content of `file`. `place` is the field that names `file`, for the error.
 pub(crate) fn content<'f>(
     files: &'f BTreeMap<String, Content>,
     place: &str,

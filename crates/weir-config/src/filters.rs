@@ -1,8 +1,8 @@
 //! What routes do with requests and responses besides forwarding them: redirects, rewrites, header changes, CORS,
 //! compression, mirroring.
 //!
-//! A configuration states filters in the form of `forms.rs`; `check.rs` validates them, and the data plane gets them as
-//! `compiled.rs` makes them.
+//! `forms.rs` defines the fields of a configuration, `check.rs` validates them, and `compiled.rs` converts them into
+//! the form that the data plane uses.
 
 mod check;
 mod compiled;

@@ -1,21 +1,21 @@
-//! Host names: patterns of routes, and the host in a request's authority.
+//! Host names: host patterns of routes, and the host in a request's authority.
 
 use std::fmt;
 
 /// The longest host name in DNS, in bytes.
 pub(crate) const HOST_BYTES_MAX: usize = 253;
 
-/// A valid pattern, in lower case.
+/// The host pattern of a route, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum HostPattern {
     /// `example.com`
     Exact(String),
-    /// `*.example.com`, kept as `.example.com`.
+    /// `*.example.com`, stored as `.example.com`.
     Suffix(String),
 }
 
 impl HostPattern {
-    /// The pattern in `text`, or why it is invalid.
+    /// Parses a host pattern. The error is a message.
     pub(crate) fn parse(text: &str) -> Result<HostPattern, String> {
         let (wildcard, name) = match text.strip_prefix("*.") {
             Some(rest) => (true, rest),
@@ -48,7 +48,7 @@ impl HostPattern {
 }
 
 impl HostPattern {
-    /// Whether it matches `host`, which is in lower case.
+    /// Whether the pattern matches `host`, which is in lower case.
     pub(crate) fn matches(&self, host: &str) -> bool {
         match self {
             HostPattern::Exact(name) => name == host,
@@ -67,8 +67,8 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// The suffixes of `name`, each with its dot, the longest first: `.b.test` and `.test` of `a.b.test`. At least one
-/// label must precede a suffix, so a dot at the start begins none.
+/// The suffixes of `name`, each with its leading dot, the longest first: `.b.test` and `.test` of `a.b.test`. At least
+/// one label must precede a suffix, so a dot at the start of `name` is skipped.
 pub(crate) fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
     dots.map(|(dot, _)| &name[dot..])
@@ -86,7 +86,8 @@ pub(crate) struct LowerHost {
 }
 
 impl LowerHost {
-    /// `None` if the name is longer than any configured name can be.
+    /// Extracts the host from `authority`. `None` if it is longer than [`HOST_BYTES_MAX`], so that no configured name
+    /// can match.
     pub(crate) fn of(authority: &str) -> Option<LowerHost> {
         let name = without_port(authority);
         let name = name.strip_suffix('.').unwrap_or(name);
@@ -98,12 +99,12 @@ impl LowerHost {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // Lowering ASCII letters keeps UTF-8 valid, so the default is never used.
+        // Converting ASCII letters to lower case keeps UTF-8 valid, so the default is never used.
         std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }
 
-/// The host of an authority, and its port, if any.
+/// Splits an authority into its host and its port, if any.
 pub fn host_and_port(authority: &str) -> (&str, Option<u16>) {
     let name = without_port(authority);
     let port = authority[name.len()..].strip_prefix(':').and_then(|digits| digits.parse().ok());

@@ -1,4 +1,4 @@
-//! The configuration of the gateway: its form, its validation, and the table that workers route by.
+//! The configuration of the gateway: its structure, its validation, and the table that workers use for routing.
 //!
 //! ```text
 //! Configuration ------> Batch of Changes --> State ----------------> Table
@@ -6,21 +6,21 @@
 //!                                            credentials/ tls/
 //! ```
 //!
-//! - A **source** (a file; later Kubernetes, NATS, xDS) sends [`Batch`]es of [`Change`]s. Each change concerns one
-//!   resource with a [`Key`], and has its own outcome.
-//! - [`State`] is the active configuration. It refuses an invalid batch whole, or only its invalid resources
-//!   ([`Policy`]).
-//! - The source reads the files that listeners and routes name (certificates, keys, tokens) and sends them as
-//!   resources. This crate loads them once per change; the table contains the result.
-//! - `filters/` is what a route does besides forwarding: header changes, redirects, CORS, weights. [`Filters`] is its
-//!   form for the data plane.
-//! - [`Table`] is compiled from a state, immutable, and shared by all workers. A new table shares everything that a
-//!   batch did not touch with the one before. The most specific route for a [`RequestView`] wins, by the precedence of
-//!   Gateway API. A lookup costs as much as the request has labels and segments, whatever the number of routes.
-//! - [`State::warnings`] lists what is valid but probably not intended, [`State::summary`] what a configuration
-//!   contains.
+//! - A **source**, such as a file, sends [`Batch`]es of [`Change`]s. Each change sets or removes one resource with a
+//!   [`Key`].
+//! - [`State`] is the active configuration. If a batch contains invalid resources, it refuses either the whole batch or
+//!   only these resources ([`Policy`]).
+//! - The source reads the files that the configuration names (certificates, keys, tokens) and sends them as resources.
+//!   This crate parses them once per change; the table contains the result.
+//! - `filters/` defines what a route does besides forwarding: header changes, redirects, CORS, weights. [`Filters`] is
+//!   the compiled form for the data plane.
+//! - [`Table`] is compiled from a state, immutable, and shared by all workers. A new table shares all unchanged parts
+//!   with the previous one. The most specific route for a [`RequestView`] wins, by the precedence of Gateway API. The
+//!   cost of a lookup grows with the labels of the host and the segments of the path, not with the number of routes.
+//! - [`State::warnings`] lists settings that are valid but probably not intended. [`State::summary`] counts what a
+//!   configuration contains.
 //!
-//! This crate does no I/O, and depends on no source and no data plane.
+//! This crate does no I/O and depends neither on a source nor on the data plane.
 
 mod change;
 mod check;

@@ -1,4 +1,4 @@
-//! Matching of requests: hosts, paths and conditions of routes, compiled.
+//! Compiled hosts, paths and conditions of routes, and how requests are matched against them.
 
 pub(crate) mod conditions;
 pub(crate) mod entry;

@@ -57,7 +57,7 @@ pub use tls::{
 pub use trailers::Trailers;
 pub use value_match::ValueMatch;
 
-/// A whole configuration, as a file holds it.
+/// A whole configuration, as written in a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
@@ -67,8 +67,8 @@ pub struct Configuration {
     #[schemars(example = json!([{ "address": "127.0.0.1:8080" }]))]
     pub listeners: Vec<Listener>,
     /// Number of worker threads. Each has its own sockets, if the port can be shared, and its own upstream connections.
-    /// A worker that would exceed 1.25 times the mean number of client connections hands new ones to the worker with
-    /// the fewest. A reload can change it.
+    /// A worker that would exceed 1.25 times the mean number of client connections hands new connections to the worker
+    /// with the fewest. A reload can change the number of workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = settings::WORKERS_MAX), example = 2)]
     #[schemars(extend("x-unit" = "threads", "x-default" = "one per CPU, limited by the cgroup quota"))]
@@ -77,7 +77,7 @@ pub struct Configuration {
     #[serde(default)]
     #[schemars(example = json!([{ "path": "/", "backend": "web" }]))]
     pub routes: Vec<Route>,
-    /// The services behind the gateway, by name.
+    /// Services behind the gateway, by name.
     #[serde(default)]
     #[schemars(example = json!({ "web": { "endpoints": ["127.0.0.1:9000"] } }))]
     pub backends: BTreeMap<String, Backend>,
@@ -96,7 +96,7 @@ pub struct Configuration {
     #[serde(default)]
     #[schemars(example = json!({ "memory": "90%" }), extend("x-default" = "never"))]
     pub overload: Overload,
-    /// Timeouts of clients and upstreams.
+    /// Timeouts for clients and upstreams.
     #[serde(default)]
     #[schemars(example = json!({ "response": "2m" }), extend("x-default" = "see its fields"))]
     pub timeouts: Timeouts,
@@ -133,7 +133,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Every file that the configuration names, with the first field that names it: `listeners[0].tls.key`.
+    /// Every file that the configuration names, with the first field that names it, such as `listeners[0].tls.key`.
     pub fn files(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         for (file, place) in self.named_by_tls() {
@@ -149,12 +149,12 @@ impl Configuration {
         files
     }
 
-    /// The files for TLS of listeners and backends.
+    /// The files named in the TLS settings of listeners and backends.
     pub fn tls_files(&self) -> BTreeSet<String> {
         self.named_by_tls().map(|(file, _)| file.to_owned()).collect()
     }
 
-    /// The files for TLS with their fields.
+    /// The files named in TLS settings, each with its field.
     fn named_by_tls(&self) -> impl Iterator<Item = (&str, String)> {
         let of_listeners = self.listeners.iter().enumerate().flat_map(|(index, listener)| {
             let files = listener.tls.as_deref().into_iter().flat_map(Tls::files);

@@ -1,13 +1,14 @@
-//! Paths: their normal form, and rewrites.
+//! Request paths: their normal form, and rewrites.
 //!
-//! A path that gateway and upstream read differently can bypass a route. So the gateway normalizes each path (RFC 3986,
-//! 6.2.2) before it matches and forwards it: unreserved characters are decoded, other escapes have upper-case digits,
-//! dot segments are resolved. Ambiguous paths are rejected.
+//! If gateway and upstream read a path differently, a client can bypass a route. So the gateway normalizes each path
+//! (RFC 3986, 6.2.2) before it matches and forwards it: it decodes unreserved characters, writes other escapes with
+//! upper-case digits, and resolves dot segments. It rejects ambiguous paths.
 //!
-//! Upstreams differ in three more points. Each has a rule whose default is safe for all of them ([`PathRules`]):
-//! repeated slashes, encoded slashes and backslashes, and path parameters.
+//! Servers differ in three more points: repeated slashes, encoded slashes and backslashes, and path parameters. Each
+//! has a rule in [`PathRules`], whose default is safe for all servers.
 //!
-//! How backends with default settings read paths that they get unchanged. A dash: not as `/admin`.
+//! The table shows how servers with default settings read paths that reach them unchanged. A dash: the server does not
+//! read the path as `/admin`.
 //!
 //! | path | nginx | Tomcat | Spring Security | gunicorn (WSGI) | Node.js, Express |
 //! |---|---|---|---|---|---|
@@ -25,11 +26,11 @@
 //! | `/ADMIN` | – | – | – | – | `/admin` |
 //!
 //! Path parameters are legitimate: servlet containers put sessions into them (`/cart;jsessionid=..`), APIs use them as
-//! matrix parameters. So the default neither rejects nor drops them: routes match the path that a servlet container
-//! looks up, and the upstream gets every parameter. Parameters of a dot segment, or of an empty segment within the
-//! path, are rejected: they have no use, and upstreams read them differently. An empty last segment stays allowed:
-//! sessions produce it (`/shop/;jsessionid=1`). If an upstream treats `;` as an ordinary character, each route matches
-//! more of its paths, whether the route forwards or rejects.
+//! matrix parameters. So the default neither rejects nor drops them: routes match the path without parameters, which is
+//! the path that a servlet container looks up, and the upstream gets every parameter. Parameters of a dot segment, or
+//! of an empty segment within the path, are rejected: they have no use, and upstreams read them differently. An empty
+//! last segment stays allowed: sessions produce it (`/shop/;jsessionid=1`). If an upstream treats `;` as an ordinary
+//! character, a route for `/a` also matches its separate path `/a;x`, whether the route forwards or rejects.
 
 use std::borrow::Cow;
 
@@ -42,24 +43,24 @@ mod written;
 use parameters::{check_parameters, has_parameters, in_text, without_parameters};
 pub(crate) use written::{check_normal, check_path_of};
 
-/// How paths are normalized where upstreams read them differently, for all listeners and routes. Dot segments are
-/// always resolved and percent-encoded unreserved characters decoded; NUL (`%00`) and incomplete escapes get 400
-/// (`bad_path`). White space and other control characters are forwarded encoded. The query never changes. A route whose
-/// path no request can have under these settings is an error.
+/// How the gateway normalizes paths, for all listeners and routes. Dot segments are always resolved and percent-encoded
+/// unreserved characters decoded; NUL (`%00`) and incomplete escapes get 400 (`bad_path`). White space and other
+/// control characters are forwarded encoded. The query never changes. A route whose path cannot match any request under
+/// these settings is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathRules {
-    /// Merges several slashes in a row into one, as nginx, Tomcat and others do, before dot segments are resolved.
-    /// If false, they stay.
+    /// Merges several slashes in a row into one before dot segments are resolved, as nginx, Tomcat and others do. If
+    /// false, they stay.
     pub merge_slashes: bool,
     /// What happens to requests with `%2F`, `%5C` or a backslash in the path.
     pub escaped_slashes: EscapedSlashes,
-    /// What happens to path parameters: what follows `;` or `%3B` in a segment.
+    /// What happens to path parameters, the part of a segment after `;` or `%3B`.
     pub path_parameters: PathParameters,
 }
 
 impl PathRules {
-    /// Forwards paths as they were sent, as far as possible.
+    /// Rules under which paths stay as the client sent them, as far as possible.
     pub const AS_SENT: PathRules = PathRules {
         merge_slashes: false,
         escaped_slashes: EscapedSlashes::Keep,
@@ -81,7 +82,8 @@ impl Default for PathRules {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapedSlashes {
-    /// Match and forward them unchanged; they do not separate segments. A dot segment next to one gets 400.
+    /// Match and forward them unchanged; they do not separate segments. If a dot segment is next to one of them, the
+    /// request gets 400.
     Keep,
     /// Reject them with 400 (`bad_path`).
     #[default]
@@ -90,18 +92,18 @@ pub enum EscapedSlashes {
     Redirect,
 }
 
-/// What happens to path parameters: what follows `;` or `%3B` in a segment.
+/// What happens to path parameters, the part of a segment after `;` or `%3B`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PathParameters {
-    /// `;` is a character like others: routes match it, and upstreams get it.
+    /// Treat `;` like any other character: routes match it, and upstreams get it.
     Keep,
-    /// Routes match the path without parameters, upstreams get them. Parameters of a dot segment (`/x/..;/a`) or of an
-    /// empty segment within the path (`/;/a`) get 400 (`bad_path`). A `rewrite` replaces the matched prefix with its
-    /// parameters.
+    /// Routes match the path without parameters, upstreams get the path with them. Parameters of a dot segment
+    /// (`/x/..;/a`) or of an empty segment within the path (`/;/a`) get 400 (`bad_path`). A `rewrite` replaces the
+    /// matched prefix together with the parameters in it.
     #[default]
     Ignore,
-    /// As `ignore`, and upstreams get the path without parameters.
+    /// As `ignore`, but upstreams get the path without parameters.
     Strip,
     /// The request gets 400 (`bad_path`).
     Reject,
@@ -110,35 +112,35 @@ pub enum PathParameters {
 /// Why a path cannot be routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
-    /// It does not start with a slash.
+    /// The path does not start with a slash.
     #[error("path does not start with a slash")]
     NotAbsolute,
-    /// A percent sign without two hexadecimal digits.
+    /// The path contains a percent sign without two hexadecimal digits.
     #[error("path contains a percent sign without two hexadecimal digits")]
     BadEscape,
-    /// `%00`
+    /// The path contains `%00`.
     #[error("path contains an encoded NUL (%00)")]
     Nul,
-    /// A `.` or `..` that only some servers recognize as a segment.
+    /// A `.` or `..` is next to an encoded slash or a backslash, so only some servers read it as a dot segment.
     #[error("path contains a dot segment next to an encoded slash or a backslash")]
     HiddenDotSegment,
-    /// `%2F`, `%5C` or a backslash, rejected by [`EscapedSlashes::Reject`].
+    /// The path contains `%2F`, `%5C` or a backslash, and [`EscapedSlashes::Reject`] applies.
     #[error("path contains an encoded slash or a backslash; send `/`")]
     EscapedSlash,
-    /// `;` or `%3B`, rejected by [`PathParameters::Reject`].
+    /// The path contains `;` or `%3B`, and [`PathParameters::Reject`] applies.
     #[error("path contains a path parameter (`;`)")]
     Parameter,
-    /// A dot segment or empty segment only for servers that remove its parameter.
+    /// For servers that remove path parameters, a segment becomes a dot segment or empty.
     #[error("path contains a path parameter (`;`) in a dot segment or an empty segment")]
     HiddenByParameter,
 }
 
-/// The response to a target that is not routed.
+/// What the client gets for a target that is not routed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unroutable {
-    /// The request is rejected.
+    /// The request is rejected with 400.
     Refused(PathProblem),
-    /// The client is redirected to this target, by [`EscapedSlashes::Redirect`].
+    /// The client is redirected to this target, because of [`EscapedSlashes::Redirect`].
     Redirect(String),
 }
 
@@ -153,12 +155,12 @@ impl From<PathProblem> for Unroutable {
 pub struct NormalTarget<'t> {
     text: Cow<'t, str>,
     path_bytes: usize,
-    /// The path without parameters, if it has parameters that upstreams get.
+    /// The path without parameters, which routes match; `None` if the upstream gets the same path.
     bare: Option<String>,
 }
 
 impl<'t> NormalTarget<'t> {
-    /// Normalizes the path of `target`, which is in origin form or `*`. Paths in normal form, which most are, are
+    /// Normalizes the path of `target`, which is in origin form or `*`. Most paths are in normal form already; they are
     /// scanned once and borrowed.
     ///
     /// # Errors
@@ -177,7 +179,7 @@ impl<'t> NormalTarget<'t> {
         NormalTarget { text: Cow::Borrowed(target), path_bytes, bare: None }
     }
 
-    /// Path and query for the upstream.
+    /// The normal path with the query, for the upstream.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -187,13 +189,13 @@ impl<'t> NormalTarget<'t> {
         self.bare.as_deref().unwrap_or_else(|| self.sent_path())
     }
 
-    /// The path for the upstream, including parameters that routes do not match.
+    /// The path for the upstream, with the parameters that routes ignore.
     pub fn sent_path(&self) -> &str {
         &self.text[..self.path_bytes]
     }
 
-    /// The length in [`as_str`](Self::as_str) of the first `matched` bytes of [`path`](Self::path), including the
-    /// parameters that follow.
+    /// The number of bytes in [`as_str`](Self::as_str) that correspond to the first `matched` bytes of
+    /// [`path`](Self::path), including the parameters directly after them.
     #[inline]
     pub fn sent_bytes(&self, matched: usize) -> usize {
         match self.bare {
@@ -214,7 +216,7 @@ impl<'t> NormalTarget<'t> {
         rules: &PathRules,
     ) -> Result<NormalTarget<'t>, Unroutable> {
         let (path, query) = target.split_at(path_bytes);
-        // `OPTIONS *` is about the server as a whole.
+        // `OPTIONS *` addresses the server as a whole, not a path.
         if target == "*" {
             return Ok(NormalTarget::borrowed(target, path_bytes));
         }
@@ -245,7 +247,7 @@ impl<'t> NormalTarget<'t> {
     }
 }
 
-/// The path without parameters; `None` if these rules ignore its parameters, or it has none.
+/// The path without parameters. `None` if the rule is [`PathParameters::Keep`] or the path has no parameters.
 fn bare_path(path: &str, rule: PathParameters) -> Result<Option<String>, PathProblem> {
     if rule == PathParameters::Keep || !has_parameters(path) {
         return Ok(None);
@@ -257,7 +259,7 @@ fn bare_path(path: &str, rule: PathParameters) -> Result<Option<String>, PathPro
     Ok(Some(without_parameters(path)))
 }
 
-/// The end of the path, and whether it is certainly in normal form.
+/// Returns the length of the path in bytes, and whether it is certainly in normal form.
 #[inline]
 fn survey(target: &[u8]) -> (usize, bool) {
     let mut is_plain = target.first() == Some(&b'/');
@@ -273,7 +275,8 @@ fn survey(target: &[u8]) -> (usize, bool) {
     (target.len(), is_plain)
 }
 
-/// The path with unreserved characters (RFC 3986, 2.3) decoded and upper-case digits in other escapes.
+/// Decodes unreserved characters (RFC 3986, 2.3), and writes other escapes with upper-case digits. Borrowed if nothing
+/// changes.
 fn with_plain_characters(path: &str) -> Result<Cow<'_, str>, PathProblem> {
     let mut out = String::new();
     let (mut at, mut copied) = (0, 0);
@@ -302,7 +305,7 @@ fn with_plain_characters(path: &str) -> Result<Cow<'_, str>, PathProblem> {
     Ok(Cow::Owned(out))
 }
 
-/// The byte of the escape at the start of `bytes`.
+/// Decodes the escape at the start of `bytes`, such as `%2F`; `None` if there is none.
 pub(crate) fn unescaped(bytes: &[u8]) -> Option<u8> {
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
     match bytes {
@@ -311,8 +314,8 @@ pub(crate) fn unescaped(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// The path without dot segments (RFC 3986, 5.2.4), and without empty segments if slashes are merged. Borrowed if
-/// nothing changes.
+/// Resolves dot segments (RFC 3986, 5.2.4), and removes empty segments if slashes are merged. Borrowed if nothing
+/// changes.
 fn settled<'p>(path: Cow<'p, str>, rules: &PathRules) -> Result<Cow<'p, str>, PathProblem> {
     if hides_dot_segment(path.as_bytes()) {
         return Err(PathProblem::HiddenDotSegment);
@@ -373,15 +376,15 @@ fn hides_dot_segment(path: &[u8]) -> bool {
     }
 }
 
-/// The value of `Location` for this path and query. Two slashes at the start would name another host, and browsers read
-/// a backslash as a slash; a leading dot segment prevents that.
+/// The `Location` header for this path and query. A client would read the text after two slashes at the start as a
+/// host, and browsers read a backslash as a slash. A leading dot segment (`/.`) prevents that.
 fn location(path: &str, query: &str) -> String {
     let names_a_host = matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..]);
     let front = if names_a_host { "/." } else { "" };
     format!("{front}{path}{query}")
 }
 
-/// Appends `path_and_query` to `out`, with its first `matched` bytes replaced by `rewrite`.
+/// Appends `path_and_query` to `out`, and replaces its first `matched` bytes with `rewrite`.
 pub fn rewritten(out: &mut Vec<u8>, rewrite: &str, path_and_query: &str, matched: usize) {
     let rest = path_and_query.get(matched..).unwrap_or_default();
     let head = if rest.starts_with('/') { rewrite.strip_suffix('/').unwrap_or(rewrite) } else { rewrite };

@@ -1,4 +1,4 @@
-//! The resources of a state: what a batch changes, and how a refused change is undone.
+//! The resources of a state. A batch changes them in place, and refused changes are undone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ pub(crate) mod uses;
 use before::{Before, Routes};
 use uses::{Tallies, Uses};
 
-/// All resources. A batch changes them in place; if it is refused, what it touched is put back.
+/// All resources of the configuration. A batch changes them in place; if it is refused, the resources that it touched
+/// are restored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resources {
     pub(crate) settings: Settings,
@@ -29,18 +30,19 @@ pub(crate) struct Resources {
     pub(crate) backends: BTreeMap<String, Arc<Backend>>,
     pub(crate) routes: Routes,
     pub(crate) files: BTreeMap<String, Content>,
-    /// The regular expressions that routes name.
+    /// The compiled regular expressions of routes.
     patterns: Patterns,
-    /// What routes name.
+    /// The names that routes use.
     pub(crate) uses: Uses,
-    /// How many backends use some features.
+    /// Number of backends per feature that the gateway prepares for.
     pub(crate) tallies: Tallies,
-    /// The positions of routes in tables.
+    /// Assigns positions in tables to routes.
     route_slots: Slots,
 }
 
 impl Resources {
-    /// Applies a change if it is valid by itself. Returns the route if it is not.
+    /// Applies a change if its resource is valid on its own; otherwise adds the problems to `refused`. Returns an
+    /// invalid route with its key, so that more checks can run on it.
     pub(crate) fn apply(
         &mut self,
         change: Change,
@@ -67,7 +69,7 @@ impl Resources {
         }
     }
 
-    /// The problems of a resource by itself. Compiles the patterns of a route and keeps them.
+    /// Validates a resource on its own. For a route, also compiles its patterns and keeps them.
     fn check(&mut self, name: &str, resource: &Resource) -> Vec<Problem> {
         let mut found = check(name, resource);
         if let Resource::Route(route) = resource {
@@ -76,7 +78,7 @@ impl Resources {
         found
     }
 
-    /// Sets or removes a resource.
+    /// Sets or removes a resource, and records its former content in `before`.
     pub(crate) fn set(&mut self, key: &Key, resource: Option<Resource>, before: &mut Before) {
         match (resource, key) {
             (Some(Resource::Settings(settings)), _) => self.set_settings(*settings, before),
@@ -94,25 +96,26 @@ impl Resources {
         }
     }
 
-    /// Sets or removes a listener.
+    /// Sets or removes a listener, and records the former one in `before`.
     pub(crate) fn set_listener(&mut self, name: &str, listener: Option<Listener>, before: &mut Before) {
         let former = replace(&mut self.listeners, name, listener);
         before.listeners.entry(name.to_owned()).or_insert(former);
     }
 
-    /// Sets or removes a file.
+    /// Sets or removes the content of a file, and records the former content in `before`.
     pub(crate) fn set_file(&mut self, name: &str, content: Option<Content>, before: &mut Before) {
         let former = replace(&mut self.files, name, content);
         before.files.entry(name.to_owned()).or_insert(former);
     }
 
-    /// Sets the settings.
+    /// Replaces the settings, and records the former ones in `before`.
     pub(crate) fn set_settings(&mut self, settings: Settings, before: &mut Before) {
         let former = std::mem::replace(&mut self.settings, settings);
         before.settings.get_or_insert_with(|| Box::new(former));
     }
 
-    /// Sets or removes a backend. An equal one is not replaced.
+    /// Sets or removes a backend, and records the former one in `before`. If the content is equal, the former backend
+    /// stays.
     pub(crate) fn set_backend(&mut self, name: &str, backend: Option<Arc<Backend>>, before: &mut Before) {
         let former = before.backends.entry(name.to_owned());
         let former = former.or_insert_with(|| self.backends.get(name).cloned());
@@ -120,7 +123,8 @@ impl Resources {
         self.replace_backend(name, same.cloned().or(backend));
     }
 
-    /// Sets or removes a route, whose patterns are compiled. An equal one is not replaced.
+    /// Sets or removes a route, whose patterns are compiled, and records the former one in `before`. If the content is
+    /// equal, the former route stays.
     pub(crate) fn set_route(&mut self, name: &str, route: Option<Arc<Route>>, before: &mut Before) {
         let now = self.routes.get(name).cloned();
         let key: Arc<str> = now.as_ref().map_or_else(|| name.into(), |now| Arc::clone(&now.key));
@@ -138,7 +142,7 @@ impl Resources {
         self.replace_route(&key, next, is_new);
     }
 
-    /// Restores a resource.
+    /// Restores a resource to its content before the batch.
     pub(crate) fn put_back(&mut self, key: &Key, before: &Before) {
         match key {
             Key::Settings => {
@@ -169,7 +173,7 @@ impl Resources {
         }
     }
 
-    /// Restores all resources.
+    /// Restores all resources to their content before the batch.
     pub(crate) fn put_all_back(&mut self, before: Before) {
         if let Some(former) = before.settings {
             self.settings = *former;
@@ -190,7 +194,7 @@ impl Resources {
         self.patterns.forget_unused();
     }
 
-    /// Ends the batch: nothing will be restored.
+    /// Ends a batch that takes effect: releases the positions of removed routes, and unused patterns.
     pub(crate) fn keep(&mut self, before: Before) {
         for former in before.routes.into_values().flatten() {
             if !self.routes.contains_key(&former.key) {
@@ -209,7 +213,8 @@ impl Resources {
         }
     }
 
-    /// Sets or removes a route. The position of a route that only this batch added is released, as no table uses it.
+    /// Sets or removes a route. If the batch itself added the route that is now removed, the position of the route is
+    /// released, because no table uses it.
     fn replace_route(&mut self, key: &Arc<str>, next: Option<Arc<RouteEntry>>, came_with_the_batch: bool) {
         let former = match &next {
             Some(next) => self.routes.insert(Arc::clone(key), Arc::clone(next)),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::model::Configuration;
 use crate::model::forms::{ADDRESS, HOST, HOST_OR_ANY, PATH, TOKEN};
 
-/// Names of the text forms in the schema, by pattern.
+/// Readable names of the text patterns in the schema, by pattern.
 pub const FORMS: [(&str, &str); 5] = [
     (ADDRESS, "IP address and port"),
     (HOST, "host"),

@@ -16,18 +16,19 @@ use crate::resources::consistency::{SUGGESTIONS_MAX, Trial};
 use crate::table::Table;
 use crate::table::builder::{Builder, Conflict, Plan, Update};
 
-/// The active configuration. A batch changes it in place; if the batch is refused, what it touched is put back.
+/// The active configuration. A batch changes it in place; if the batch is refused, the resources that it touched are
+/// restored.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     version: u64,
     pub(crate) resources: Resources,
     pub(crate) credentials: Credentials,
     builder: Builder,
-    /// The listeners in order, as tables share them; `None` once they have changed.
+    /// The listeners in order, in the form that tables share; `None` after they changed, until the next table is made.
     listed: Option<Arc<[Listener]>>,
 }
 
-/// The outcome of a batch.
+/// The outcome of a batch: see [`State::apply`].
 #[derive(Debug)]
 pub struct Applied {
     /// The resources that were refused, each with at least one problem.
@@ -36,28 +37,29 @@ pub struct Applied {
     pub table: Option<Arc<Table>>,
 }
 
-/// A batch in progress.
+/// A batch that is being applied.
 struct Pending {
     touched: BTreeSet<Key>,
     before: Before,
     had_listeners: bool,
 }
 
-/// Everything that the next version needs besides its resources.
+/// What the next version of the configuration consists of, besides its resources.
 struct Next {
     credentials: Credentials,
     plan: Plan,
 }
 
 impl State {
-    /// Applies a batch, or its valid part, and compiles a table. The cost depends on what the batch touches, not on
-    /// the size of the configuration.
+    /// Applies a batch, or its valid part, and compiles a table. The cost depends on what the batch touches, not on the
+    /// size of the configuration.
     pub fn apply(&mut self, batch: Batch) -> Applied {
         self.apply_with_unread(batch, BTreeSet::new())
     }
 
-    /// Applies a batch of a source that could not read some resources and reports them itself. They are refused;
-    /// resources that only depend on them are not reported.
+    /// Applies a batch. The source could not read the resources in `unread` and reports their problems itself: they are
+    /// refused without a problem. If another resource is invalid only because it needs one of these, it is not
+    /// reported.
     pub fn apply_with_unread(&mut self, batch: Batch, unread: BTreeSet<Key>) -> Applied {
         let mut refused: Refused = unread.into_iter().map(|key| (key, Vec::new())).collect();
         let mut pending = Pending {
@@ -75,8 +77,8 @@ impl State {
         }
     }
 
-    /// All or nothing. Every stage is checked, so that all problems are reported at once. Backends of invalid routes
-    /// are checked too.
+    /// Applies a batch as a whole or not at all. Runs all checks, so that all problems are reported at once, including
+    /// unknown backends of invalid routes.
     fn apply_whole(
         &mut self,
         mut pending: Pending,
@@ -84,7 +86,7 @@ impl State {
         invalid_routes: &[(String, Arc<Route>)],
     ) -> Applied {
         for key in refused.keys() {
-            // The former content of a refused resource would hide that others refer to it.
+            // Refused resources count as removed, so that no check uses their former content.
             self.resources.set(key, None, &mut pending.before);
         }
         let trial = pending.trial(&refused, Policy::AllOrNothing);
@@ -111,10 +113,10 @@ impl State {
         Applied { refused: in_source_order(refused), table: None }
     }
 
-    /// The valid part of a batch.
+    /// Applies the valid part of a batch: restores invalid resources until the rest is consistent.
     fn apply_valid(&mut self, pending: Pending, mut refused: Refused) -> Applied {
         let mut tried: Option<Credentials> = None;
-        // Each pass restores at least one resource, and the resources before the batch were consistent.
+        // The loop ends: each pass restores at least one resource, and the resources before the batch were consistent.
         loop {
             let trial = pending.trial(&refused, Policy::EachAlone);
             let mut found = self.resources.contradictions(trial);
@@ -141,7 +143,7 @@ impl State {
         }
     }
 
-    /// Makes the checked resources the active ones. This cannot fail.
+    /// Makes the checked resources active. This cannot fail.
     fn commit(&mut self, before: Before, next: Next, refused: Refused) -> Applied {
         let Next { credentials, plan } = next;
         self.version += 1;
@@ -171,7 +173,7 @@ impl Pending {
 }
 
 impl Trial<'_> {
-    /// The resources to refuse for these conflicts: of two routes, the one that the batch touched.
+    /// Selects the route to refuse for each conflict: of two routes, one that the batch touched.
     fn blame(&self, conflicts: Vec<Conflict>) -> Vec<(Key, Problem)> {
         let choose = |conflict: Conflict| {
             let key = Key::Route(conflict.key.to_string());
@@ -182,7 +184,7 @@ impl Trial<'_> {
     }
 }
 
-/// The problems with their keys, in the order of the source.
+/// All problems with the keys of their resources, in the order of the source.
 fn in_source_order(refused: Refused) -> Vec<(Key, Problem)> {
     let each = |(key, problems): (Key, Vec<Problem>)| {
         problems.into_iter().map(move |problem| (key.clone(), problem))

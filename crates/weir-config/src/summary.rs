@@ -14,17 +14,17 @@ use crate::state::State;
 use crate::tls::certificates::names_of;
 use crate::tls::validity::Validity;
 
-/// Maximum number of listeners, certificates and names that are printed.
+/// Maximum number of listeners, of certificates, and of names per certificate that are printed.
 const PRINTED_MAX: usize = 8;
 
-/// What a configuration contains. `Display` prints it for people and shortens long lists.
+/// A count of what a configuration contains. `Display` prints it for people and shortens long lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// The listeners.
     pub listeners: Vec<ListenerSummary>,
     /// Number of routes.
     pub routes: usize,
-    /// Number of hosts in routes, exact or wildcard.
+    /// Number of different hosts in routes; a wildcard counts as one.
     pub hosts: usize,
     /// Whether a route matches every host.
     pub has_every_host: bool,
@@ -36,46 +36,46 @@ pub struct Summary {
     pub certificates: Vec<CertificateSummary>,
 }
 
-/// A listener.
+/// The summary of one listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListenerSummary {
-    /// The address.
+    /// The configured address.
     pub address: SocketAddr,
     /// The configured name, if any.
     pub name: Option<String>,
     /// Number of certificates; 0 without TLS, or with passthrough only.
     pub certificates: usize,
-    /// Number of hosts with TLS passthrough.
+    /// Number of hosts with TLS passthrough to a backend.
     pub passed_on: usize,
 }
 
-/// A certificate of listeners.
+/// The summary of one certificate of listeners.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CertificateSummary {
-    /// The file, as configured.
+    /// The name of the file, as configured.
     pub file: String,
-    /// The DNS names in it.
+    /// The DNS names in the certificate.
     pub names: Vec<String>,
     /// Whole days until it expires, negative after that; `None` if its validity cannot be read.
     pub days_left: Option<i64>,
 }
 
-/// A certificate with its field.
+/// A certificate of a listener, with its place in the configuration.
 pub(crate) struct Shown<'s> {
-    /// The key of its listener.
+    /// The key of the listener.
     pub(crate) listener: &'s str,
-    /// `listeners[0].tls.certificates[3].certificate`
+    /// The field that names the file: `listeners[0].tls.certificates[3].certificate`.
     pub(crate) place: String,
     pub(crate) file: &'s str,
-    /// Whether clients without a server name, or with an unknown one, get it.
+    /// Whether clients without a server name, or with an unknown one, get this certificate.
     pub(crate) is_default: bool,
     pub(crate) certified: &'s Arc<CertifiedKey>,
-    /// The configured hosts.
+    /// The configured `hosts` of this certificate.
     pub(crate) hosts: &'s [String],
 }
 
 impl State {
-    /// The summary at `now_s`, in seconds since 1970.
+    /// Summarizes the configuration. `now_s` is the time in seconds since 1970, for the validity of certificates.
     pub fn summary(&self, now_s: u64) -> Summary {
         let hosts = self.resources.routes.values().flat_map(|entry| &entry.route.hosts);
         let hosts: BTreeSet<HostPattern> = hosts.filter_map(|host| HostPattern::parse(host).ok()).collect();
@@ -198,7 +198,7 @@ fn row(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "{name:<12}  {text}")
 }
 
-/// One row per item, up to a maximum.
+/// Writes one row per item, at most [`PRINTED_MAX`], then the number of others.
 fn rows<T: fmt::Display>(f: &mut fmt::Formatter<'_>, name: &str, all: &[T]) -> fmt::Result {
     let names = std::iter::once(name).chain(std::iter::repeat(""));
     for (item, name) in all.iter().take(PRINTED_MAX).zip(names) {
@@ -210,7 +210,7 @@ fn rows<T: fmt::Display>(f: &mut fmt::Formatter<'_>, name: &str, all: &[T]) -> f
     }
 }
 
-/// The first names, and the number of others.
+/// The first [`PRINTED_MAX`] names, and the number of others.
 fn first_of(names: &[String]) -> String {
     match names.split_at_checked(PRINTED_MAX) {
         Some((first, more)) if !more.is_empty() => format!("{} and {} more", first.join(", "), more.len()),

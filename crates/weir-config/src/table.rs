@@ -1,9 +1,9 @@
 //! The compiled routing table: immutable, shared by all workers.
 //!
 //! The host of a request is looked up by hash: exact names first, then suffixes, the longest first. Each host has its
-//! paths. Hosts with the same routes share one path table, so a thousand domains of one site cost a thousand map
-//! entries. If a more specific host has no matching route, less specific hosts are tried. Routes for some listeners
-//! make a scope with its own hosts (`matching/hosts.rs`). `builder.rs` builds a table from the one before.
+//! own paths. Hosts with the same routes share one path table, so a thousand domains of one site cost a thousand map
+//! entries. If the most specific host has no matching route, less specific hosts are tried. A listener that routes name
+//! has a scope with its own hosts (`matching/hosts.rs`). `builder.rs` builds a table from the previous one.
 
 use std::sync::Arc;
 
@@ -39,10 +39,10 @@ use parts::{CompiledRoute, Parts};
 pub use series::{OTHER_GROUPS, Series};
 pub use shown::ShownCertificate;
 
-/// One version of the whole configuration, compiled.
+/// One compiled version of the whole configuration.
 #[derive(Debug)]
 pub struct Table {
-    /// Increases with every change.
+    /// Number of the version; it increases with every change.
     pub version: u64,
     /// Normalization of request paths.
     pub paths: PathRules,
@@ -50,13 +50,13 @@ pub struct Table {
     pub limits: Limits,
     /// Thresholds for load shedding, if any.
     pub overload: Option<Overload>,
-    /// Timeouts of clients and upstreams.
+    /// Timeouts for clients and upstreams.
     pub timeouts: Timeouts,
     /// Graceful shutdown.
     pub drain: Drain,
-    /// Worker threads; `None` is one per CPU.
+    /// Number of worker threads; `None` means one per CPU, limited by the cgroup quota.
     pub workers: Option<u32>,
-    /// The access log with its compiled format.
+    /// The settings of the access log with the parsed format; `None` if there is no access log.
     pub access_log: Option<(AccessLog, LogLine)>,
     /// Log of the program itself, on standard error.
     pub log: ProgramLog,
@@ -64,41 +64,41 @@ pub struct Table {
     pub metrics: Metrics,
     /// Headers that the gateway adds to upstream requests, if any.
     pub forwarding: Option<Forwarding>,
-    /// Whether header fields with other characters than letters, digits and `-` in their names pass.
+    /// Whether to forward request headers whose names contain characters other than letters, digits and `-`.
     pub underscores_in_headers: bool,
-    /// Which trailers pass.
+    /// Trailers to forward, by name.
     pub trailers: Trailers,
-    /// The listeners.
+    /// The listeners, in the order of the configuration.
     pub listeners: Arc<[Listener]>,
     /// DNS servers that resolve the host names of endpoints.
     pub resolver: Resolver,
-    /// Whether a backend gets a PROXY protocol header with the client address.
+    /// Whether at least one backend gets a PROXY protocol header with the client address.
     pub sends_proxy_protocol: bool,
-    /// Whether a backend has active health checks.
+    /// Whether at least one backend has active health checks.
     pub checks_health: bool,
-    /// Whether a backend has host names among its endpoints.
+    /// Whether at least one backend has host names among its endpoints.
     pub has_names: bool,
-    /// The transport of each listener.
+    /// The transport of each listener, in the order of `listeners`.
     transports: Vec<Transport>,
-    /// TLS of each listener.
+    /// TLS of each listener, in the order of `listeners`.
     pub(crate) server_tls: Vec<Option<Arc<ServerTls>>>,
     pub(crate) parts: Parts,
     series: Pages<Arc<Series>>,
 }
 
-/// A matching route.
+/// The route that matches a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Match<'t> {
-    /// The action.
+    /// What happens to the request.
     pub target: &'t Target,
-    /// How many bytes of the path matched, for the rewrite.
+    /// Length of the matched part of the path in bytes, which a rewrite replaces.
     pub matched: usize,
-    /// The position among the routes.
+    /// The position of the route, for [`Table::key`] and [`Table::label`].
     pub route: usize,
 }
 
 impl Table {
-    /// The route that matches a request.
+    /// Finds the route that matches a request.
     pub fn find(&self, request: &RequestView<'_>) -> Option<Match<'_>> {
         let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
@@ -115,28 +115,28 @@ impl Table {
         Some(Match { target: &self.parts.routes.get(route)?.target, matched, route })
     }
 
-    /// All backends, at the positions of [`Target::backend`]. A backend keeps its position until it is removed; then
-    /// another can get it.
+    /// All backends; [`Target::backend`] is a position in this list. A backend keeps its position until it is removed;
+    /// after that, another backend can get the position.
     pub fn backends(&self) -> &Pages<BackendEntry> {
         &self.parts.backends
     }
 
-    /// The filters of routes, at the positions of [`Target::filters`].
+    /// The filters of all routes; [`Target::filters`] is a position in this list.
     pub fn filters(&self) -> &Pages<Arc<Filters>> {
         &self.parts.filters
     }
 
-    /// The metrics series, at the positions of [`Target::series`].
+    /// The metrics series; [`Target::series`] is a position in this list.
     pub fn series(&self) -> &Pages<Arc<Series>> {
         &self.series
     }
 
-    /// The key of the route at this position, as in `routes[3]`.
+    /// The key of the route at this position, such as `routes[3]`.
     pub fn key(&self, route: usize) -> &str {
         &self.parts.routes[route].entry.key
     }
 
-    /// The position of the backend `name`.
+    /// The position of the backend `name` among [`Table::backends`].
     pub fn backend_named(&self, name: &str) -> Option<usize> {
         self.parts.by_name.get(name).map(|&position| position as usize)
     }
@@ -153,7 +153,7 @@ impl Table {
         self.transports.get(self.position_of(listener.into())?)
     }
 
-    /// The scope of this listener; that of all others if there is no such listener.
+    /// The scope of this listener. For an unknown listener, it is the scope of the listeners that no route names.
     #[inline]
     pub fn scope(&self, listener: impl Into<ListenerId>) -> Scope {
         match self.parts.scopes.is_one() {
@@ -172,7 +172,7 @@ impl Table {
         Some(self.listeners[self.position_of(listener.into())?].half_close)
     }
 
-    /// The identities of [`Table::listeners`].
+    /// The identities of [`Table::listeners`], in the same order.
     pub fn listener_ids(&self) -> Vec<ListenerId> {
         let listeners = self.listeners.iter().enumerate();
         listeners
@@ -184,13 +184,13 @@ impl Table {
             .collect()
     }
 
-    /// The position of the listener among [`Table::listeners`].
+    /// The position of this listener among [`Table::listeners`].
     pub(crate) fn position_of(&self, id: ListenerId) -> Option<usize> {
         let same = self.listeners.iter().enumerate().filter(|(_, other)| other.address == id.address);
         same.map(|(position, _)| position).nth(id.turn)
     }
 
-    /// The table of these resources, whose parts are built.
+    /// Makes the table for these resources. `builder` has already built the parts.
     pub(crate) fn of(
         version: u64,
         resources: &Resources,

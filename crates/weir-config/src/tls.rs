@@ -1,4 +1,4 @@
-//! TLS with clients and upstreams, in the terms of rustls.
+//! TLS with clients and upstreams: settings, certificates and tickets in the form that rustls uses.
 
 pub(crate) mod certificates;
 pub(crate) mod digest;

@@ -1,7 +1,7 @@
 //! Warnings for valid configurations that are probably mistakes: routes that never match, unused backends, expired
-//! certificates, variables of other gateways.
+//! certificates, syntax of other gateways.
 //!
-//! Warnings do not keep a configuration from taking effect.
+//! A configuration with warnings still takes effect.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,13 +23,14 @@ mod unread_fields;
 
 use certified_hosts::CertifiedHosts;
 
-/// Certificates that expire within this number of days are reported.
+/// Certificates that expire in less than this number of days are reported.
 const DAYS_LEFT_MIN: i64 = 14;
 
 const GIVE_WEIGHT: &str = "set at least one `weight` to 1 or more";
 
 impl State {
-    /// The probable mistakes at `now_s`, in seconds since 1970. `table` must be compiled from this state.
+    /// Lists probable mistakes. `table` must be compiled from this state. `now_s` is the time in seconds since 1970,
+    /// for the validity of certificates.
     pub fn warnings(&self, table: &Table, now_s: u64) -> Vec<Problem> {
         let mut found = unreached::routes(table);
         found.extend(
@@ -77,19 +78,20 @@ impl State {
         unused
             .map(|name| {
                 Problem::of(format!("backends.{name}"), "no route uses this backend")
-                    .help("use it in a route, or remove it")
+                    .help("use the backend in a route, or remove it")
             })
             .collect()
     }
 
-    /// Backends that are used, but have no endpoint for new clients.
+    /// Finds backends that are used, but have no endpoint for new clients.
     fn backends_without_endpoints(&self) -> Vec<Problem> {
         let used = self.used_backends();
         let of_use = self.resources.backends.iter().filter(|(name, _)| used.contains(name.as_str()));
         of_use.filter_map(|(name, backend)| no_endpoint(name, backend)).collect()
     }
 
-    /// Plain HTTP listeners on non-loopback addresses, for routes that elsewhere require tokens or client certificates.
+    /// Finds plain HTTP listeners on non-loopback addresses that get bearer tokens, or that have the same routes as a
+    /// listener that requires client certificates.
     fn plain_listeners(&self) -> Vec<Problem> {
         let asking =
             self.resources.listeners.iter().find(|(_, listener)| requires_client_certificates(listener));
@@ -106,7 +108,7 @@ impl State {
                 );
                 found.push(
                     Problem::of(key, message)
-                        .help("add `tls` with `client_ca` to this listener, or remove it"),
+                        .help("add `tls` with `client_ca` to this listener, or remove the listener"),
                 );
             }
             if let Some(entry) = with_tokens {
@@ -125,19 +127,20 @@ impl State {
         };
         let is_only_one = |key: &str| self.credentials.pairs_of(key).len() == 1;
         let shown = self.shown().filter(|shown| {
-            // Clients with another server name get the default certificate, unless it is the only one.
+            // The default certificate also serves clients with other server names, so it needs no matching route,
+            // unless it is the only certificate of the listener.
             (!shown.is_default || is_only_one(shown.listener)) && !hosts.have_any_of(shown.certified)
         });
         shown
             .map(|shown| {
                 let message = format!("`{}` is valid for none of the hosts in `routes`", shown.file);
                 Problem::of(shown.place, message)
-                    .help("use a certificate for these hosts, or add a route for the hosts of this one")
+                    .help("use a certificate for these hosts, or add a route for a host of this certificate")
             })
             .collect()
     }
 
-    /// Certificates that are not valid for their configured hosts.
+    /// Finds certificates that are not valid for their configured hosts.
     fn certificates_invalid_for_hosts(&self) -> Vec<Problem> {
         let mismatched = self.shown().flat_map(|shown| {
             let carried = names_of(shown.certified);
@@ -167,7 +170,7 @@ impl State {
             let ended = Validity::of_file(content.bytes())
                 .into_iter()
                 .filter_map(|v| validity_problem(file, v, now_s));
-            // One certificate of a chain is enough.
+            // One warning per file is enough.
             found.extend(
                 ended.take(1).map(|(message, remedy)| Problem::of(place.as_str(), message).help(remedy)),
             );
@@ -175,7 +178,7 @@ impl State {
         found
     }
 
-    /// Every file with certificates, with its field.
+    /// All files that contain certificates, each with the field that names it.
     fn certificate_files(&self) -> Vec<(String, &str)> {
         let mut files: Vec<(String, &str)> = self.shown().map(|shown| (shown.place, shown.file)).collect();
         for (key, listener) in &self.resources.listeners {
@@ -191,7 +194,8 @@ impl State {
     }
 }
 
-/// The problem of the validity of a certificate in `file`, and the remedy.
+/// The message and the remedy if a certificate in `file` is expired, expires soon or is not valid yet; `None`
+/// otherwise.
 fn validity_problem(file: &str, validity: Validity, now_s: u64) -> Option<(String, &'static str)> {
     let days = |days: u64| format!("{days} day{}", if days == 1 { "" } else { "s" });
     let (until, left) = (validity.days_until(now_s), validity.days_left(now_s));

@@ -19,7 +19,7 @@ pub(crate) struct Assembly {
     pub(crate) resources: BTreeMap<Key, Resource>,
     /// Every named file, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
-    /// The TLS files among them.
+    /// The TLS files among `files`.
     pub(crate) tls_files: BTreeSet<String>,
     pub(crate) places: Places,
 }
@@ -30,8 +30,8 @@ impl FileSource {
         self.documents.files()
     }
 
-    /// The number of manifest and directory files that were parsed so far. In a directory, only files with changed
-    /// content are parsed again.
+    /// Total number of times that a file was parsed so far. Counts only files of a directory, where unchanged files are
+    /// not parsed again, and files of manifests.
     pub fn files_parsed(&self) -> u64 {
         self.documents.parsed_count()
     }
@@ -88,7 +88,8 @@ impl Assembly {
         }
     }
 
-    /// Adds the content of a file. With several files, the file name distinguishes their listeners and routes.
+    /// Adds the content of a file. In a directory, the file name becomes the prefix of listeners and routes, so that
+    /// those of different files differ.
     fn add(&mut self, file: &Path, compact: &Compact, is_one_of_many: bool, problems: &mut Vec<Problem>) {
         let prefix = if is_one_of_many { Places::prefix(file) } else { String::new() };
         let prefixed = |name: &str| format!("{prefix}{name}");

@@ -1,4 +1,4 @@
-//! The CA certificates that the system trusts, in the form of a file that a configuration names.
+//! The CA certificates that the system trusts, as if they were in one PEM file that the configuration names.
 
 use std::io;
 

@@ -26,16 +26,16 @@ pub struct Report {
     pub summary: Option<Summary>,
 }
 
-/// Collects warnings and errors beyond those of a load.
+/// Collects the warnings and errors that a check reports in addition to those of a load.
 #[derive(Debug)]
 pub(crate) struct Look {
-    /// Now, in seconds since 1970.
+    /// The time of the check, seconds since the Unix epoch.
     now_s: u64,
     found: Vec<PlacedProblem>,
 }
 
-/// Reads the configuration at `path` and all files that it names. Compiles it as a gateway that starts at `now` would.
-/// Does not open listeners.
+/// Reads the configuration at `path` and all files that it names, and compiles it as a gateway that starts at `now`
+/// does. Does not open listeners.
 pub fn check(path: &Path, now: SystemTime) -> Report {
     let now_s = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut source = FileSource::new(path);
@@ -63,8 +63,8 @@ impl Report {
 }
 
 impl FileSource {
-    /// If a check was requested: collects warnings, and errors that would occur only when the gateway uses `table`.
-    /// `placed` finds the lines.
+    /// During a check, collects warnings, and errors that would occur only when the gateway uses `table`. `placed`
+    /// finds the lines of problems. Does nothing outside a check.
     pub(crate) fn look(
         &mut self,
         table: &Table,
@@ -80,15 +80,17 @@ impl FileSource {
     }
 }
 
-/// Reports an access log that cannot be written. Does not open or create the file.
+/// Checks that the access log can be written, without opening or creating its file. Returns the problem if not.
 fn unwritable_log(table: &Table) -> Option<Problem> {
     let (log, _) = table.access_log.as_ref()?;
     let file = Path::new(log.file.as_ref()?);
     let error = is_writable(file).err()?;
     let message = format!("cannot write the access log to {}: {error}", file.display());
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "create the directory; the gateway's user must be able to write there",
-        _ => "give the gateway's user write permission there",
+        io::ErrorKind::NotFound => {
+            "create the directory, and give the gateway's user write permission for it"
+        }
+        _ => "give the gateway's user write permission for the file and its directory",
     };
     Some(Problem::of("access_log.file", message).help(remedy))
 }

@@ -1,8 +1,8 @@
 //! The files of a configuration, and their content at the last parse.
 //!
 //! In a directory, these are the files whose names end in `.yaml`, `.yml` or `.json`, except hidden files.
-//! Subdirectories are ignored. A file is parsed again only if its content changed. Its times and inode also change
-//! without that, for example if Kubernetes swaps the directory behind a link.
+//! Subdirectories are ignored. A file is parsed again only if its content changed. Times and inodes of files are
+//! ignored: they can change without the content, for example if Kubernetes swaps the directory behind a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,7 +19,7 @@ use crate::stamp::{Stamp, Stamps};
 
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Maximum number of reads if files change during the read.
+/// Maximum number of attempts to read a directory. weir reads it again if a file has changed during the read.
 const READS_MAX: usize = 5;
 
 /// The parsed files of a configuration.
@@ -29,11 +29,11 @@ pub(crate) struct Documents {
     is_directory: bool,
     /// The number of files at the last read.
     files: usize,
-    /// The number of files parsed so far.
+    /// How often a file was parsed so far.
     count: u64,
 }
 
-/// The content of a file.
+/// The parsed content of a file, and the hash of its text.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     digest: [u8; 32],
@@ -47,24 +47,24 @@ pub(crate) enum Form {
     Manifests(Vec<Read>),
 }
 
-/// A file in the gateway's own form.
+/// A file in the compact form, which is the gateway's own.
 #[derive(Debug)]
 pub(crate) struct Compact {
     pub(crate) resources: Vec<(Key, Resource)>,
     /// Every named file, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
-    /// The TLS files among them.
+    /// The TLS files among `files`.
     pub(crate) tls_files: BTreeSet<String>,
 }
 
 impl Documents {
-    /// Whether `path` is a directory. The next read then reads its files.
+    /// Checks whether `path` is a directory, so that [`Documents::read`] reads its files.
     pub(crate) fn find_directory(&mut self, path: &Path) -> bool {
         self.is_directory = path.is_dir();
         self.is_directory
     }
 
-    /// Reads the file at `path`, or the files of the directory there, and parses those whose content has changed.
+    /// Reads the file at `path`, or the files of the directory `path`, and parses files whose content has changed.
     ///
     /// # Errors
     /// If a file cannot be read or parsed. The other files stay parsed.
@@ -88,7 +88,8 @@ impl Documents {
         if errors.is_empty() { Ok(()) } else { Err(located_documents(path, errors)) }
     }
 
-    /// Frees what the next read does not need: a single file is parsed on every load.
+    /// Frees the parsed content of a single file, because every load parses such a file again. Keeps the parsed content
+    /// of a directory.
     pub(crate) fn release(&mut self) {
         if !self.is_directory {
             self.parsed.clear();
@@ -132,7 +133,8 @@ fn parse(file: &Path, text: &str) -> Result<Form, Vec<Problem<Position>>> {
     Ok(Form::Compact(Compact { resources: configuration.into_resources(), files, tls_files }))
 }
 
-/// The files of a directory at one point in time: reads again if files changed during the read.
+/// Reads the configuration files of a directory. Reads all of them again if one changed meanwhile, so that their
+/// content is from one point in time.
 fn texts_in(directory: &Path) -> Result<Vec<(PathBuf, String)>, SourceError> {
     let unreadable = |error| SourceError::Unreadable { path: directory.display().to_string(), error };
     let mut stamps = stamps_of(directory).map_err(unreadable)?;

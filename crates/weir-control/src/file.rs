@@ -17,14 +17,14 @@ use crate::places::located_in_text;
 use crate::problem::{SourceError, unreadable};
 use crate::stamp::{Stamp, Stamps};
 
-/// The largest certificate or token file that is read.
+/// Maximum size of a certificate or token file, bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The file or directory of a configuration, and its active state.
 #[derive(Debug)]
 pub struct FileSource {
     pub(crate) path: PathBuf,
-    /// The parsed files of a directory.
+    /// The parsed files of a directory, or the parsed manifests of a file.
     pub(crate) documents: Documents,
     pub(crate) version: u64,
     /// The resources of the last accepted load, to find changes.
@@ -32,12 +32,12 @@ pub struct FileSource {
     pub(crate) state: State,
     /// The stamps of the TLS files, taken before they were read.
     pub(crate) stamps: BTreeMap<String, Option<Stamp>>,
-    /// The stamps of the file or directory itself, its files, and the other files that they name, except TLS files.
-    /// Taken before the last read.
+    /// The stamps of the configuration file, or of the directory and its files, and of the other files that they name,
+    /// except TLS files. Taken before the last read.
     pub(crate) sources: Stamps,
-    /// Files whose last content was rejected.
+    /// TLS files whose last content was rejected.
     pub(crate) refused: BTreeSet<String>,
-    /// Collects warnings; `None` if nobody asked for them.
+    /// Collects warnings if the source is only checked (`weir-gateway check`); otherwise `None`.
     pub(crate) look: Option<Look>,
 }
 
@@ -45,7 +45,7 @@ pub struct FileSource {
 pub(crate) struct NamedFiles {
     /// Every file, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
-    /// The TLS files among them.
+    /// The TLS files among `files`.
     pub(crate) tls_files: BTreeSet<String>,
 }
 
@@ -65,7 +65,7 @@ impl FileSource {
         }
     }
 
-    /// The file or directory.
+    /// The path of the configuration: a file or a directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -102,7 +102,9 @@ impl FileSource {
         }
     }
 
-    /// Reads the named files and compiles the configuration. `unread` resources stay out of it.
+    /// Reads the files that the configuration names, and compiles the configuration. `unread` contains the keys of
+    /// invalid resources whose problems the caller reports. Problems that only follow from these resources are not
+    /// reported.
     pub(crate) fn activate(
         &mut self,
         mut resources: BTreeMap<Key, Resource>,
@@ -149,7 +151,7 @@ impl FileSource {
     ) -> Vec<(Key, Resource)> {
         let mut read = Vec::new();
         for (file, place) in files {
-            // The check of the field rejects an empty name.
+            // A later check of the field rejects the empty name.
             if file.is_empty() {
                 continue;
             }
@@ -175,8 +177,8 @@ impl FileSource {
         std::fs::read(path).map(Content::from)
     }
 
-    /// Resolves the file of the access log, relative to the configuration's directory. The check of the field rejects
-    /// an empty name.
+    /// Makes the path of the access log's file relative to the configuration's directory. An empty name stays empty,
+    /// because a later check rejects it.
     fn place_access_log(&self, resources: &mut BTreeMap<Key, Resource>) {
         let Some(Resource::Settings(settings)) = resources.get_mut(&Key::Settings) else { return };
         let file = settings.access_log.as_mut().and_then(|log| log.file.as_mut());
@@ -185,14 +187,14 @@ impl FileSource {
         }
     }
 
-    /// The path of a named file.
+    /// The path of a file that the configuration names, relative to the configuration's directory.
     pub(crate) fn place_of(&self, file: &str) -> PathBuf {
         let folder = if self.documents.is_directory() { Some(&*self.path) } else { self.path.parent() };
         folder.unwrap_or(Path::new("")).join(file)
     }
 
-    /// The changes from the previous resources to `resources`. Replaces equal resources by the previous ones, so that
-    /// memory holds each of them once.
+    /// The changes from the previous resources to `resources`. Replaces each resource that has not changed by the
+    /// previous one, so that memory holds it only once.
     fn changes_to(&self, resources: &mut BTreeMap<Key, Resource>) -> Batch {
         let gone = self.resources.keys().filter(|k| !resources.contains_key(k));
         let mut changes: Vec<Change> = gone.map(|key| Change::Remove(key.clone())).collect();
@@ -226,7 +228,7 @@ mod tests {
         (dir, FileSource::new(path))
     }
 
-    /// Checks the error lines for a file with this text, without the directory.
+    /// Checks the error lines for a configuration file with the content `text`. Removes the directory from the lines.
     fn check_refused(text: &str, expected: &[&str]) {
         let (dir, mut source) = file(text);
         let prefix = format!("{}/", dir.path().display());

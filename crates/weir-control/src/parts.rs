@@ -11,7 +11,7 @@ use crate::problem::problems_max;
 /// The field whose elements are listeners.
 const LISTENERS: &str = "listeners";
 
-/// Options of the command line that users expect in the configuration.
+/// Command-line options that users may write into the configuration, each with the field name that they use.
 const OPTIONS: [(&str, &str); 3] =
     [("admin", "--admin ADDR"), ("runtime_dir", "--runtime-dir DIR"), ("watch", "--watch")];
 
@@ -21,7 +21,7 @@ pub(crate) struct Parts {
     /// The valid parts. Harmless placeholders replace invalid list elements, so that the positions of the others do not
     /// change.
     pub(crate) configuration: Configuration,
-    /// The resources of the invalid parts.
+    /// The keys of the resources that the invalid parts define.
     pub(crate) unread: BTreeSet<Key>,
     /// The errors of the first invalid parts.
     pub(crate) errors: Vec<Problem<Position>>,
@@ -29,7 +29,7 @@ pub(crate) struct Parts {
     pub(crate) skipped: usize,
 }
 
-/// Reads `text`. `name` is the name of its file.
+/// Reads `text`, the content of the file `name`. If it is invalid as a whole, reads each part separately.
 ///
 /// # Errors
 /// If the text is not a document that can be split into parts.
@@ -67,7 +67,7 @@ struct Apart<'d> {
 }
 
 impl Apart<'_> {
-    /// The valid part of a field's value.
+    /// Returns the valid parts of `value`, the value of the field `field`; `None` if it has none.
     fn take(&mut self, field: &str, value: Value) -> Option<Value> {
         if fits(field, &value) {
             return Some(value);
@@ -114,8 +114,8 @@ impl Apart<'_> {
         Value::Object(good.collect())
     }
 
-    /// Records an invalid part with its error. If the document reader accepts the part, there is no error to report,
-    /// but the part stays unread.
+    /// Records an invalid part: its error, or only a count after the maximum number of errors. If the document reader
+    /// accepts the part, there is no error to record. The part stays unread in each case.
     fn refuse(&mut self, part: Part<'_>, key: Key) {
         match self.errors.len() < problems_max(self.text) {
             true => {
@@ -128,11 +128,11 @@ impl Apart<'_> {
     }
 }
 
-/// Adds the command-line option as the remedy if the part has the name of one.
+/// If the part is a field that exists only as a command-line option, the remedy of the error becomes this option.
 fn with_option(part: Part<'_>, error: Problem<Position>) -> Problem<Position> {
     let option = OPTIONS.iter().find(|(name, _)| matches!(part, Part::Field(field) if field == *name));
     let Some((_, option)) = option else { return error };
-    error.help(format!("it is a command-line option: `{option}`"))
+    error.help(format!("use the command-line option `{option}`"))
 }
 
 /// Whether a configuration with only this field is valid.

@@ -14,7 +14,7 @@ use crate::problem::{PROBLEMS_MAX, Place, PlacedProblem, SourceError, problems_m
 pub(crate) struct Places {
     /// The requested file or directory.
     path: PathBuf,
-    /// Backends of the compact form.
+    /// The file of each backend of the compact form, by the backend's name.
     backends: BTreeMap<String, PathBuf>,
     settings: Option<PathBuf>,
     /// The translation of the manifests.
@@ -34,7 +34,7 @@ impl Places {
         Places { path: path.to_owned(), ..Places::default() }
     }
 
-    /// The prefix for names of listeners and routes if there are several files: the file name.
+    /// The prefix that distinguishes listeners and routes of several files: the file name and a space.
     pub(crate) fn prefix(file: &Path) -> String {
         format!("{} ", file.file_name().unwrap_or_default().to_string_lossy())
     }
@@ -50,22 +50,22 @@ impl Places {
             .collect()
     }
 
-    /// Records that this file defines a backend. Returns another file that already defines it.
+    /// Records that `file` defines the backend `backend`. If another file already defines it, returns that file.
     pub(crate) fn own(&mut self, backend: &str, file: &Path) -> Option<PathBuf> {
         self.backends.insert(backend.to_owned(), file.to_owned())
     }
 
-    /// The file of a backend of the compact form.
+    /// The file that defines the backend `backend` in the compact form.
     pub(crate) fn owner(&self, backend: &str) -> Option<&Path> {
         self.backends.get(backend).map(PathBuf::as_path)
     }
 
-    /// Records that this file contains gateway-wide settings. Returns another file that already contains some.
+    /// Records that `file` contains gateway-wide settings. If another file already does, returns that file.
     pub(crate) fn own_settings(&mut self, file: &Path) -> Option<PathBuf> {
         self.settings.replace(file.to_owned())
     }
 
-    /// The first problems, each with its line.
+    /// Finds file and line of the first [`PROBLEMS_MAX`] problems.
     pub(crate) fn located(&self, documents: &Documents, problems: Vec<Problem>) -> Vec<PlacedProblem> {
         let manifests = Places::manifests(documents);
         let placed = |problem: Problem| {
@@ -75,7 +75,7 @@ impl Places {
         first(&self.path, PROBLEMS_MAX, 0, problems, placed)
     }
 
-    /// The same for conflicts between manifests.
+    /// Finds file and line of the first [`PROBLEMS_MAX`] conflicts between manifests.
     pub(crate) fn located_misfits(
         &self,
         documents: &Documents,
@@ -91,7 +91,7 @@ impl Places {
         SourceError::Problems(first(&self.path, PROBLEMS_MAX, 0, misfits, placed))
     }
 
-    /// The file, line and field of a problem's `place`.
+    /// Converts `place`, the field that a problem names, to file, line and field.
     fn place(&self, documents: &Documents, manifests: &[FromFile<'_>], place: &str) -> Place {
         let all: Vec<_> = manifests.iter().map(|of| &of.read.manifest).collect();
         if let Some((manifest, path)) = self.translation.locate(&all, place) {
@@ -105,7 +105,8 @@ impl Places {
         in_text(file, &text, field)
     }
 
-    /// The file and the field in it. For a problem of no single file: the directory.
+    /// In a directory, finds the file that contains the field `place`, and the name of the field in this file. If a
+    /// problem concerns no single file, returns the directory.
     fn in_directory<'p>(&'p self, documents: &'p Documents, place: &'p str) -> (&'p Path, &'p str) {
         let by_prefix = documents.all().find_map(|(file, _)| {
             let prefix = Places::prefix(file);
@@ -129,7 +130,7 @@ impl Places {
     }
 }
 
-/// The place of a field in the text of a file of the compact form.
+/// Finds the line of the field `field` in `text`, the content of a file in the compact form.
 fn in_text(file: &Path, text: &str, field: &str) -> Place {
     let line_and_column = weir_document::place_of_field(text, field);
     let field = Some(field.to_owned()).filter(|field| !field.is_empty());
@@ -145,7 +146,8 @@ fn in_manifest(documents: &Documents, FromFile { file, read }: FromFile<'_>, pat
     Place { file: name, line_and_column, field: Some(field).filter(|field| !field.is_empty()) }
 }
 
-/// The first problems of a file in the compact form, each with its line. `skipped` ones are only counted.
+/// Finds the lines of the first problems of a file in the compact form. `skipped` is the number of invalid parts
+/// without an entry in `errors`; the result only counts them.
 pub(crate) fn located_in_text(
     file: &Path,
     text: &str,
@@ -165,18 +167,19 @@ pub(crate) fn located_in_text(
     first(file, problems_max(text), skipped, all, placed)
 }
 
-/// A problem of the syntax, or of a value.
+/// A syntax error, or an invalid value.
 enum Fault {
     Document(Problem<Position>),
     Problem(Problem),
 }
 
-/// The first syntax errors of the files at `path`.
+/// The first [`PROBLEMS_MAX`] syntax errors of the files at `path`.
 pub(crate) fn located_documents(path: &Path, errors: Vec<Problem<Position>>) -> SourceError {
     SourceError::Problems(first(path, PROBLEMS_MAX, 0, errors, PlacedProblem::from))
 }
 
-/// The first problems of the configuration at `path`, sorted by file and line.
+/// Converts the first `most` problems of the configuration at `path`, and sorts them by file and line. If there are
+/// more problems, adds an entry at the end with the number of the others.
 fn first<P>(
     path: &Path,
     most: usize,

@@ -10,16 +10,16 @@ use weir_document::{Position, Problem};
 /// Maximum number of problems per report. Fixing these often fixes the rest.
 pub(crate) const PROBLEMS_MAX: usize = 32;
 
-/// The same maximum for a large file, because finding the line of a problem there takes long.
+/// Maximum number of problems per report for a large file, in which finding the line of a problem takes long.
 const PROBLEMS_OF_LARGE_MAX: usize = 10;
 
-/// The size at which a file counts as large.
+/// The size from which on a file counts as large, bytes.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// Why a file did not take effect.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The file cannot be read: a fault of the environment.
+    /// The file cannot be read, for example because it is missing.
     #[error("{path}: cannot read: {error}")]
     Unreadable {
         /// The file.
@@ -33,10 +33,10 @@ pub enum SourceError {
         /// The directory.
         path: String,
     },
-    /// A fault of the file: it cannot be parsed.
+    /// The file cannot be parsed.
     #[error("{0}")]
     Document(Problem<Position>),
-    /// A fault of the file: a value is invalid, or values are inconsistent.
+    /// Values in the file are invalid or inconsistent.
     #[error("{}", .0.first().map_or_else(String::new, ToString::to_string))]
     Problems(Vec<PlacedProblem>),
 }
@@ -47,7 +47,7 @@ pub enum SourceError {
 pub enum Severity {
     /// The configuration does not take effect.
     Error,
-    /// Probably a mistake. The configuration takes effect.
+    /// The configuration takes effect, but probably contains a mistake.
     Warning,
 }
 
@@ -60,19 +60,20 @@ pub struct PlacedProblem {
     pub problem: Problem<Place>,
 }
 
-/// A field of a file.
+/// Where a problem is: a file, and if known the line and the field in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Name of the file as given.
+    /// The path of the file, as the user gave it.
     pub file: String,
     /// Line and column, if known. Both start at 1; the column counts characters.
     pub line_and_column: Option<(u64, u64)>,
-    /// The field, `routes[0].backend`, with its resource; `None` if only the line is known.
+    /// The field, such as `routes[0].backend`. In a manifest, kind and name of the resource come first. `None` if only
+    /// the line is known.
     pub field: Option<String>,
 }
 
 impl SourceError {
-    /// Every problem with its place.
+    /// All problems, each with its file and line.
     pub fn problems(&self) -> Vec<PlacedProblem> {
         match self {
             SourceError::Unreadable { path, error } => {
@@ -81,7 +82,7 @@ impl SourceError {
             }
             SourceError::NoFiles { path } => {
                 let message = "the directory has no .yaml, .yml or .json file";
-                let problem = Problem::new(message, "add one, or name another directory");
+                let problem = Problem::new(message, "add a file, or name another directory");
                 vec![problem.at(Place::of_file(path)).into()]
             }
             SourceError::Document(error) => vec![error.clone().into()],
@@ -89,14 +90,14 @@ impl SourceError {
         }
     }
 
-    /// Every problem as a line, each followed by its remedy.
+    /// All problems as lines, each followed by a line with its remedy.
     pub fn lines(&self) -> Vec<String> {
         self.problems().iter().flat_map(PlacedProblem::lines).collect()
     }
 }
 
 impl PlacedProblem {
-    /// The problem as a line, and its remedy as another.
+    /// The problem as a line, followed by a line with its remedy if there is one.
     pub fn lines(&self) -> impl Iterator<Item = String> + use<> {
         with_remedy(self.to_string(), &self.problem.remedy)
     }
@@ -119,12 +120,12 @@ impl Serialize for PlacedProblem {
 }
 
 impl Place {
-    /// The file as a whole.
+    /// The place of a problem that concerns the whole file.
     pub(crate) fn of_file(file: &str) -> Place {
         Place { file: file.to_owned(), line_and_column: None, field: None }
     }
 
-    /// `gateway.yaml:3:5`
+    /// File, line and column as text: `gateway.yaml:3:5`; only the file if the line is unknown.
     pub(crate) fn position(&self) -> String {
         match self.line_and_column {
             Some((line, column)) => format!("{}:{line}:{column}", self.file),
@@ -165,18 +166,18 @@ impl From<Problem<Position>> for PlacedProblem {
 /// The remedy for a file that the operating system cannot read.
 fn remedy_of(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::InvalidData => "save it in UTF-8",
+        io::ErrorKind::InvalidData => "save the file in UTF-8",
         _ => "check that the file exists and is readable",
     }
 }
 
-/// A message, followed by its remedy unless the remedy is empty.
+/// The line `message`, followed by a line with the remedy unless it is empty.
 pub(crate) fn with_remedy(message: String, remedy: &str) -> impl Iterator<Item = String> + use<> {
     let help = Some(remedy).filter(|remedy| !remedy.is_empty()).map(|remedy| format!("  help: {remedy}"));
     [Some(message), help].into_iter().flatten()
 }
 
-/// Maximum number of reported problems for a file with this text.
+/// Maximum number of problems to report for a file with the content `text`.
 pub(crate) fn problems_max(text: &str) -> usize {
     if text.len() < LARGE_BYTES { PROBLEMS_MAX } else { PROBLEMS_OF_LARGE_MAX }
 }

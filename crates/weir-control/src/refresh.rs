@@ -29,8 +29,8 @@ impl FileSource {
     }
 
     /// Reads the TLS files that changed, without reading the configuration again. The new content of valid files takes
-    /// effect. A file that is invalid, or does not match its counterpart, keeps its previous content. The next refresh
-    /// tries it again.
+    /// effect. If a file is invalid, or a certificate does not match its key, the previous content stays active, and
+    /// the next refresh reads the file again.
     pub fn refresh(&mut self) -> Refreshed {
         let (mut changes, mut problems) = (Vec::new(), Vec::new());
         let known: Vec<(String, Option<Stamp>)> = self.stamps.clone().into_iter().collect();
@@ -67,7 +67,7 @@ impl FileSource {
         for (key, problem) in applied.refused {
             self.refused.insert(key.name().to_owned());
             refused.insert(key);
-            // Report the mismatch of several files once.
+            // A certificate and a key that do not match cause the same problem twice. Report it only once.
             if !problems.contains(&problem) {
                 problems.push(problem);
             }

@@ -1,8 +1,9 @@
 //! Reports when files differ from their state at the last read.
 //!
-//! inotify watches the directories of the files, and the directories of links on the way to them: Kubernetes swaps a
-//! link to a directory, `..data`. An event only starts a check of the stamps. inotify reports nothing for some
-//! directories, for example on network file systems. So the watch also checks the files at a fixed interval.
+//! inotify watches the directory of each file. If a file is a link, inotify also watches the directories of its
+//! targets, because Kubernetes swaps a link to a directory, `..data`. An event only starts a check of the stamps.
+//! inotify reports nothing for some directories, for example on network file systems. So the watch also checks the
+//! files at a fixed interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,7 +20,8 @@ use crate::stamp::{Stamp, Stamps};
 /// Interval of the checks without an inotify event.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// A writer of a certificate writes its key next. Changes within this time cause one report.
+/// The pause between an event and the check. A program that renews a certificate writes certificate and key one after
+/// the other. With the pause, both writes usually cause only one report.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Maximum number of links on the way to a file, as in the kernel.
@@ -31,7 +33,8 @@ pub struct Watch(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// inotify; `None` if the kernel allows no more instances. Then only the interval triggers checks.
+    /// The inotify instance; `None` if the kernel allows no more instances. Without inotify, only the interval triggers
+    /// checks.
     kernel: Option<OwnedFd>,
     wake: OwnedFd,
     state: Mutex<State>,
@@ -40,15 +43,16 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     files: Stamps,
-    /// Directories with an inotify watch.
+    /// The watched directories, with the descriptors of their inotify watches.
     folders: BTreeMap<PathBuf, i32>,
-    /// A change was reported, and [`Watch::set`] was not called since.
+    /// Whether a change was reported after the last call of [`Watch::set`].
     is_reported: bool,
     is_over: bool,
 }
 
 impl Watch {
-    /// Calls `on_change` when the files differ from the stamps of [`Watch::set`], once per call of `set`.
+    /// Starts a thread that calls `on_change` when a file differs from its stamp in the last call of [`Watch::set`].
+    /// Calls it at most once per call of `set`.
     ///
     /// # Errors
     /// If the system cannot provide the thread or a file descriptor.
@@ -119,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// Watches the directories of `files`, and no others.
+    /// Makes inotify watch the directories of `files`, and no other directories.
     fn follow(&self, state: &mut State, files: &Stamps) {
         let Some(kernel) = &self.kernel else { return };
         let changes = WatchFlags::CREATE
@@ -130,8 +134,8 @@ impl Shared {
         let wanted: BTreeSet<PathBuf> = files.keys().flat_map(|file| folders_of(file)).collect();
         let mut folders = BTreeMap::new();
         for folder in wanted {
-            // The next check reports a directory that is missing. Known directories are added again, because a link on
-            // the way may now lead to another one.
+            // Ignores errors: the next check reports that a directory is missing. Adds known directories again, because
+            // a link in their path may now lead to another directory.
             if let Ok(watch) = inotify::add_watch(kernel, &folder, changes) {
                 folders.insert(folder, watch);
             }
@@ -146,7 +150,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // The write fails only if the counter is full. Then the thread wakes anyway.
+        // The write fails only if the counter is full. A full counter also wakes the thread.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -155,7 +159,7 @@ impl Shared {
     }
 }
 
-/// The directories of `file` and of the links on the way to it.
+/// The directory of `file` and, if `file` is a link, the directories of all targets on the way to the final file.
 fn folders_of(file: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut at = file.to_owned();

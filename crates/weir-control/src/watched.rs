@@ -1,4 +1,4 @@
-//! The files that a configuration was read from, to find out when to read it again.
+//! Records from which files a configuration was read, to find out when to read it again.
 
 use std::collections::BTreeSet;
 
@@ -21,14 +21,15 @@ impl FileSource {
         self.sources.iter().any(|(path, stamp)| Stamp::of(path) != *stamp)
     }
 
-    /// Records the stamps of the file or directory before the read.
+    /// Replaces the recorded stamps by those of the configuration file, or of the directory and its files. Call it
+    /// before reading them.
     pub(crate) fn begin_sources(&mut self) {
-        // A single file has no entries to list.
+        // For a single file, `stamps_of` fails, because it is not a directory.
         self.sources = stamps_of(&self.path).unwrap_or_default();
         self.sources.insert(self.path.clone(), Stamp::of(&self.path));
     }
 
-    /// Records the stamps of named files before the read.
+    /// Records the stamps of the files that the configuration names, except TLS files. Call it before reading them.
     pub(crate) fn add_sources(&mut self, files: impl IntoIterator<Item = String>, of_tls: &BTreeSet<String>) {
         let others = files.into_iter().filter(|file| file != SYSTEM_AUTHORITIES && !of_tls.contains(file));
         for file in others {

@@ -1,8 +1,10 @@
-//! Measures how long a change takes from the table builder to every worker, as clients see it through sockets.
+//! Measures the time from a configuration change until every worker uses the new table, as clients see it through
+//! sockets.
 //!
-//! `changes HOSTS PATHS WORKERS CHANGES` builds a table of HOSTS x PATHS routes and prints one line of JSON per change:
-//! nanoseconds from the request for it until the table was built, was active, and had answered every client. Each
-//! worker has at least two clients. `make bench` runs it.
+//! `changes HOSTS PATHS WORKERS CHANGES` builds a table of HOSTS x PATHS routes and prints one line of JSON per change.
+//! Each line has three durations in nanoseconds, measured from the start of the change: until the new table is built,
+//! until it is active, and until every client has received a response from it. Each worker has at least two clients.
+//! `make bench` runs this example.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -18,15 +20,17 @@ use weir_dataplane::Gateway;
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const CLIENTS_A_WORKER: u64 = 2;
-/// Connections spread over the workers; after so many a worker without two of them is a fault.
+/// The kernel spreads connections over the workers. If a worker has fewer than two connections after this many in all,
+/// the example fails.
 const CLIENTS_MAX: usize = 256;
-/// Between two requests of a client: the resolution of what is measured, without a load that is felt.
+/// Pause between two requests of a client. It is the resolution of the measurement, and long enough not to load the
+/// gateway.
 const PAUSE: Duration = Duration::from_micros(100);
-/// Between two changes, and the longest that one is waited for.
+/// `REST` is the pause between two changes, `PATIENCE` the time limit for one change to reach all clients.
 const REST: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The route whose answer says which change was the last.
+/// Requests the route whose response contains the number of the last change.
 const WATCHED: &str = "GET /watched HTTP/1.1\r\nHost: watched.test\r\n\r\n";
 
 fn main() -> Outcome<()> {
@@ -54,7 +58,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Routes of one host and one path each, behind the one that is watched.
+/// The watched route, then `hosts` x `paths` further routes with one host and one path each.
 fn configuration(hosts: u64, paths: u64, workers: u64) -> Outcome<Configuration> {
     let mut routes = vec![serde_json::to_value(watched(0)?)?];
     for host in 0..hosts {
@@ -77,7 +81,7 @@ fn watched(number: u64) -> Outcome<Route> {
     Ok(serde_json::from_value(route)?)
 }
 
-/// A change of the route that is watched, and a route that comes with one change and goes with the next.
+/// Changes the watched route, and adds a second route (odd numbers) or removes it again (even numbers).
 fn change(number: u64) -> Outcome<Vec<Change>> {
     let key = Key::Route("routes[0]".to_owned());
     let other = Key::Route("passing".to_owned());
@@ -105,10 +109,11 @@ fn measure(number: u64, state: &mut State, gateway: &Gateway, watch: &Watch) -> 
     }))
 }
 
-/// What clients have seen.
+/// Which change each client has seen last.
 #[derive(Debug, Default)]
 struct Watch {
-    /// By client: the last change, and when its first answer came.
+    /// For each client: the number of the last change that it saw, and when the first response with that number
+    /// arrived.
     seen: Mutex<Vec<(u64, Option<Instant>)>>,
     is_over: AtomicBool,
 }
@@ -121,7 +126,7 @@ impl Watch {
         }
     }
 
-    /// When the last of the clients saw this change.
+    /// Waits until all clients have seen this change. Returns the time at which the last client saw it.
     fn wait(&self, number: u64) -> Outcome<Instant> {
         let given_up = Instant::now() + PATIENCE;
         while Instant::now() < given_up {
@@ -138,7 +143,8 @@ impl Watch {
     }
 }
 
-/// Connects until each worker has its clients, and has them ask.
+/// Opens connections until each worker has at least [`CLIENTS_A_WORKER`] of them. Each client then sends requests on a
+/// thread of its own.
 fn connect(gateway: &Gateway, watch: &Arc<Watch>) -> Outcome<Vec<std::thread::JoinHandle<Outcome<()>>>> {
     let address: SocketAddr = *gateway.addresses().first().ok_or("there is no listener")?;
     let mut streams = Vec::new();
@@ -146,7 +152,7 @@ fn connect(gateway: &Gateway, watch: &Arc<Watch>) -> Outcome<Vec<std::thread::Jo
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        // Its worker has it once it answers.
+        // Once the gateway responds, a worker has admitted the connection and counts it.
         ask(&mut stream)?;
         streams.push(stream);
         if gateway.stats().workers.iter().all(|worker| worker.connections_open >= CLIENTS_A_WORKER) {
@@ -170,7 +176,7 @@ fn connect(gateway: &Gateway, watch: &Arc<Watch>) -> Outcome<Vec<std::thread::Jo
     Ok(streams.into_iter().enumerate().map(client).collect())
 }
 
-/// Which change the gateway answers by.
+/// Sends one request. Returns the number of the change that the response contains.
 fn ask(stream: &mut TcpStream) -> Outcome<u64> {
     stream.write_all(WATCHED.as_bytes())?;
     let mut bytes = Vec::new();

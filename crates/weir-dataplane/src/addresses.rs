@@ -1,4 +1,4 @@
-//! Connections per client address in the whole process. They are counted only if a limit is configured.
+//! Counts the connections of each client address in the whole process, if `limits.connections_per_address` is set.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -29,7 +29,7 @@ pub(crate) struct AddressSeat {
 }
 
 impl AddressSeat {
-    /// Counts a connection from this address; `None` without a limit.
+    /// Counts a connection from `from`. `None` if there is no limit, that is, if `most` is `None`.
     ///
     /// # Errors
     /// If the address already has `most` connections.
@@ -77,7 +77,7 @@ impl Addresses {
     }
 }
 
-/// The unit of the limit: an IPv4 address, mapped or not, or an IPv6 /64 network.
+/// The unit whose connections are counted: an IPv4 address, also in its IPv6-mapped form, or an IPv6 /64 network.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -26,7 +26,8 @@ use crate::exhaustion::is_exhausted;
 use crate::gateway::{Gateway, Phase};
 use crate::idle_clients::{IdleClients, IdleRead};
 
-/// Most client connections at one time. For one more, the server closes the connection that was idle longest.
+/// Maximum number of client connections at one time. To accept one more, the server closes the one that was idle
+/// longest.
 const CLIENTS_MAX: usize = 64;
 /// Length of the accept queue.
 const BACKLOG: i32 = 64;
@@ -37,9 +38,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Admin {
     bound: SocketAddr,
-    /// `None` after the release.
+    /// `None` once the address is released to another process.
     socket: Mutex<Option<std::net::TcpListener>>,
-    /// Becomes true at the release.
+    /// Becomes true at the release of the address.
     released: watch::Sender<bool>,
 }
 
@@ -78,12 +79,12 @@ impl Admin {
         Ok(Admin { bound, socket: Mutex::new(Some(socket)), released })
     }
 
-    /// The address on which it listens.
+    /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.bound
     }
 
-    /// A copy of the listening socket for another process; `None` after the release.
+    /// A copy of the listening socket for another process. `None` after [`Admin::release`].
     ///
     /// # Errors
     /// If the process has no free descriptor.
@@ -140,8 +141,8 @@ async fn accept(
     }
 }
 
-/// Accepts the next client. If no descriptor is free, uses the reserved one: operators need the admin server most when
-/// resources run out.
+/// Accepts the next client. Uses the reserved descriptor if no other is free, because operators need the admin server
+/// most when resources run out.
 fn poll_accept(
     listener: &TcpListener,
     reserve: &Reserve,
@@ -152,7 +153,7 @@ fn poll_accept(
         Poll::Ready(Err(error)) if is_exhausted(&error) => {
             let attempt = || match listener.poll_accept(cx) {
                 Poll::Ready(Ok(accepted)) => Some(Ok(accepted)),
-                // The accept queue is empty: accept fails without a free descriptor before it looks at the queue.
+                // No client is queued. Without a free descriptor, `accept` failed before it looked at the queue.
                 Poll::Pending => {
                     is_idle = true;
                     None
@@ -169,7 +170,8 @@ fn poll_accept(
     }
 }
 
-/// A permit for a client. If none is free, closes the longest idle connection or waits until another connection ends.
+/// Returns a permit for a client. If none is free, closes the connection that has been idle longest. If no connection
+/// is idle, waits until one becomes idle or ends.
 async fn permit(permits: &Arc<Semaphore>, idle_clients: &IdleClients) -> Option<OwnedSemaphorePermit> {
     if permits.available_permits() == 0 {
         tokio::select! {
@@ -278,7 +280,7 @@ struct Page {
     status: u16,
     kind: &'static str,
     body: String,
-    /// The methods that this path supports, after a 405.
+    /// For a 405: the methods that this path supports.
     allow: Option<&'static str>,
     /// Whether the gateway drains after the response.
     drains: bool,

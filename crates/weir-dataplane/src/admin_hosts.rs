@@ -1,8 +1,8 @@
 //! The Host names that the admin server accepts.
 //!
 //! A web page can let its own name resolve to a loopback address (DNS rebinding). A browser then lets the page read the
-//! responses of the admin server. Host of such a request is the name of the page, never an address. So the server
-//! accepts addresses and names that always mean this host. It accepts other names only if the operator lists them.
+//! responses of the admin server. The `Host` of such a request is the page's own host name, never an address. So the
+//! server accepts only addresses, names that always mean this host, and names that the operator lists.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use weir_config::host_and_port;
 /// subdomains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminHost {
-    /// In lower case. A leading dot means all subdomains.
+    /// In lower case. A leading dot means all subdomains of the name behind it.
     name: String,
 }
 
@@ -44,8 +44,8 @@ impl AdminHost {
     }
 }
 
-/// Whether the server accepts this Host: empty, an address, `localhost`, a subdomain of it, or a `listed` name. Ports
-/// are ignored.
+/// Whether the server accepts the Host `authority`. It accepts an empty Host, an address, `localhost` with its
+/// subdomains, and the `listed` names. Ports are ignored.
 pub(crate) fn is_accepted(authority: &str, listed: &[AdminHost]) -> bool {
     let (name, _) = host_and_port(authority);
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();

@@ -45,7 +45,7 @@ pub(crate) fn set_log(gateway: &Gateway, query: &str) -> Result<Value, String> {
 
 /// The level of the program log.
 pub(crate) fn log_level() -> Value {
-    // In lower case as in configuration files; `off` if the program does not log.
+    // The level is in lower case, as in configuration files. It is `off` if the program does not log.
     json!({ "level": ::log::max_level().as_str().to_ascii_lowercase() })
 }
 

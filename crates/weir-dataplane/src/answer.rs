@@ -16,12 +16,13 @@ use crate::snapshot::Snapshot;
 /// Longest request body that the gateway reads and discards to keep the connection open.
 const SKIPPED_BYTES_MAX: u64 = 64 << 10;
 
-/// A response with incomplete headers: the remaining headers depend on the connection.
+/// A response whose headers are still incomplete, because the remaining headers depend on the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) routed: Routed,
     status: u16,
-    /// Position in the table of the filters that contain the body; `None` without a body.
+    /// The position (in the table) of the filters whose `respond` contains the response body. `None` if the response
+    /// has no body.
     body_of: Option<u32>,
     /// Bytes of the request headers.
     head_len: usize,
@@ -32,14 +33,14 @@ pub(crate) struct Answer {
     version: Version,
 }
 
-/// The Origin of a request; `None` if the request contains several, which are ambiguous.
+/// The `Origin` of a request. `None` if the request has no such field, or several, which are ambiguous.
 pub(crate) fn origin<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
     let mut origins = fields_named(head.fields, "origin");
     let (Some(origin), None) = (origins.next(), origins.next()) else { return None };
     Some(origin.value)
 }
 
-/// The response to a CORS preflight; `None` if the request is no preflight or the route has no CORS policy.
+/// The response to a CORS preflight. `None` if the request is not a preflight or the route has no CORS policy.
 pub(crate) fn preflight(request: &Matched<'_>, filters: &Filters, out: &mut Vec<u8>) -> Option<Answer> {
     let head = request.head;
     let policy = filters.cors.as_ref().filter(|_| head.method == "OPTIONS")?;
@@ -51,7 +52,7 @@ pub(crate) fn preflight(request: &Matched<'_>, filters: &Filters, out: &mut Vec<
     Some(Answer::new(request, 204))
 }
 
-/// A response from the configuration.
+/// The response that the route's `respond` configures.
 pub(crate) fn fixed(
     request: &Matched<'_>,
     (filters, position): (&Filters, u32),

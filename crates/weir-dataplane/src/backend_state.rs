@@ -14,7 +14,7 @@ use crate::program_log::seldom;
 use crate::stats::BackendStats;
 use crate::waiting::Queue;
 
-/// Minimum of the retry budget: this many retries may be in flight at any number of requests.
+/// Minimum of the retry budget: this many retries may be in flight even if there are few requests.
 const RETRIES_LEAST: u32 = 3;
 
 /// State of one backend. Aligned to separate cache lines, because every worker writes it.
@@ -23,18 +23,18 @@ const RETRIES_LEAST: u32 = 3;
 pub(crate) struct BackendState {
     /// Open connections.
     open: AtomicU32,
-    /// Pending requests: those that wait for a permit or for a new connection. Counted only with a limit.
+    /// Pending requests: those that wait for a permit or for a new connection. Counted only if the backend has a queue.
     pending: AtomicU32,
     /// In-flight requests. Counted only if the table requires it.
     requests: AtomicU32,
     /// In-flight retries.
     retries: AtomicU32,
-    /// Requests that wait below the connection limit.
+    /// Requests that wait because the connection limit is reached.
     for_connections: Queue,
-    /// Requests that wait below the request limit.
+    /// Requests that wait because the request limit is reached.
     for_requests: Queue,
     endpoints: Mutex<Endpoints>,
-    /// The Maglev table of these members, cached for backends with DNS names.
+    /// The last Maglev table of a backend with DNS names, and the members from which it was built.
     maglev: Mutex<Option<(Vec<Member>, Arc<Maglev>)>>,
     checks: AtomicU64,
     check_failures: AtomicU64,
@@ -54,7 +54,7 @@ pub(crate) struct BackendState {
 #[derive(Debug, Default)]
 struct Endpoints {
     known: HashMap<UpstreamAddress, Arc<EndpointState>>,
-    /// The newest version of the table that any worker has reported. Exchanges in progress may use older ones.
+    /// The newest version of the table that any worker has reported. Exchanges in progress may use older versions.
     version: u64,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum Kind {
     Retry,
 }
 
-/// A permit below a limit. Drop releases it and grants it to the first waiter in the queue.
+/// A permit that counts one connection or request toward a limit. Drop frees it for the first request in the queue.
 #[derive(Debug)]
 pub(crate) struct Permit {
     state: Arc<BackendState>,
@@ -111,8 +111,8 @@ impl BackendState {
         self.for_connections.length()
     }
 
-    /// The states of these endpoints, in order; the backend has them in this version of the table. Removes endpoints
-    /// that no worker uses. Takes a lock.
+    /// Returns the states of the endpoints with these addresses, in the same order. Creates missing states, and removes
+    /// states that no worker uses. `version` is the version of the table that contains the addresses. Takes a lock.
     pub(crate) fn known_endpoints(
         &self,
         addresses: impl Iterator<Item = UpstreamAddress>,
@@ -144,7 +144,7 @@ impl BackendState {
         wanted
     }
 
-    /// Applies these limits to the queues, unless newer ones are active.
+    /// Applies these limits to the queues, unless a newer table has already set others.
     pub(crate) fn bound(self: &Arc<Self>, bounds: Bounds) {
         if self.endpoints().reach(bounds.version) {
             self.for_connections.bound(bounds.connections);
@@ -154,7 +154,7 @@ impl BackendState {
         self.serve(Kind::Request);
     }
 
-    /// A report on each endpoint of the backend, and on each removed one that still has requests or connections.
+    /// A report on each endpoint of the backend, and on each removed endpoint that still has requests or connections.
     pub(crate) fn endpoint_reports(&self) -> Vec<EndpointReport> {
         let now_ns = mono_ns();
         let endpoints = self.endpoints();
@@ -184,7 +184,7 @@ impl BackendState {
         self.check_failures.fetch_add(u64::from(!is_well), Ordering::Relaxed);
     }
 
-    /// Counts a request to an endpoint that is out, because all endpoints are.
+    /// Counts a request that is sent to an unhealthy or ejected endpoint, because no other endpoint is left.
     pub(crate) fn count_panic(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
@@ -251,12 +251,12 @@ impl BackendState {
         self.overflows.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A report on the backend.
+    /// The open connections and the counters of the backend.
     pub(crate) fn account(&self) -> BackendReport {
         BackendReport { open: u64::from(self.open()), counters: self.stats() }
     }
 
-    /// Whether it has a connection or a request.
+    /// Whether the backend has a connection or a request.
     pub(crate) fn is_in_use(&self) -> bool {
         let BackendReport { open, counters } = self.account();
         open + counters.pending + counters.requests_in_flight > 0
@@ -349,8 +349,8 @@ impl BackendState {
         (taken < most).then_some(permit)
     }
 
-    /// Like [`BackendState::permit`], but never exceeds the limit for a moment. `permit` drops a surplus permit, which
-    /// would need the lock of the queue that the caller holds.
+    /// Like [`BackendState::permit`], but the count never exceeds the limit, not even for a moment. `permit` drops a
+    /// surplus permit, and that drop would need the lock of the queue that the caller holds.
     fn permit_below(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Permit> {
         let one_more = |count: u32| (count < most).then_some(count + 1);
         self.count(kind).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;
@@ -392,7 +392,8 @@ impl Drop for Permit {
     }
 }
 
-/// A share of a number. The offset corrects rounding errors: 29 % of 100 must not truncate to 28.
+/// Multiplies `number` by `share`. Adds a small offset, because callers truncate the result: 29 % of 100 must not
+/// become 28.
 fn share_of(number: f64, share: f64) -> f64 {
     number * share + 1e-9
 }

@@ -11,8 +11,8 @@ use crate::names::Names;
 use crate::series::{NAMES_MAX, OTHER};
 use crate::stats::BackendStats;
 
-/// How long the state of a removed and unused backend stays. An exchange in progress with an older table may still use
-/// the backend.
+/// An unused backend's state stays for this time after the backend was removed, because an exchange in progress with an
+/// older table may still use the backend.
 const GONE_NS: u64 = 60_000_000_000;
 
 /// The states of all backends by name.
@@ -37,9 +37,10 @@ struct Known {
 #[derive(Debug)]
 struct Of {
     state: Arc<BackendState>,
-    /// Whether it has a separate metric series. Constant, because counters of a series must never decrease.
+    /// Whether the backend has its own metric series. This never changes, because the counters of a series must never
+    /// decrease.
     is_named: bool,
-    /// Time since which the newest table does not contain it.
+    /// When the backend was first missing from the active table. `None` while the table contains it.
     gone_since_ns: Option<u64>,
 }
 
@@ -71,7 +72,7 @@ impl BackendStates {
         self.known().states.get(name).map(|of| Arc::clone(&of.state))
     }
 
-    /// The endpoints of a backend with an address: DNS names without a resolved address are missing.
+    /// The endpoints of a backend with their addresses, without DNS names that are not resolved yet.
     pub(crate) fn members(&self, entry: &BackendEntry) -> Vec<Member> {
         entry.backend.members(|host| self.names.addresses(host))
     }
@@ -112,7 +113,8 @@ impl BackendStates {
             .collect()
     }
 
-    /// Marks the endpoints of backends that are not in `table` as gone, and removes the unused ones of these backends.
+    /// Marks the endpoints of backends that are not in `table` as gone. Removes the states of those backends that are
+    /// no longer used.
     pub(crate) fn follow(&self, table: &Table) {
         self.follow_at(table, mono_ns());
     }

@@ -1,7 +1,8 @@
 //! Load balancing: selects the endpoint for a request.
 //!
 //! Each worker has its own state. Workers share only the health and the in-flight requests of endpoints. A choice
-//! iterates over all endpoints only if weights differ or if some endpoints are out (unhealthy or ejected).
+//! iterates over all endpoints only in three cases: weights differ, some endpoints are out (unhealthy or ejected), or a
+//! cookie names the endpoint.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,14 +16,14 @@ use crate::pool::EndpointPool;
 use crate::proxy_header::Addresses;
 use crate::weights::Shares;
 
-/// Share of its weight with which an endpoint begins a slow start, in 1/1000.
+/// An endpoint begins a slow start with this share of its weight, in thousandths.
 const SLOW_START_LEAST: u64 = 100;
 
-/// Random draws that may hit an unsuitable endpoint before the choice iterates over all endpoints.
+/// Maximum number of random draws. If every draw hits an unsuitable endpoint, the choice iterates over all endpoints.
 const DRAWS: usize = 4;
 
-/// Rehashes of a key whose endpoint is out, before the next available endpoint gets it. Rehashing spreads the keys of
-/// that endpoint over all others.
+/// How often a key is rehashed while its endpoint is out. After that, the next available endpoint gets the key.
+/// Rehashing spreads the keys of one endpoint over all other endpoints.
 const REHASHES: u64 = 16;
 
 /// State of a request for load balancing and connection attempts.
@@ -31,7 +32,8 @@ pub(crate) struct LbContext {
     /// The position of the backend in the table.
     pub(crate) backend: usize,
     pub(crate) affinity: Affinity,
-    /// Addresses of the client for the PROXY protocol header, if the gateway may send them to the backend.
+    /// The client's addresses for the PROXY protocol header to the backend. `None` if they are unknown, and for
+    /// mirrored copies.
     pub(crate) client: Option<Addresses>,
     /// Endpoints that failed for this request. They are chosen last.
     pub(crate) failed: Vec<Rc<EndpointPool>>,
@@ -39,30 +41,31 @@ pub(crate) struct LbContext {
     pub(crate) connects: usize,
     /// Maximum of connection attempts.
     pub(crate) connects_max: usize,
-    /// The permit as pending request, until the request has a connection.
+    /// Counts the request as pending until it has a connection.
     pub(crate) pending: Option<Permit>,
 }
 
-/// Connection attempts for the first attempt of a request. Nothing was sent yet, so this is safe for every request.
+/// Maximum of connection attempts before a request fails or is retried. Nothing was sent yet, so this is safe for every
+/// request.
 const CONNECTS_MAX: usize = 3;
 
 /// The load balancer of one backend in one worker.
 #[derive(Debug)]
 pub(crate) struct Balancer {
-    /// Round robin without weights, health and slow start.
+    /// Whether the choice is round robin without weights, health and slow start.
     is_plain: bool,
-    /// All weights are equal and constant.
+    /// Whether all weights are equal and constant.
     is_even: bool,
     weights: Vec<u32>,
     slow_start_ns: u64,
     maglev: Option<Arc<Maglev>>,
-    /// Health checks or ejection are configured.
+    /// Whether health checks or ejection are configured.
     has_health: bool,
     next: Cell<usize>,
     turns: RefCell<Shares>,
 }
 
-/// The candidates of a choice.
+/// Which endpoints are candidates of a choice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Among {
     /// Endpoints that are not out and did not fail for this request.
@@ -91,7 +94,8 @@ impl LbContext {
         self.connects_max.saturating_sub(self.connects).max(1)
     }
 
-    /// Begins a retry. It gets one connection attempt: with more, retries and endpoints would multiply.
+    /// Begins a retry, which gets only one connection attempt. Otherwise a request could make a multiple of its
+    /// retries.
     pub(crate) fn begin_retry(&mut self) {
         self.connects_max = self.connects + 1;
     }
@@ -121,7 +125,8 @@ impl Balancer {
         }
     }
 
-    /// The endpoint for a request, if any. True means that it is out because all endpoints are out (panic).
+    /// The endpoint for a request, if any. The flag is true in a panic: all endpoints are out, so the choice ignores
+    /// their state.
     #[inline]
     pub(crate) fn choose<'e>(
         &self,
@@ -186,7 +191,7 @@ impl Choice<'_> {
         }
     }
 
-    /// The current weight of an endpoint; 0 if it is no candidate.
+    /// The current weight of an endpoint; 0 if it is not a candidate.
     fn weight(&self, position: usize) -> u64 {
         if !self.is_among(position) {
             return 0;
@@ -257,7 +262,8 @@ impl Choice<'_> {
         std::iter::once(first).chain(again).chain(behind).find(|&position| self.is_in(position))
     }
 
-    /// The endpoint with this ID from a cookie. With weight 0 it gets no new clients but keeps those with its cookie.
+    /// The endpoint whose ID is in the client's cookie, whatever its weight. An endpoint with weight 0 gets no new
+    /// clients, but keeps the clients with its cookie.
     fn with_id(&self, id: u64) -> Option<usize> {
         let position = self.endpoints.iter().position(|endpoint| endpoint.id == id)?;
         self.is_among(position).then_some(position)

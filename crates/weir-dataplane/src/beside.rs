@@ -17,8 +17,8 @@ impl<T: Default> Beside<T> {
         Beside((0..list.page_count()).map(|_| empty_page()).collect())
     }
 
-    /// Values for the entries of `now`, if `self` belongs to `former`. On changed pages, `goes_on` maps each position
-    /// and old value to the new value; `None` means the default.
+    /// Converts the values for the list `former` into values for the list `now`. Unchanged pages keep their values. On
+    /// changed pages, `goes_on` returns the new value for a position and its old value; `None` means the default.
     pub(crate) fn renewed<E>(
         &self,
         (former, now): (&Pages<E>, &Pages<E>),
@@ -27,7 +27,7 @@ impl<T: Default> Beside<T> {
         self.renewed_where(now.page_count(), |page| !now.shares_page(former, page), goes_on)
     }
 
-    /// Like [`Beside::renewed`] for `count` pages; `is_other` selects the changed ones.
+    /// Like [`Beside::renewed`] for `count` pages; `is_other` returns whether a page has changed.
     pub(crate) fn renewed_where(
         &self,
         count: usize,

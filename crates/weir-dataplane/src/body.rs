@@ -83,14 +83,14 @@ impl BodyPump {
         Ok(true)
     }
 
-    /// The sender has closed the connection. Fails unless this ends the body.
+    /// Ends the body because the sender has closed the connection. Fails unless the framing lets the body end there.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
         self.decoder.finish()?;
         self.end(out);
         Ok(())
     }
 
-    /// The trailers of a complete body that pass, each with its line end.
+    /// The allowed trailers of a complete body, each with its line end.
     pub(crate) fn trailers(&self) -> Vec<u8> {
         let passed = self.passed_trailers.as_ref();
         passed.map_or_else(Vec::new, |passed| passed.passing(self.decoder.trailers()))

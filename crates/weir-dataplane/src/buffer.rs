@@ -8,13 +8,15 @@ use std::cell::RefCell;
 /// Initial size of a buffer in bytes. It may grow up to the header limit.
 pub(crate) const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Buffer size in bytes for long bodies that arrive faster than they fit into [`BUFFER_BYTES`]. Each piece costs two
-/// system calls and often a wake-up of the receiver. Longer pieces save nothing: the kernel passes 64 KiB at a time.
+/// Size in bytes of a long buffer, for bodies of which each read fills a normal buffer. Longer pieces save system
+/// calls: each piece costs two, and often a wake-up of the receiver. More than 64 KiB saves nothing, because the kernel
+/// passes at most 64 KiB at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Unused buffers of each kind that a worker keeps; fewer for long bodies. Only bodies with a slow receiver hold those
-/// for long.
+/// A worker keeps at most this many unused read buffers of normal size, and as many unused output buffers.
 const STOCK: usize = 64;
+/// A worker keeps at most this many unused long buffers. Few are enough, because only bodies with a slow receiver hold
+/// one for long.
 const STOCK_OF_PIECES: usize = 16;
 
 /// A worker's unused buffers.
@@ -119,14 +121,14 @@ impl Buffer {
         &mut self.store[self.end..]
     }
 
-    /// Uses a buffer for long bodies for the next read.
+    /// Takes a long buffer for the next read, if the buffer owns no memory.
     pub(crate) fn lengthen(&mut self, stock: &Buffers) {
         if self.store.is_empty() {
             self.store = stock.piece();
         }
     }
 
-    /// Returns the memory of a long body after its end. Bytes behind the body move to a normal buffer.
+    /// Returns a long buffer after the end of its body. Bytes that follow the body move to a normal buffer if they fit.
     pub(crate) fn shorten(&mut self, stock: &Buffers) {
         self.release_if_empty(stock);
         let held = self.end - self.start;

@@ -29,7 +29,8 @@ macro_rules! causes {
                 match self { $(Cause::$variant => $text,)* }
             }
 
-            /// What happened and which setting applies, for the reference. `*cut*`: the response had begun.
+            /// The text for the reference: what happened, and which setting applies. `*cut*` means that the connection
+            /// is reset, because the response has begun.
             pub fn meaning(self) -> &'static str {
                 match self { $(Cause::$variant => $meaning,)* }
             }
@@ -57,9 +58,9 @@ causes! {
     NoRoute "no_route" 404 "no route matches this request"
         "No route matches the listener, host, path, method, headers and query. `weir-gateway explain` shows the reason per route.";
     HeadTimeout "head_timeout" 408 "timed out waiting for request headers"
-        "`timeouts.head` is over.";
+        "`timeouts.head` expired.";
     BodyTimeout "body_timeout" 408 "timed out waiting for the request body"
-        "`timeouts.body` is over: that of the route, else the global one.";
+        "`timeouts.body` expired: of the route if it sets one, else of the gateway.";
     BodyTooLarge "body_too_large" 413 "request body too large"
         "The body is larger than `limits.body`.";
     TargetTooLong "target_too_long" 414 "request target too long"
@@ -87,7 +88,7 @@ causes! {
     UpstreamHandshake "upstream_handshake" 502 "TLS handshake with upstream failed"
         "`tls` of the backend: the gateway and the upstream do not agree on a TLS version, cipher suite or ALPN protocol, or the upstream is not a TLS server. See the log.";
     NoEndpoint "no_endpoint" 503 "backend has no usable endpoint"
-        "The backend has no endpoints, or all their weights are 0 (an endpoint that the client's sticky cookie selects is still used). Or no endpoint name resolves to an address. Or a reload removed the backend that `passthrough` names. Ejected and unhealthy endpoints are not the cause: if all are out, the gateway uses all of them. See `/clusters` and the log.";
+        "The backend has no endpoints, or all their weights are 0 (an endpoint that the client's sticky cookie selects is still used). Or no endpoint name resolves to an address. Or a reload removed the backend that `passthrough` names. Ejected and unhealthy endpoints are not the cause: if all endpoints are ejected or unhealthy, the gateway uses all of them. See `/clusters` and the log.";
     UpstreamLimit "upstream_limit" 503 "backend connection limit reached"
         "`limits.connections` of the backend or `limits.upstream_connections` is reached, without a queue (`limits.pending` is 0).";
     RequestLimit "upstream_request_limit" 503 "backend request limit reached"
@@ -95,7 +96,7 @@ causes! {
     PendingLimit "upstream_pending_limit" 503 "backend queue full"
         "`limits.pending` of the backend is reached: too many requests wait for a connection or a request slot.";
     PendingTimeout "upstream_pending_timeout" 503 "timed out in the backend queue"
-        "`timeouts.pending` of the backend is over: no connection or request became available within this time.";
+        "`timeouts.pending` of the backend expired: no connection or request became available within this time.";
     ConnectionLimit "connection_limit" 503 "gateway connection limit reached"
         "`limits.connections` is reached, and the gateway found no idle client connection to close.";
     AddressLimit "address_limit" 503 "too many connections from this client address"
@@ -105,23 +106,23 @@ causes! {
     Overloaded "overloaded" 503 "gateway overloaded"
         "`overload`: memory use is above its limit, or a worker lags. The response has `Retry-After: 1` and closes the connection.";
     Drained "drained" 503 "gateway shutting down"
-        "`drain.timeout` is over; *cut* if the response has begun, and for tunnels.";
+        "`drain.timeout` expired; *cut* if the response has begun, and for tunnels.";
     ConnectTimeout "upstream_connect_timeout" 504 "timed out connecting to upstream"
-        "`timeouts.connect` is over.";
+        "`timeouts.connect` expired.";
     ResponseTimeout "upstream_response_timeout" 504 "timed out waiting for upstream response headers"
-        "`timeouts.response` is over.";
+        "`timeouts.response` expired.";
     UpstreamWriteTimeout "upstream_write_timeout" 504 "timed out sending the request to upstream"
-        "`timeouts.write` is over: the upstream stopped reading the request.";
+        "`timeouts.write` expired: the upstream stopped reading the request.";
     RequestTimeout "request_timeout" 504 "request timeout of this route exceeded"
-        "`timeouts.request` of the route is over; *cut* if the response has begun.";
+        "`timeouts.request` of the route expired; *cut* if the response has begun.";
     BackendTimeout "backend_timeout" 504 "backend timeout of this route exceeded"
-        "`timeouts.backend` of the route is over; *cut* if the response has begun.";
+        "`timeouts.backend` of the route expired; *cut* if the response has begun.";
     UnsupportedVersion "unsupported_version" 505 "unsupported HTTP version; use HTTP/1.1 or HTTP/1.0"
         "The request line names neither HTTP/1.0 nor HTTP/1.1.";
     UpstreamTruncated "upstream_truncated" 502 "upstream response truncated"
         "*cut*: the upstream closed or reset the connection before the end of its response.";
     UpstreamStalled "upstream_stalled" 504 "timed out waiting for the upstream response body"
-        "*cut*: `timeouts.body` is over: that of the route, else the global one.";
+        "*cut*: `timeouts.body` expired: of the route if it sets one, else of the gateway.";
     ClientCertificate "client_certificate" 400 "client certificate missing or not trusted"
         "Handshake failed: the client sent no certificate, or one that `client_ca` does not trust.";
     ProxyHeader "proxy_header" 400 "PROXY protocol header missing or malformed"
@@ -133,13 +134,13 @@ causes! {
     HandshakeRefused "handshake_refused" 400 "client aborted the TLS handshake"
         "Handshake failed: the client aborted it, mostly because it does not trust the certificate or the name does not match.";
     HandshakeTimeout "handshake_timeout" 408 "TLS handshake timed out"
-        "Handshake failed: `timeouts.head` is over.";
+        "Handshake failed: `timeouts.head` expired.";
     HandshakeOverload "handshake_overload" 503 "TLS handshake queue full"
         "Handshake failed: 4096 handshakes already wait for an RSA signature. The gateway closes the connection.";
     ClientClosed "client_closed" 400 "client disconnected before the response was complete"
         "*cut*: the client disconnected during the request, the response or the handshake, or closed its side while `half_close` of the listener is off.";
     ClientStalled "client_stalled" 408 "timed out sending the response to the client"
-        "*cut*: `timeouts.write` is over: the client stopped reading.";
+        "*cut*: `timeouts.write` expired: the client stopped reading.";
 }
 
 impl Cause {
@@ -177,7 +178,8 @@ impl Cause {
         }
     }
 
-    /// Whether responses can contain it. Other causes appear only in the access log, the program log and metrics.
+    /// Whether a response can carry this cause. Other causes appear only in the access log, the program log and
+    /// metrics.
     pub fn has_response(self) -> bool {
         !matches!(
             self,
@@ -193,7 +195,7 @@ impl Cause {
         )
     }
 
-    /// Whether a connected upstream caused it.
+    /// Whether an upstream caused the failure after the gateway had connected to it.
     pub(crate) fn is_upstreams(self) -> bool {
         matches!(
             self,
@@ -207,7 +209,7 @@ impl Cause {
         )
     }
 
-    /// Whether a timeout caused it.
+    /// Whether the failure is a timeout.
     pub fn is_timeout(self) -> bool {
         matches!(
             self,

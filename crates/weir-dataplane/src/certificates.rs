@@ -45,7 +45,7 @@ pub(crate) fn pages(table: &Table) -> Vec<CertificatePage> {
     pages
 }
 
-/// The earliest expiry among the certificates of each listener, in seconds since 1970.
+/// The earliest expiry of a certificate per listener, in seconds since 1970.
 pub(crate) fn first_ends(table: &Table) -> BTreeMap<String, i64> {
     let mut ends = BTreeMap::new();
     for shown in table.certificates() {

@@ -18,19 +18,19 @@ use crate::stats::{BackendStats, ByStatus};
 /// A backend with its counters.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct ClusterPage {
-    /// Whether the configuration no longer contains it. It is shown until its connections and requests end.
+    /// Whether the configuration no longer contains the backend. It is shown until its connections and requests end.
     leaving: bool,
     /// Absent for a leaving backend.
     tls: Option<bool>,
     balance: Option<Balance>,
     /// In the order of the configuration, then removed endpoints that still have connections or requests.
     endpoints: Vec<EndpointPage>,
-    /// The DNS names of its endpoints with their resolved addresses.
+    /// The DNS names of the backend's endpoints, with their resolved addresses.
     names: BTreeMap<String, Vec<IpAddr>>,
     /// Open connections.
     open: u64,
     counters: BackendStats,
-    /// Final responses to requests of this backend, including responses of the gateway itself.
+    /// Final responses to requests for this backend, including responses of the gateway itself.
     by_status: ByStatus,
 }
 
@@ -44,11 +44,11 @@ struct EndpointPage {
     weight: Option<u32>,
     /// `in`, `out` or `draining`.
     state: &'static str,
-    /// Why it is out.
+    /// Why the endpoint is out; empty if it is not.
     reasons: Vec<&'static str>,
-    /// Time since which the state holds; absent before the first use of the endpoint.
+    /// When the state began; absent before the first use of the endpoint.
     since: Option<String>,
-    /// End of the ejection.
+    /// End of the ejection; absent if the endpoint is not ejected.
     until: Option<String>,
     requests_in_flight: u64,
     connections: u64,
@@ -61,11 +61,11 @@ struct EndpointPage {
     last_check_failure: Option<String>,
 }
 
-/// Both clocks at one moment, to convert times.
+/// The monotonic clock and the time of day, read at the same moment, to convert one into the other.
 #[derive(Clone, Copy)]
 struct Clocks {
     mono_ns: u64,
-    /// Since 1970.
+    /// Time since 1970.
     unix_ns: u128,
 }
 
@@ -130,14 +130,14 @@ fn endpoints(
     pages
 }
 
-/// Removed endpoints, sorted by address.
+/// The pages of removed endpoints, sorted by address.
 fn left(mut reports: Vec<EndpointReport>, clocks: Clocks) -> Vec<EndpointPage> {
     reports.sort_by(|a, b| a.address.cmp(&b.address));
     reports.iter().map(|report| EndpointPage::of(&report.address, Some(report), clocks)).collect()
 }
 
 impl EndpointPage {
-    /// The page of the endpoint at this address; without a report, the endpoint was never used.
+    /// The entry of the endpoint at this address. `report` is `None` if the endpoint was never used.
     fn of(address: &UpstreamAddress, report: Option<&EndpointReport>, clocks: Clocks) -> EndpointPage {
         let count = |of: fn(&EndpointReport) -> u64| report.map_or(0, of);
         let (state, reasons) = match report.map(|report| &report.standing) {

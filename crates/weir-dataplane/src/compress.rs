@@ -19,7 +19,8 @@ use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::trailers::PassedTrailers;
 
-/// Brotli window in bits. With less, some levels use larger tables; with more, the window itself needs more memory.
+/// Size of the brotli window in bits, chosen for low memory use. With a smaller window, some levels use larger tables.
+/// A larger window itself needs more memory.
 const BROTLI_WINDOW_BITS: u32 = 18;
 
 /// Size of brotli's output buffer.
@@ -69,9 +70,10 @@ pub(crate) fn offered(policy: &CompressPolicy) -> impl Iterator<Item = Coding> {
     brotli.into_iter().chain(policy.gzip.map(|_| Coding::Gzip))
 }
 
-/// The offered coding that the client prefers. `None` if it prefers an uncompressed response (RFC 9110, 12.5.3).
+/// The offered coding that the client prefers (RFC 9110, 12.5.3). `None` if the client prefers an uncompressed
+/// response, for HEAD requests, and for HTTP/1.0.
 pub(crate) fn negotiate(policy: &CompressPolicy, head: &RequestHead<'_>) -> Option<Coding> {
-    // HTTP/1.0 has no chunks. A body until close would cost the client its connection.
+    // HTTP/1.0 has no chunks, so a compressed body would have to end with the connection.
     if head.version == Version::Http10 || head.method == "HEAD" {
         return None;
     }
@@ -88,8 +90,8 @@ pub(crate) fn negotiate(policy: &CompressPolicy, head: &RequestHead<'_>) -> Opti
     (own >= asked.identity.unwrap_or_default()).then_some(coding)
 }
 
-/// The weights in `Accept-Encoding`, in thousandths. The first one of a coding counts. One pass collects all, so that
-/// the cost per element does not grow with the list.
+/// The weights in `Accept-Encoding`, in thousandths. If a coding occurs twice, its first weight counts. One pass
+/// collects all weights, so that the cost per element does not grow with the list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     brotli: Option<u32>,
@@ -124,8 +126,8 @@ impl Asked {
     }
 }
 
-/// The elements of an `Accept-Encoding`, each with its weight in thousandths: 1000 without a weight, 0 for a malformed
-/// one.
+/// The elements of an `Accept-Encoding`, each with its weight in thousandths: 1000 if the element has no weight, 0 if
+/// the weight is malformed.
 fn preferences(value: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     list_elements(value).map(|element| {
         let mut parts = elements(element, b';');
@@ -173,7 +175,7 @@ pub(crate) fn encoded(
     coding: Option<Coding>,
 ) -> Encoded {
     match head.status {
-        // A 304 has the same Vary as the 200 to a GET, which may be compressed.
+        // A 304 needs the same `Vary` as the 200 that it stands for, and that 200 may be compressed.
         304 => return Encoded::Varying,
         ..200 | 204..=206 => return Encoded::AsItIs,
         _ if head.upgrade || !is_long_enough(policy, head) => return Encoded::AsItIs,
@@ -195,7 +197,8 @@ pub(crate) fn encoded(
     }
 }
 
-/// Whether the body has at least the minimum length or an unknown length. A response to HEAD is treated like a GET.
+/// Whether the body has at least the minimum length or an unknown length. A response to HEAD is judged by its
+/// `Content-Length`, like the response to a GET.
 fn is_long_enough(policy: &CompressPolicy, head: &ResponseHead<'_>) -> bool {
     let bytes = match head.framing {
         Framing::Length(bytes) => Some(bytes),
@@ -208,7 +211,8 @@ fn is_long_enough(policy: &CompressPolicy, head: &ResponseHead<'_>) -> bool {
     bytes.is_none_or(|bytes| bytes > 0 && bytes >= policy.min_bytes)
 }
 
-/// The response headers that the client gets: those of the upstream and those that the route adds.
+/// The response headers that the client gets: those of the upstream that the route keeps, and those that the route
+/// adds.
 fn fields_for_client<'f>(
     filters: &'f Filters,
     head: &'f ResponseHead<'_>,
@@ -220,7 +224,8 @@ fn fields_for_client<'f>(
 }
 
 impl Encoded {
-    /// Whether an upstream header with this name passes unchanged. Headers that describe the uncompressed body do not.
+    /// Whether an upstream header with this name passes unchanged. If the gateway compresses the body, headers that
+    /// describe the uncompressed body do not pass.
     pub(crate) fn keeps(self, name: &str) -> bool {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         !matches!(self, Encoded::By(_)) || !(is("content-length") || is("accept-ranges") || is("etag"))
@@ -246,8 +251,8 @@ impl Encoded {
     }
 }
 
-/// Appends the upstream's entity tag as a weak one, if the route keeps it: the bytes differ, the content is the same
-/// (RFC 9110, 8.8.1 and 8.8.3.3).
+/// Appends the upstream's `ETag` as a weak one, if the route keeps it. A weak tag is right, because compression changes
+/// the bytes but not the content (RFC 9110, 8.8.1 and 8.8.3.3).
 fn append_weak_tag(filters: &Filters, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
     let changes = filters.route.response_headers.as_deref();
     if changes.is_some_and(|changes| !changes.keeps("etag")) {
@@ -336,7 +341,7 @@ impl ResponseBody {
         }
     }
 
-    /// The upstream has closed the connection. Fails unless this ends the body.
+    /// Ends the body because the upstream has closed the connection. Fails unless the framing lets the body end there.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         match self {
             ResponseBody::Plain(pump) => pump.close(out).map_err(|_| Broken),
@@ -453,7 +458,8 @@ mod tests {
         table.filters()[0].clone()
     }
 
-    /// The coding for a client with these header fields under a policy with these fields.
+    /// The coding that is chosen for a request with this start line and these header fields, under a policy with
+    /// `policy_fields`.
     fn chosen(policy_fields: &str, start: &str, fields: &str) -> Option<&'static str> {
         let text = format!("{start}\r\nHost: h\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();

@@ -46,7 +46,8 @@ pub(crate) struct Client<'a, R, W> {
     pub(crate) is_secure: bool,
     /// Data about the request in progress, for the log.
     pub(crate) observed: &'a Observed,
-    /// Source and destination address for the PROXY protocol, if a backend sends it.
+    /// The client's source and destination address, for PROXY protocol headers to backends. `None` if no backend has
+    /// `proxy_protocol` and the client's connection did not begin with such a header.
     pub(crate) addresses: Option<Addresses>,
     /// Bytes read but not yet consumed: the rest of a body, or pipelined requests.
     pub(crate) inbound: Buffer,
@@ -76,8 +77,8 @@ pub(crate) async fn serve(seat: Seat, stream: TcpStream) {
     }
 }
 
-/// Makes the close a reset: a truncated response must not look complete. If this fails, the client still misses the end
-/// of the body or the TLS `close_notify`.
+/// Makes the socket reset the connection when it is closed, so that a truncated response does not look complete. If the
+/// option cannot be set, the client can still see that the end of the body or the TLS `close_notify` is missing.
 pub(crate) fn reset_on_close(stream: &TcpStream) {
     let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
 }
@@ -91,7 +92,8 @@ pub(crate) fn count_failure(worker: &Worker, listening: &Listening, peer: Socket
     cause
 }
 
-/// Serves requests until one ends the connection. Lingers here if necessary; the caller closes or resets.
+/// Serves requests until one of them ends the connection. If necessary, gives the client time to read the last
+/// response. The caller closes or resets the connection.
 #[inline]
 pub(crate) async fn converse<R, W>(seat: &Seat, reader: R, writer: W, tls: Option<ProtocolVersion>) -> After
 where
@@ -207,7 +209,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     /// Reads complete request headers; appends the request headers for the upstream to `out`.
     async fn next_request(&mut self, out: &mut Vec<u8>) -> Result<(Incoming, Rc<Snapshot>), After> {
         let Io { worker, timer } = self.io;
-        // Bytes of a partial head at the previous parse.
+        // Bytes of incomplete headers at the previous parse.
         let mut seen = 0;
         let mut parses = Parses::default();
         loop {
@@ -319,14 +321,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     }
 }
 
-/// Registration of a connection in counters, limits and on the timer wheel. Drop removes it. It exists before the task
-/// first runs: a draining worker must not exit in between.
+/// Registration of a connection in counters, limits and on the timer wheel. Drop removes it. It exists before the
+/// connection's task first runs, so that a draining worker does not exit before that.
 pub(crate) struct Seat {
     worker: Rc<Worker>,
     listening: Rc<Listening>,
     timer: Rc<Timer>,
-    /// Counts toward the worker and, if limited, the client address.
+    /// Counts the connection toward its worker.
     _of_worker: HostSeat,
+    /// Counts the connection toward its client address, if `limits.connections_per_address` is set.
     of_address: Option<AddressSeat>,
     /// Address of the client.
     pub(crate) peer: SocketAddr,
@@ -356,7 +359,8 @@ impl Seat {
         self.peer
     }
 
-    /// Source and destination address for the PROXY protocol, if a backend sends it.
+    /// The client's source and destination address, for PROXY protocol headers to backends. `None` if no backend has
+    /// `proxy_protocol` and the client's connection did not begin with such a header.
     pub(crate) fn addresses(&self) -> Option<Addresses> {
         self.addresses
     }

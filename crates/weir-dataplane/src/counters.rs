@@ -1,7 +1,7 @@
 //! Counters with one writing worker and any number of readers.
 //!
-//! With one writer, an increment is a load and a store without a lock prefix. Each set is aligned to separate cache
-//! lines, so that workers and scrapes do not invalidate each other's lines.
+//! With one writer, an increment is a load and a store without a lock prefix. Each set of counters is aligned to
+//! separate cache lines, so that workers and scrapes do not invalidate each other's lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,19 +12,19 @@ use crate::cause::Cause;
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Only the owning worker may call this.
+    /// Adds `amount`. Only the owning worker may call this.
     #[inline]
     pub(crate) fn add(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
-    /// Only the owning worker may call this.
+    /// Subtracts `amount`. Only the owning worker may call this.
     #[inline]
     pub(crate) fn subtract(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(amount), Ordering::Relaxed);
     }
 
-    /// Only the owning worker may call this.
+    /// Replaces the value. Only the owning worker may call this.
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ pub(crate) struct ListenerCounters {
     pub(crate) requests: Counter,
     /// Responses by status class, from 1xx to 5xx.
     pub(crate) by_class: [Counter; 5],
-    /// By [`Cause::index`].
+    /// Failures, by [`Cause::index`].
     pub(crate) by_cause: [Counter; Cause::ALL.len()],
     pub(crate) accepted: Counter,
     pub(crate) open: Counter,
@@ -151,7 +151,7 @@ pub(crate) struct UpstreamCounters {
     pub(crate) shed_by_memory: Counter,
     /// Requests shed because of the worker's lag.
     pub(crate) shed_by_lag: Counter,
-    /// Lag of the worker's last clock tick.
+    /// Delay of the worker's last clock tick in nanoseconds.
     pub(crate) lag_ns: Counter,
     /// Connections still open at the drain timeout.
     pub(crate) cut_by_drain: Counter,

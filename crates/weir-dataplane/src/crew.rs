@@ -26,7 +26,7 @@ pub(crate) struct Crew {
     threads: Vec<JoinHandle<()>>,
     has_panicked: bool,
     pub(crate) upstreams: Vec<Arc<UpstreamCounters>>,
-    /// By listener name, including removed listeners.
+    /// Counters by listener name. Removed listeners keep theirs.
     pub(crate) listeners: BTreeMap<String, Vec<Arc<ListenerCounters>>>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Member {
     thread: Option<JoinHandle<()>>,
     upstream: Arc<UpstreamCounters>,
     host: Host,
-    /// Its counters by listener name.
+    /// This worker's counters, by listener name.
     counters: BTreeMap<String, Arc<ListenerCounters>>,
 }
 
@@ -65,7 +65,8 @@ impl Crew {
         self.serving.len()
     }
 
-    /// Starts the missing workers up to `wanted`. They join the crew only in [`Crew::change`]; drop stops them.
+    /// Starts workers until `wanted` workers run in all. The new workers join the crew only in [`Crew::change`]. If
+    /// they are dropped before that, they end.
     pub(crate) fn recruits(&mut self, wanted: usize) -> io::Result<Vec<Member>> {
         (self.count()..wanted).map(|index| self.start(index, wanted)).collect()
     }
@@ -170,13 +171,15 @@ impl Crew {
         Ok(Member { commands, thread: Some(thread), upstream, host, counters: BTreeMap::new() })
     }
 
-    /// The CPU of a worker. Workers are pinned only if there is one per CPU; otherwise the scheduler does better.
+    /// The CPU to which a worker is pinned. `None` unless there is exactly one worker per CPU, because otherwise the
+    /// scheduler does better.
     fn cpu(&self, index: usize, workers: usize) -> Option<usize> {
         (workers == self.cpus.len()).then(|| self.cpus[index])
     }
 }
 
-/// A set of counters without a writer. Reuses the sets of ended workers, so that their number does not grow.
+/// Returns a set of counters that no worker writes. Reuses the set of an ended worker if there is one, so that the
+/// number of sets does not grow.
 pub(crate) fn unused<T>(sets: &mut Vec<Arc<T>>, make: impl FnOnce() -> T) -> Arc<T> {
     if let Some(set) = sets.iter().find(|set| Arc::strong_count(set) == 1) {
         // Orders the writes of the former owner before the reads of the next one.

@@ -16,10 +16,11 @@ use crate::counters::{Counter, EndpointCounters};
 use crate::crew::unused;
 use crate::error_window::ErrorWindow;
 
-/// Maximum of an ejection, as a multiple of the first ejection time.
+/// Longest ejection, as a multiple of the configured ejection time.
 const EJECTIONS_MAX: u32 = 10;
 
-/// State of one endpoint. Aligned to separate cache lines, because every worker may write it. Times are monotonic.
+/// State of one endpoint. Aligned to separate cache lines, because every worker may write it. Times are in ns of the
+/// monotonic clock.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct EndpointState {
@@ -38,21 +39,21 @@ pub(crate) struct EndpointState {
     checks_failed: AtomicU64,
     /// Error of the last failed check.
     check_failure: Mutex<Option<Arc<str>>>,
-    /// An [`EjectedFor`].
+    /// An [`EjectedFor`], as a number.
     ejected_for: AtomicU8,
     ejected_at_ns: AtomicU64,
     ejected_until_ns: AtomicU64,
-    /// Ejections without a long period of health in between; sets the length of the next one.
+    /// Number of ejections since the last long period of health. It sets the length of the next ejection.
     ejections: AtomicU32,
     /// Total of ejections.
     ejections_in_all: AtomicU64,
-    /// Time since which it gets requests, for slow start; 0 for the first endpoints of a backend.
+    /// When the endpoint began to get requests, for slow start; 0 for the first endpoints of a backend.
     since_ns: AtomicU64,
     /// Time of creation.
     known_since_ns: u64,
-    /// Time of removal from the backend, though requests may still be in flight; 0 before.
+    /// When the endpoint was removed from the backend, or 0. Its requests may still be in flight.
     gone_since_ns: AtomicU64,
-    /// One set per worker.
+    /// One set of counters per worker.
     counters: Mutex<Vec<Arc<EndpointCounters>>>,
 }
 
@@ -61,9 +62,9 @@ pub(crate) struct EndpointState {
 pub(crate) struct EndpointReport {
     pub(crate) address: UpstreamAddress,
     pub(crate) standing: Standing,
-    /// Time since which `standing` holds.
+    /// When `standing` began.
     pub(crate) since_ns: u64,
-    /// End of the ejection.
+    /// End of the ejection; `None` if the endpoint is not ejected.
     pub(crate) until_ns: Option<u64>,
     pub(crate) requests_in_flight: u64,
     pub(crate) connections: u64,
@@ -101,7 +102,7 @@ pub(crate) enum EjectedFor {
 pub(crate) struct InFlight(Arc<EndpointState>);
 
 impl EndpointState {
-    /// An endpoint that gets requests since `since_ns` and is created at `now_ns`.
+    /// An endpoint that is created at `now_ns` and gets requests from `since_ns` on.
     pub(crate) fn new(address: UpstreamAddress, since_ns: u64, now_ns: u64) -> EndpointState {
         EndpointState {
             address,
@@ -131,7 +132,7 @@ impl EndpointState {
         unused(&mut counters, EndpointCounters::default)
     }
 
-    /// Sets whether it is removed from the backend.
+    /// Sets whether the endpoint is removed from the backend.
     pub(crate) fn set_gone(&self, is_gone: bool, now_ns: u64) {
         if is_gone {
             // Keep the earliest time.
@@ -142,7 +143,7 @@ impl EndpointState {
         }
     }
 
-    /// Whether it is removed from the backend.
+    /// Whether the endpoint is removed from the backend.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone_since_ns.load(Ordering::Relaxed) > 0
     }
@@ -190,7 +191,7 @@ impl EndpointState {
         }
     }
 
-    /// Whether it gets requests, and since when.
+    /// Whether the endpoint gets requests, and since when.
     fn standing(&self, now_ns: u64) -> (Standing, u64) {
         let of = |time: &AtomicU64| time.load(Ordering::Relaxed);
         let (gone_ns, checked_ns, ejected_ns, until_ns) = (
@@ -225,7 +226,8 @@ impl EndpointState {
         InFlight(Arc::clone(self))
     }
 
-    /// Time since it gets requests. `u64::MAX` for the first endpoints of a backend, which have no slow start.
+    /// How long ago the endpoint began to get requests, in nanoseconds. `u64::MAX` for the first endpoints of a
+    /// backend, which have no slow start.
     pub(crate) fn age_ns(&self, now_ns: u64) -> u64 {
         match self.since_ns.load(Ordering::Relaxed) {
             0 => u64::MAX,
@@ -233,7 +235,7 @@ impl EndpointState {
         }
     }
 
-    /// Whether it is unhealthy or ejected.
+    /// Whether the endpoint is unhealthy or ejected.
     pub(crate) fn is_out(&self, now_ns: u64) -> bool {
         self.is_failing.load(Ordering::Relaxed) || self.ejected_until_ns.load(Ordering::Relaxed) > now_ns
     }
@@ -357,7 +359,7 @@ mod tests {
         assert_eq!((endpoint.age_ns(9), endpoint.count_in_a_row(true)), (0, 1), "both restart");
     }
 
-    /// Result of the last of these outcomes, one every 10 ms; every fourth is an error.
+    /// Records this many outcomes, one every 10 ms. Every fourth is an error. Returns the result of the last one.
     fn each_fourth_fails(endpoint: &EndpointState, share: f64, outcomes: u64) -> Option<EjectedFor> {
         let share = ErrorShare { errors: Share(share), window: Time(Duration::from_secs(1)), requests: 40 };
         let ejection = Ejection { errors: 2, share: Some(share), ..Ejection::default() };

@@ -28,7 +28,7 @@ impl Default for Entropy {
 }
 
 impl Entropy {
-    /// Unused random bytes. They are never all 0, because trace IDs must not be 0.
+    /// Takes random bytes that were not used before. They are never all 0, because trace IDs must not be 0.
     pub(crate) fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut stock = self.stock.borrow_mut();
         loop {
@@ -61,7 +61,7 @@ impl Entropy {
 
     fn refill(&self, stock: &mut [u8; PORTION_BYTES]) {
         if self.source.fill(stock).is_err() {
-            // Without a random source, the clock still gives distinct IDs. IDs are no secrets.
+            // Without a random source, the clock still gives distinct IDs. IDs are not secrets.
             for chunk in stock.chunks_exact_mut(8) {
                 chunk.copy_from_slice(&mono_ns().to_le_bytes());
             }

@@ -1,6 +1,7 @@
 //! Error rate over a sliding time window: counts in a ring of fixed size.
 
-/// Parts of a window, each a tenth of it. The newest part is incomplete, so the window covers up to a tenth less.
+/// The number of parts of a window. The newest part is incomplete, so the counts cover up to a tenth less than the
+/// whole window.
 const PARTS: usize = 10;
 
 /// Requests and how many of them failed.
@@ -41,7 +42,8 @@ impl ErrorWindow {
             self.parts[slot(new)] = Outcomes::default();
         }
         self.newest = self.newest.max(part);
-        // Each worker reads the clock itself, so its time may be slightly behind that of others.
+        // Each worker reads the clock itself, so `now_ns` may be slightly behind the newest part. Outcomes older than
+        // the window are ignored.
         if self.newest - part < PARTS as u64 {
             let outcomes = &mut self.parts[slot(part)];
             outcomes.requests += 1;
@@ -66,7 +68,7 @@ fn slot(part: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Checks a window of 1 s after these outcomes: (is an error, time in ms).
+    /// Checks the counts of a 1 s window after these outcomes: (is an error, time in ms).
     fn check(noted: &[(bool, u64)], requests: u64, errors: u64) {
         let mut window = ErrorWindow::default();
         noted.iter().for_each(|&(is_error, ms)| window.note(is_error, 1_000_000_000, ms * 1_000_000));

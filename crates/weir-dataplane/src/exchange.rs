@@ -1,8 +1,9 @@
 //! One exchange: sends a request to an upstream and relays the response.
 //!
 //! Most requests are complete when they are planned. They leave in one write, and then the gateway waits for the
-//! response. If the body is still arriving, the gateway relays both directions at the same time; the direction that
-//! ends first decides. The common exchange needs two reads and two writes and no other system call.
+//! response. If the body is still arriving, the gateway relays both directions at the same time. If the response ends
+//! first, the rest of the body is not sent. The common exchange needs two reads and two writes and no other system
+//! call.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -37,7 +38,7 @@ use crate::tunnel::tunnel;
 use crate::upstream::{Checkout, Found, find, in_flight, wait_in_flight};
 use crate::wheel::ticks;
 
-/// The only final status below 200: HTTP ends with it.
+/// The only final status below 200. After it, the connection no longer carries HTTP.
 const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// State that both directions of an exchange share.
@@ -59,7 +60,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) response_ticks: u32,
     /// Timeout between two reads of a body.
     pub(crate) body_ticks: u32,
-    /// The ID of the endpoint in cookies.
+    /// The ID of the endpoint in affinity cookies.
     pub(crate) endpoint_id: u64,
     /// The connection to the upstream uses TLS.
     pub(crate) seals_request: bool,
@@ -69,7 +70,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) sent: Cell<usize>,
     /// Bytes of the response were received.
     pub(crate) heard: Cell<bool>,
-    /// The final response to the client has begun or is about to.
+    /// Whether the final response to the client has begun or is about to begin.
     pub(crate) begun: Cell<bool>,
     /// The end of the response. It is sent after the upstream connection is free for other requests.
     pub(crate) rest: Cell<Vec<u8>>,
@@ -247,8 +248,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// Prepares a retry after an attempt that failed before its response began. Without a retry, returns the cause to
-    /// report.
+    /// Prepares a retry after an attempt that failed before its response began. If no retry is allowed, returns the
+    /// cause to report.
     async fn prepare_retry(
         &mut self,
         (tries, limits): (&Tries<'_>, &RouteLimits),
@@ -353,7 +354,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             Err(Err(SendFault::Upstream)) => x.request_broken.set(true),
         }
         x.io.timer.arm_response(&x.io.worker.wheel, x.response_ticks);
-        // If the upstream stopped accepting the body, arriving bytes still belong to it and not to the next request.
+        // If the upstream stopped accepting the body, bytes that arrive from the client still belong to the body and
+        // not to the next request. So a disconnect of the client is not detected then.
         side.unless_left(relaying, || x.request_done.get() && x.awaits_for_long()).await
     }
 
@@ -461,9 +463,9 @@ impl<'a> Exchange<'a> {
                 self.observed.upstream_status.set(relayed.status);
                 matches!(relayed.status, 502..=504)
             }
-            // An endpoint may close idle connections at any time; that is no error.
+            // An endpoint may close idle connections at any time; that is not an error.
             Err(Cause::UpstreamClosed) if checkout.reused && !self.heard.get() => return,
-            // The drain timeout of the gateway is no error of the endpoint.
+            // The drain timeout of the gateway is not an error of the endpoint.
             Err(_) if self.io.worker.wheel.is_over() => return,
             Err(cause) if cause.is_upstreams() => true,
             Err(_) => return,

@@ -28,7 +28,8 @@ pub(crate) struct Exhaustion {
 }
 
 impl Exhaustion {
-    /// Tries to accept the next client. After a failure for lack of descriptors, takes turns with other threads.
+    /// Runs `attempt`, which accepts the next client. After a failure for lack of descriptors, only one thread at a
+    /// time runs its attempt.
     pub(crate) fn poll<T>(&self, attempt: impl FnOnce() -> T) -> T {
         if self.pauses == 0 { attempt() } else { try_in_turn(attempt) }
     }
@@ -53,7 +54,7 @@ impl Exhaustion {
     }
 }
 
-/// Whether an immediate retry would fail again.
+/// Whether accepting failed for lack of descriptors or memory, so that an immediate retry would fail again.
 pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

@@ -18,7 +18,7 @@ use crate::request::{Incoming, Plan, plan, view};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
-/// Maximum of reported routes that do not match a request.
+/// At most this many routes that do not match a request are reported.
 const PASSED_OVER_MAX: usize = 5;
 
 /// Client address in explanations, reserved for documentation (RFC 5737).
@@ -29,7 +29,7 @@ const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1
 pub struct Explanation {
     /// The normalized path, as routes match it; `None` if the request is rejected before routing.
     pub path: Option<String>,
-    /// The path as sent, if it differs.
+    /// The path as the client sent it, if it differs from `path`.
     pub requested: Option<String>,
     /// Key and name of the matching route.
     pub route: Option<String>,
@@ -37,9 +37,9 @@ pub struct Explanation {
     pub dropped: Vec<String>,
     /// What the gateway does with the request.
     pub outcome: Outcome,
-    /// Routes that do not match, with reasons; closest first.
+    /// Routes that do not match, with reasons; closest first. At most five.
     pub passed_over: Vec<PassedOver>,
-    /// The number of further routes with the same host or path.
+    /// How many more routes with the same host or path do not match, beyond those in `passed_over`.
     pub passed_over_more: usize,
 }
 
@@ -52,12 +52,12 @@ pub enum Outcome {
         backend: String,
         /// The request headers for the upstream, including the empty line at the end.
         head: String,
-        /// Whether the response body is compressed, if the route has `compress`.
+        /// Which coding compresses the response body, or why none does. `None` if the route has no `compress`.
         compression: Option<String>,
     },
     /// The route itself responds.
     ByRoute {
-        /// The status.
+        /// The status of the response.
         status: u16,
         /// The response headers without Date, Connection and the empty line.
         head: String,
@@ -74,8 +74,8 @@ pub enum Outcome {
 }
 
 /// Explains how the gateway handles the request headers in `request` with this `table`, at a listener of this `scope`.
-/// Returns `None` if the headers are incomplete. Of several weighted backends, the first in turn is selected. The
-/// client address is 192.0.2.1. Each call generates new request and trace IDs.
+/// Returns `None` if the headers are incomplete. If the route has weighted backends, shows the one that gets a worker's
+/// first request. The client address is 192.0.2.1. Each call generates new request and trace IDs.
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &BackendStates::default(), 0);
     let (ids, observed) = (IdSource::default(), Observed::default());
@@ -125,7 +125,7 @@ pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool
     Some(Explanation { path, requested, route, dropped, outcome, passed_over, passed_over_more })
 }
 
-/// Whether the response body is compressed, if the route has `compress`.
+/// Which coding compresses the response body, or why none does. `None` if the route has no `compress`.
 fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
     let filtered = plan.filtered.as_deref()?;
     let policy = filtered.filters(snapshot).compress.as_ref()?;

@@ -1,4 +1,5 @@
-//! Requests of routes with filters: who responds, the request for the upstream, and changes to the response.
+//! Requests to routes with filters: decides who responds, writes the request for the upstream, and changes the
+//! response.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(crate) struct Matched<'r> {
     pub(crate) marks: Option<&'r Marks>,
 }
 
-/// What the filters still need after the request headers are gone.
+/// Values from the filters that are still needed when the buffer no longer holds the request headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Filtered {
     /// Position of the filters in the table.
@@ -43,8 +44,8 @@ pub(crate) struct Filtered {
     pub(crate) coding: Option<Coding>,
 }
 
-/// Applies the filters at `position` to request headers. Returns a plan, with the upstream's request headers in `out`,
-/// or a response, with the beginning of its headers in `out`.
+/// Applies the filters at `position` to request headers. Returns a plan, with the request headers for the upstream in
+/// `out`; or a response of the route itself, with the beginning of its headers in `out`.
 pub(crate) fn plan_filtered(
     request: &Matched<'_>,
     position: u32,
@@ -101,7 +102,8 @@ pub(crate) fn plan_filtered(
     }
 }
 
-/// The mirror backend for this request. Upgrades are not mirrored, because a tunnel has no end that a copy could have.
+/// The position of the mirror backend, if this request is mirrored. Upgrade requests are not mirrored, because a copy
+/// cannot take part in a tunnel.
 fn copy_to((filters, position): (&Filters, u32), snapshot: &Snapshot, upgrade: bool) -> Option<usize> {
     let copies = filters.copies.filter(|_| !upgrade)?;
     snapshot.shares(position, |shares| shares.is_copied(copies.share)).then_some(copies.backend)

@@ -11,7 +11,8 @@ use weir_io::{WorkerOptions, spawn_worker};
 pub(crate) struct Follower(Mutex<Option<UnboundedSender<()>>>);
 
 impl Follower {
-    /// Starts the thread unless it runs. Its argument receives a message after each change of the table.
+    /// Starts the thread unless it runs. The channel that `main` gets receives a message after each change of the
+    /// table.
     ///
     /// # Errors
     /// If the thread cannot start.

@@ -1,8 +1,9 @@
 //! Request headers that the gateway adds for upstreams: the client's address, and request and trace IDs.
 //!
-//! The outermost trusted proxy reports the client. With N trusted proxies, this is the N-th element from the right of
-//! the one field that they append to (`weir_http::TrustedElements`). Everything to its left is an unverified claim of
-//! the client and is dropped. The access log, `hash: client_address` and both header fields use the same result.
+//! The client's address is the one that the outermost trusted proxy reports. With N trusted proxies, it is in the N-th
+//! element from the right of the header field that the proxies append to (`weir_http::TrustedElements`). Everything to
+//! the left of this element is an unverified claim of the client and is dropped. The access log, `hash: client_address`
+//! and both forwarding header fields use the same address.
 
 use std::cell::RefCell;
 use std::fmt::{Display, Write as _};
@@ -22,27 +23,28 @@ const PROTO: &str = "X-Forwarded-Proto";
 const HOST: &str = "X-Forwarded-Host";
 const FORWARDED: &str = "Forwarded";
 const REQUEST_ID: &str = "X-Request-Id";
-/// The client address that some proxies send. Without a trusted proxy, it is an unverified claim too.
+/// A header field in which some proxies send the client's address. Without a trusted proxy, its value is an unverified
+/// claim of the client.
 const REAL_IP: &str = "X-Real-IP";
 const X_FORWARDED_PREFIX: &str = "x-forwarded-";
 
 /// Longest request ID in bytes that is accepted from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// Where a request comes from.
+/// What is known about a request apart from its bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival<'a> {
-    /// The routes of its listener.
+    /// The routes that clients of the listener can match.
     pub(crate) scope: Scope,
     pub(crate) peer: SocketAddr,
-    /// Counts dropped header fields.
+    /// The listener's counters, for dropped header fields.
     pub(crate) listener: Option<&'a ListenerCounters>,
     /// Whether the client uses TLS.
     pub(crate) is_secure: bool,
     pub(crate) ids: &'a IdSource,
     /// Receives data about the request for the log.
     pub(crate) observed: &'a Observed,
-    /// The gateway is overloaded and sheds the request.
+    /// Whether the gateway is overloaded and rejects the request.
     pub(crate) is_shed: bool,
 }
 
@@ -58,12 +60,12 @@ pub(crate) struct IdSource {
 pub(crate) struct Marks {
     /// The added fields.
     fields: Vec<(&'static str, String)>,
-    /// Whether a field of the client with this name is an unverified claim that is dropped.
+    /// Returns whether a client's field with this name is an unverified claim that is dropped.
     drops_claim: fn(&str) -> bool,
     traced: Option<Traced>,
-    /// The client's address: as trusted proxies report it, else the peer.
+    /// The client's address as a trusted proxy reports it. Without such a report, the address of the peer.
     pub(crate) client: IpAddr,
-    /// Whether a trusted proxy reports it.
+    /// Whether a trusted proxy reported `client`.
     pub(crate) is_forwarded: bool,
     pub(crate) request_id: Option<String>,
 }
@@ -116,8 +118,9 @@ impl Marks {
     }
 }
 
-/// Selects the client's fields that are dropped if the gateway reports client addresses. Without trusted proxies, these
-/// are all forwarding fields. Otherwise it is the format that the gateway does not write, because nobody verifies it.
+/// Returns a function that selects the client's header fields to drop, because their values are unverified claims. It
+/// selects none if the gateway does not report client addresses. Without trusted proxies, it selects all forwarding
+/// fields. With trusted proxies, it selects the fields of the format that the gateway does not write.
 fn dropped_claims(forwarding: &Forwarding) -> fn(&str) -> bool {
     match (forwarding.x_forwarded, forwarding.forwarded) {
         (false, false) => |_| false,
@@ -136,7 +139,7 @@ fn is_forwarded(name: &str) -> bool {
     name.eq_ignore_ascii_case(FORWARDED)
 }
 
-/// The elements of the trusted proxies in these fields.
+/// Selects the elements of the configured address field that the trusted proxies appended.
 fn trusted_elements<'a>(forwarding: &Forwarding, fields: &[Field<'a>]) -> TrustedElements<'a> {
     let field = match forwarding.trusted_header() {
         TrustedHeader::XForwardedFor => AddressField::XForwardedFor,
@@ -145,13 +148,13 @@ fn trusted_elements<'a>(forwarding: &Forwarding, fields: &[Field<'a>]) -> Truste
     TrustedElements::of(fields, field, forwarding.trusted_hops as usize)
 }
 
-/// The client's address, as the outermost trusted proxy reports it.
+/// The client's address, as the outermost trusted proxy reports it. `None` if no trusted proxy reports an address.
 pub(crate) fn forwarded_client(forwarding: &Forwarding, fields: &[Field<'_>]) -> Option<IpAddr> {
     trusted_elements(forwarding, fields).client()
 }
 
-/// Adds the fields that report the client to upstreams, and returns its address as a trusted proxy reports it. If the
-/// element that should name the client has no address, the client is the peer.
+/// Adds the fields that report the client to upstreams. Returns the client's address as a trusted proxy reports it.
+/// `None` if no trusted proxy reports an address; then the peer counts as the client.
 fn append_client_fields(
     forwarding: &Forwarding,
     head: &RequestHead<'_>,
@@ -184,7 +187,7 @@ fn append_client_fields(
             fields.push((HOST, host.to_owned()));
         }
     }
-    // A proxy that does not set this field would pass the client's value.
+    // A trusted proxy that does not set this field passes the client's value, so the gateway replaces it.
     if has_proxies && forwarding.adds_client_address() && head.field(REAL_IP).is_some() {
         fields.push((REAL_IP, forwarded.unwrap_or(peer).to_string()));
     }
@@ -195,7 +198,7 @@ fn scheme_name(is_secure: bool) -> &'static str {
     if is_secure { "https" } else { "http" }
 }
 
-/// Appends the `Forwarded` element of this gateway for its peer.
+/// Appends this gateway's own `Forwarded` element, which names the peer.
 fn append_own_element(head: &RequestHead<'_>, peer: IpAddr, is_secure: bool, out: &mut String) {
     out.push_str("for=");
     match peer {

@@ -20,20 +20,21 @@ use crate::names::NameLookups;
 use crate::overload::MemoryWatch;
 use crate::process_stats::ProcessStats;
 use crate::retire::Retired;
-use crate::sockets::{DealtSocket, OpenListener, Passed, Redealt};
+use crate::sockets::{DealtSocket, OpenListener, Passed, SocketPlan};
 use crate::stats::{ReloadStats, Stats};
 use crate::worker::{Command, Shared};
 
-/// Connections for which the descriptor table has room from the start, 8 bytes each.
+/// The file descriptor table is sized for this many descriptors before threads start. Each entry takes 8 bytes.
 const FILES_RESERVED: u64 = 4_096;
 
-/// How long the sockets of a removed listener may stay open on a busy host, until their queued clients are accepted.
+/// A removed listener may occupy its address for this long, because its sockets stay open until their queued clients
+/// are accepted.
 const SOCKETS_LAST: Duration = Duration::from_secs(5);
 
-/// How often the gateway retries to listen while such sockets are still open.
+/// How long the gateway waits before it tries again to listen on an address that a removed listener still occupies.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
-/// How often the gateway retries to send a command to workers while another thread holds the lock.
+/// How long a thread sleeps between two attempts to lock the running workers while another thread holds the lock.
 const LOCK_EVERY: Duration = Duration::from_millis(2);
 
 /// Why a gateway can't start, or a configuration can't take effect.
@@ -42,7 +43,7 @@ pub enum GatewayError {
     /// The environment's fault: another process uses the address, or this host does not allow it.
     #[error("cannot listen on {address}: {error}{}", listen_remedy(*address, error))]
     Listen {
-        /// The address asked for.
+        /// The address of the listener.
         address: SocketAddr,
         /// The system's error.
         error: io::Error,
@@ -55,10 +56,10 @@ pub enum GatewayError {
         /// The system's error.
         error: io::Error,
     },
-    /// The environment's fault.
+    /// The environment's fault: the system cannot start a worker or a background thread.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
-    /// The caller's fault.
+    /// The caller's fault: a draining gateway applies no new configuration.
     #[error("cannot reload: the gateway is shutting down")]
     Ending,
 }
@@ -103,7 +104,7 @@ pub enum Reopened {
     Nothing,
 }
 
-/// A running gateway. Dropping it also starts a drain, without waiting for its end.
+/// A running gateway. Dropping it starts a drain, and does not wait until the drain completes.
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
@@ -135,7 +136,7 @@ struct Change {
     workers: usize,
     recruits: Vec<Member>,
     opened: Vec<Opened>,
-    redealt: Vec<(ListenerId, Redealt)>,
+    plans: Vec<(ListenerId, SocketPlan)>,
     gone: Vec<ListenerId>,
 }
 
@@ -148,7 +149,7 @@ impl Gateway {
         Gateway::start_with(table, Vec::new())
     }
 
-    /// Like [`Gateway::start`], but uses listening sockets from elsewhere instead of opening new ones for the same
+    /// Like [`Gateway::start`], but takes over the listening sockets in `passed` instead of opening new ones for their
     /// listeners. Sockets without a listener in `table` are closed in this process.
     ///
     /// # Errors
@@ -206,8 +207,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Prepares `table`. If sockets of just-ended listeners occupy its addresses, it waits until they are closed. That
-    /// wait does not block users of `running`.
+    /// Prepares the change to `table`. While a recently removed listener occupies an address of `table`, tries again
+    /// until the address is free or `SOCKETS_LAST` has passed. Does not hold the lock of `running` between attempts.
     fn prepared(&self, table: &Table) -> Result<(MutexGuard<'_, Running>, Change), GatewayError> {
         loop {
             let mut running = self.running();
@@ -237,8 +238,8 @@ impl Gateway {
         }
     }
 
-    /// Writes the access log lines that workers hold, within `patience`. Any thread may call it, before an exit that
-    /// does not wait for [`Gateway::join`].
+    /// Writes the access log lines that workers still hold. Waits for at most `patience`. Meant for an exit that does
+    /// not wait for [`Gateway::join`]. Any thread may call it.
     pub fn flush_access_log(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let left = || until.saturating_duration_since(Instant::now());
@@ -267,7 +268,8 @@ impl Gateway {
         self.shared.log.level.set(level);
     }
 
-    /// Counts a configuration or a file that its source rejected.
+    /// Counts a configuration that was rejected before it reached [`Gateway::apply`], for example because its file is
+    /// invalid.
     pub fn count_refused_reload(&self) {
         self.reloads_refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -282,7 +284,7 @@ impl Gateway {
         self.shared.table.load_full()
     }
 
-    /// The state of all backends.
+    /// The state that all workers share per backend.
     pub(crate) fn backends(&self) -> &BackendStates {
         &self.shared.backends
     }
@@ -301,13 +303,13 @@ impl Gateway {
         self.phase() != Phase::Serving || self.running().crew.is_complete()
     }
 
-    /// The reasons for an overload, as fields of `overload`: new requests get a 503. Empty without an overload.
+    /// Names of the fields of `overload` whose limits are exceeded. If there are any, new requests get a 503.
     pub fn overload_reasons(&self) -> Vec<&'static str> {
         self.shared.overload.reasons()
     }
 
-    /// Begins to drain. The gateway accepts clients for `drain.delay`, then those that are queued. Every connection
-    /// ends after its current exchange.
+    /// Begins to drain. The gateway accepts new clients for `drain.delay`, and after that only clients that are already
+    /// queued. Every connection ends after its current exchange.
     pub fn drain(&self) {
         self.end(Phase::Draining, self.table().drain.delay.0, &[]);
     }
@@ -322,7 +324,8 @@ impl Gateway {
         Ok(of_each.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Begins to drain while another process accepts from the sockets of these listeners. They stay open for it.
+    /// Begins to drain, while another process accepts clients from the sockets of the listeners in `taken`. This
+    /// process leaves those sockets open and accepts no more clients from them.
     pub fn hand_over(&self, taken: &[ListenerId]) {
         self.end(Phase::HandedOver, Duration::ZERO, taken);
     }
@@ -343,7 +346,7 @@ impl Gateway {
 
     /// All counters, summed over the workers.
     pub fn stats(&self) -> Stats {
-        // Drop states of backends that were still in use when their table was replaced.
+        // Drop the states of removed backends that are no longer in use. They may have been in use at the reload.
         self.shared.backends.follow(&self.table());
         let running = self.running();
         let upstreams = running.crew.upstreams.iter().map(|counters| &**counters);
@@ -374,7 +377,8 @@ impl Gateway {
         if self.phase() == Phase::Serving {
             self.shared.phase.store(phase as u8, Ordering::Relaxed);
         }
-        // From here on the workers' copies are the only ones of this process.
+        // Taking the listeners closes the gateway's copies of their sockets. Only the workers' copies stay open in this
+        // process.
         for (listener, open) in std::mem::take(&mut running.open) {
             if taken.contains(&listener) {
                 running.crew.send_all(|| Command::Release { id: open.id, numbers: None });
@@ -396,24 +400,24 @@ impl Gateway {
 }
 
 impl Running {
-    /// Does all steps that may fail.
+    /// Does the steps that may fail, so that [`Running::commit`] cannot fail.
     fn prepare(&mut self, table: &Table, passed: Vec<Passed>) -> Result<Change, GatewayError> {
         let workers = self.crew.wanted(table.workers);
         let wanted: Vec<(ListenerId, &Listener)> =
             table.listener_ids().into_iter().zip(table.listeners.iter()).collect();
         let is_gone = |id: &&ListenerId| !wanted.iter().any(|(wanted, _)| wanted == *id);
         let gone: Vec<ListenerId> = self.open.keys().filter(is_gone).copied().collect();
-        let mut redealt = Vec::new();
+        let mut plans = Vec::new();
         if self.crew.count() != workers {
             for (id, open) in self.open.iter().filter(|(id, _)| !gone.contains(id)) {
-                let anew = open.redealt(self.crew.count(), workers);
+                let anew = open.plan_change(self.crew.count(), workers);
                 let failed = |error| GatewayError::Listen { address: open.bound, error };
-                redealt.push((*id, anew.map_err(failed)?));
+                plans.push((*id, anew.map_err(failed)?));
             }
         }
         let opened = self.open_new(&wanted, workers, passed)?;
         let recruits = self.crew.recruits(workers).map_err(GatewayError::Worker)?;
-        Ok(Change { workers, recruits, opened, redealt, gone })
+        Ok(Change { workers, recruits, opened, plans, gone })
     }
 
     fn open_new(
@@ -446,17 +450,18 @@ impl Running {
         self.ended.iter().any(is_in_the_way)
     }
 
-    /// Never fails. While a socket moves between workers, its clients wait in its queue.
+    /// Applies a prepared change. Never fails. While a socket moves between workers, new clients wait in the socket's
+    /// queue.
     fn commit(&mut self, change: Change) {
-        let Change { workers, recruits, opened, redealt, gone } = change;
+        let Change { workers, recruits, opened, plans, gone } = change;
         self.crew.change(recruits, workers);
-        for (id, redealt) in redealt {
+        for (id, plan) in plans {
             let Some(open) = self.open.get_mut(&id) else { continue };
-            let hands = open.settle(redealt);
-            for (worker, hand) in hands.into_iter().enumerate() {
-                self.crew.listen(worker, id, open, hand.gets);
-                if !hand.gives.is_empty() {
-                    self.crew.send(worker, Command::Release { id: open.id, numbers: Some(hand.gives) });
+            let moves = open.apply_plan(plan);
+            for (worker, moved) in moves.into_iter().enumerate() {
+                self.crew.listen(worker, id, open, moved.gets);
+                if !moved.gives.is_empty() {
+                    self.crew.send(worker, Command::Release { id: open.id, numbers: Some(moved.gives) });
                 }
             }
         }

@@ -7,7 +7,7 @@
 //!  | <-- admin ADDRESS (fd) ---------------- |
 //!  | <-- end ------------------------------- |
 //!  |-- taken ADDRESS#TURN -----------------> |   for each listener that both have
-//!  |-- ready ------------------------------> |   it serves: the running one stops accepting, and drains
+//!  |-- ready ------------------------------> |   next serves; running stops accepting, and drains
 //!  | <-- over ------------------------------ |
 //! ```
 //! If the new process exits before `ready`, nothing changes.
@@ -28,16 +28,17 @@ use weir_io::{Peer, listening_socket, receive_descriptors, send_descriptor};
 
 use crate::sockets::Passed;
 
-/// The socket in the folder.
+/// The name of the handover socket in the folder.
 const NAME: &str = "handover.sock";
 
-/// The first line of the new process. A change of the protocol changes the number.
+/// The first line that the new process sends. The number is the version of the protocol.
 const GREETING: &str = "weir-gateway handover 1";
 
-/// Time limit for each message of the other process. It has already read its configuration.
+/// Time limit for each message from the other process. That process reads its configuration before it connects, so it
+/// responds quickly.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Longer than any valid line.
+/// Maximum length of a line. Every valid line is shorter.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// Why the sockets were not handed over.
@@ -46,7 +47,7 @@ pub enum HandoverError {
     /// The environment's fault.
     #[error("cannot use the socket `{path}` in --runtime-dir: {error}")]
     Folder {
-        /// The socket in the folder.
+        /// The path of the handover socket.
         path: String,
         /// The system's error.
         error: io::Error,
@@ -62,13 +63,13 @@ pub enum HandoverError {
     Foreign(String),
 }
 
-/// The new process's view of the running process.
+/// The running process, as the new process sees it.
 #[derive(Debug)]
 pub struct Predecessor {
     line: Line,
-    /// Copies of its listening sockets.
+    /// Copies of the running process's listening sockets.
     pub sockets: Vec<Passed>,
-    /// The socket of its admin server, with the configured address.
+    /// A copy of the running process's admin socket, with the configured address.
     pub admin: Option<(SocketAddr, TcpListener)>,
 }
 
@@ -76,11 +77,11 @@ pub struct Predecessor {
 #[derive(Debug)]
 pub struct Successors(UnixListener);
 
-/// The running process's view of the new process.
+/// The new process, as the running process sees it.
 #[derive(Debug)]
 pub struct Successor {
     line: Line,
-    /// Its process id; `None` if it is in a PID namespace that this process can't see.
+    /// The new process's id; `None` if it is in a PID namespace that this process can't see.
     pub process: Option<i32>,
 }
 
@@ -93,10 +94,11 @@ struct Line {
 }
 
 impl Predecessor {
-    /// Asks the process that runs with this folder for its sockets. `None` if there is no such process.
+    /// Asks the process that serves the handover socket in this folder for its listening sockets. `None` if no process
+    /// serves it.
     ///
     /// # Errors
-    /// If there is one that does not hand them over.
+    /// If a process serves the handover socket, but does not hand over its listening sockets.
     pub fn ask(folder: &Path) -> Result<Option<Predecessor>, HandoverError> {
         let path = folder.join(NAME);
         let stream = match UnixStream::connect(&path) {
@@ -116,8 +118,9 @@ impl Predecessor {
     /// accepts.
     ///
     /// # Errors
-    /// If the other process disconnects or does not respond. It may then still accept, or not.
-    pub fn follow(mut self, taken: &[ListenerId]) -> Result<(), HandoverError> {
+    /// If the other process disconnects or does not respond. It is then unknown whether the other process still accepts
+    /// clients.
+    pub fn announce_ready(mut self, taken: &[ListenerId]) -> Result<(), HandoverError> {
         for listener in taken {
             self.line.say(&format!("taken {listener}"))?;
         }
@@ -150,7 +153,8 @@ impl Predecessor {
 }
 
 impl Successors {
-    /// Accepts connections in `folder` from here on, in place of an earlier process.
+    /// Creates the handover socket in `folder`. From here on, new processes reach this process instead of an earlier
+    /// one.
     ///
     /// # Errors
     /// If the socket can't be created.
@@ -174,7 +178,7 @@ impl Successors {
     /// Waits for the next process.
     ///
     /// # Errors
-    /// If it belongs to another user, or disconnects.
+    /// If the next process belongs to another user, or disconnects.
     pub fn accept(&self) -> Result<Successor, HandoverError> {
         let (stream, _) = self.0.accept().map_err(HandoverError::Lost)?;
         let peer = peer_of(&stream)?;
@@ -192,7 +196,7 @@ impl Successor {
     /// taken.
     ///
     /// # Errors
-    /// If it disconnects or times out before; then it has taken nothing.
+    /// If the other process disconnects or times out before it serves; then it has taken nothing.
     pub fn offer(
         &mut self,
         sockets: &[Passed],
@@ -260,7 +264,7 @@ impl Line {
         }
     }
 
-    /// The socket of the last line. It must be bound to `address`; port 0 matches any port.
+    /// The socket that came with the last line. It must be bound to `address`; port 0 matches any port.
     fn socket_at(&mut self, address: SocketAddr) -> Result<TcpListener, HandoverError> {
         let socket = self.socket()?;
         let bound = socket.local_addr().map_err(|error| HandoverError::Foreign(error.to_string()))?;
@@ -282,8 +286,8 @@ fn peer_of(stream: &UnixStream) -> Result<Peer, HandoverError> {
     Peer::of(stream).map_err(HandoverError::Lost)
 }
 
-/// Rejects a process of another user, except root. Sockets from another user would let that user read client traffic,
-/// and another user with these sockets could accept clients.
+/// Rejects a process that runs as another user, unless that user is root. Both processes can accept clients from the
+/// sockets, so the other user could read client traffic.
 fn check_user(user: u32, act: &str) -> Result<(), HandoverError> {
     if [0, geteuid().as_raw()].contains(&user) {
         return Ok(());
@@ -299,7 +303,8 @@ fn unexpected(said: &str) -> HandoverError {
     ))
 }
 
-/// Whether no process runs with this folder: the socket does not exist, or nothing listens on it.
+/// Whether this connection error means that no process serves the handover socket: it does not exist, or nothing
+/// listens on it.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }

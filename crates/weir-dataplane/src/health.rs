@@ -31,13 +31,14 @@ use crate::worker::Shared;
 /// Checks in progress at one time; more wait.
 const CHECKS_MAX: usize = 64;
 
-/// The random part of an interval, in both directions, so that checks of many endpoints do not start together.
+/// Each interval is longer or shorter by a random amount of at most this share, so that checks of many endpoints do not
+/// start together.
 const JITTER: f64 = 0.1;
 
-/// At most so many characters of a system or TLS error are reported.
+/// Texts of system and TLS errors are cut after this many characters.
 const TEXT_MAX: usize = 200;
 
-/// The health checks of a gateway. They stop when it is dropped.
+/// The health checks of a gateway. Dropping this stops them.
 #[derive(Debug, Default)]
 pub(crate) struct HealthChecks(Follower);
 
@@ -82,7 +83,7 @@ impl HealthChecks {
         self.0.start("weir-health", move |looks| keep(looks, shared))
     }
 
-    /// Updates the checks to the active configuration and to the current addresses of its names.
+    /// Updates the checks to the active configuration, and to the current addresses of its DNS names.
     pub(crate) fn look(&self) {
         self.0.look();
     }
@@ -94,7 +95,7 @@ async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
     let places = Rc::new(Semaphore::new(CHECKS_MAX));
     while looks.recv().await.is_some() {
         let (table, names) = (shared.table.load_full(), shared.backends.names.version());
-        // Most changes affect routes only.
+        // Most changes affect routes only and leave the tasks as they are.
         let is_same = |(backends, version): &(Pages<BackendEntry>, u64)| {
             *version == names && backends.shares_all(table.backends())
         };
@@ -152,12 +153,12 @@ async fn check_forever(
     let mut in_a_row = 0;
     let mut was_success = None;
     loop {
-        // It is never closed.
+        // The semaphore is never closed, so this does not fail.
         let Ok(place) = places.acquire().await else { return };
         let asked = spec.run(&endpoint.address).await;
         drop(place);
         if matches!(&asked, Err(CheckFailure::System(error)) if is_exhausted(error)) {
-            // This says nothing about the endpoint, so it keeps its state.
+            // This process lacks resources. That says nothing about the endpoint, so the endpoint keeps its state.
             seldom!(
                 log::Level::Warn,
                 "health checks paused: no file descriptors or memory left; endpoints keep their state"

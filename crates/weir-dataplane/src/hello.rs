@@ -5,12 +5,13 @@
 /// The longest ClientHello that is read, including record headers.
 pub(crate) const HELLO_BYTES_MAX: usize = 16 * 1024;
 
-/// The record type of a handshake. It is the first byte of a TLS client (RFC 8446, 5.1).
+/// The record type of a handshake. It is the first byte that a TLS client sends (RFC 8446, 5.1).
 pub(crate) const HANDSHAKE: u8 = 22;
 /// The handshake type of a ClientHello (RFC 8446, 4).
 const CLIENT_HELLO: u8 = 1;
-/// The `server_name` extension (RFC 6066, 3), and the only name type that it defines.
+/// The type of the `server_name` extension (RFC 6066, 3).
 const SERVER_NAME: u16 = 0;
+/// The only name type in a `server_name` extension.
 const HOST_NAME: u8 = 0;
 
 /// The bytes that a client has sent so far.
@@ -38,8 +39,8 @@ pub(crate) fn read_hello(bytes: &[u8]) -> Hello {
     }
 }
 
-/// The first handshake message without its header, assembled from its records. `Some(None)` if it is incomplete, `None`
-/// if it is malformed or no ClientHello.
+/// The first handshake message without its header, assembled from its records. `Some(None)` if the message is
+/// incomplete, `None` if it is malformed or not a ClientHello.
 fn message(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut message = Vec::new();
     let mut rest = Reader(bytes);
@@ -68,7 +69,8 @@ fn message(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
     }
 }
 
-/// The server name in a ClientHello (RFC 8446, 4.1.2), in lower case. `None` if the message is malformed.
+/// The server name in a ClientHello (RFC 8446, 4.1.2), in lower case. `Some(None)` if the message contains no name,
+/// `None` if it is malformed.
 fn name_of(message: &[u8]) -> Option<Option<String>> {
     let mut rest = Reader(message);
     // Version and random.
@@ -186,7 +188,7 @@ mod tests {
         assert_eq!(read_hello(&endless), Hello::Malformed);
     }
 
-    /// Whatever byte changes, the reader returns.
+    /// Whichever byte changes, the parser returns.
     #[test]
     fn changed_bytes_do_not_cause_a_panic() {
         let good = hello("a.test", Some(64));

@@ -1,5 +1,5 @@
-//! Idle clients of the admin server. If the server is full, the client that has been idle longest is closed for the
-//! next one. If that client sends a request at that moment, it still gets a response.
+//! Idle clients of the admin server. If the server is full, it closes the connection that has been idle longest, to
+//! accept the next client. If a request arrives on that connection at the same moment, it still gets a response.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,25 +16,26 @@ pub(crate) struct IdleClients {
     fell: Notify,
 }
 
-/// An idle client, until it is dropped.
+/// Marks a client as idle until this is dropped.
 #[derive(Debug)]
 struct IdleGuard<'s> {
     among: &'s IdleClients,
     turn: u64,
 }
 
-/// The outcome of a wait for a client.
+/// The outcome of a read from an idle client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleRead<T> {
     Read(T),
-    /// A result that arrived while the client was to be closed. It is closed after the response.
+    /// The read completed just as the client was selected to be closed. It gets its response, then it is closed.
     LastRead(T),
     /// Close the client.
     Close,
 }
 
 impl IdleClients {
-    /// The result of `read`. Until then the client is idle, and may be closed for another client.
+    /// Waits for `read` and returns its result. Meanwhile the client counts as idle, and may be closed in favour of
+    /// another client.
     pub(crate) async fn until<T>(&self, read: impl Future<Output = T>) -> IdleRead<T> {
         let (turn, (sender, goes)) = (self.next.get(), oneshot::channel());
         self.next.set(turn + 1);
@@ -58,7 +59,7 @@ impl IdleClients {
         first.is_some_and(|(_, sender)| sender.send(()).is_ok())
     }
 
-    /// Closes an idle client, and waits for one if necessary.
+    /// Closes an idle client. If no client is idle, waits for one.
     pub(crate) async fn end_one(&self) {
         while !self.end_longest() {
             self.fell.notified().await;

@@ -17,7 +17,7 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Samples in a row with enough free memory before it is returned.
 const LOOKS: usize = 3;
 
-/// Returning less than this does not justify the locks.
+/// Less free memory than this is not returned, because it would not justify the locks.
 const WORTH_BYTES: u64 = 16 << 20;
 
 /// Free memory as seen by earlier samples.
@@ -29,9 +29,9 @@ pub(crate) struct IdleMemory {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Anonymous memory that can't be returned: that of the first sample, or of the state after the last return.
+    /// Resident anonymous memory at the first sample, or after the last return. Only memory above this can be returned.
     base_bytes: Option<u64>,
-    /// Free memory that a return leaves, because partly used pages stay.
+    /// Free memory that the last return left, because partly used pages stay.
     stays_bytes: u64,
     /// Samples in a row that found more free memory than `stays_bytes`.
     in_a_row: usize,

@@ -23,7 +23,7 @@ const LOOKS_MAX: usize = 64;
 pub(crate) enum Look<T> {
     /// The bytes were complete, and parsed to this.
     Made(T),
-    /// The client closed before.
+    /// The client closed before its bytes were complete.
     Ended,
     /// The bytes were still incomplete after [`LOOKS_MAX`] looks.
     Endless,
@@ -33,21 +33,21 @@ pub(crate) enum Look<T> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) bytes: usize,
-    /// It is written straight from the buffer that it was read into.
+    /// Whether the piece is written straight from the buffer that it was read into.
     pub(crate) in_place: bool,
 }
 
 /// Why an operation failed.
 #[derive(Debug)]
 pub(crate) enum IoFault {
-    /// Its time limit has passed.
+    /// The time limit of the operation has passed.
     Timeout,
     /// The system's error. A write of zero bytes counts as a closed connection.
     System(io::Error),
 }
 
-/// I/O for one connection's task. Every operation restarts the deadline, so it limits the time without progress.
-/// Readers and writers are generic types: plain sockets have no cost for TLS.
+/// I/O for one connection's task. Every operation restarts the deadline, so the deadline limits the time without
+/// progress. Readers and writers are generic types, so that TLS costs plain sockets nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Io<'a> {
     pub(crate) worker: &'a Worker,
@@ -130,7 +130,8 @@ impl Io<'_> {
             match self.peek(from, most, &of).await? {
                 Some(Some(made)) => return Ok(Look::Made(made)),
                 None => return Ok(Look::Ended),
-                // The bytes are still in the socket. Without this call, it would be reported readable at once, again.
+                // The bytes stay in the socket. This call clears its readiness; otherwise the next peek would return
+                // the same bytes at once.
                 Some(None) => {
                     let _ =
                         from.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
@@ -164,7 +165,7 @@ impl Io<'_> {
                     Poll::Pending => return self.poll_timeout(cx),
                 }
             }
-            // TLS buffers sealed bytes that the socket did not accept. A plain socket has no such buffer.
+            // TLS buffers encrypted bytes that the socket did not accept. A plain socket has no such buffer.
             match Pin::new(&mut *to).poll_flush(cx) {
                 Poll::Ready(flushed) => Poll::Ready(flushed.map_err(IoFault::System)),
                 Poll::Pending => self.poll_timeout(cx),
@@ -174,8 +175,9 @@ impl Io<'_> {
     }
 
     /// Yields to other tasks after a piece that filled a buffer, because more is likely to follow. The buffer is
-    /// released meanwhile, so that all tasks share the few buffers in the processor's cache. The next read is longer
-    /// where that costs no memory: not after a copy, and not over TLS, which keeps all sealed bytes.
+    /// released meanwhile, so that all tasks share the few buffers in the processor's cache. The next read uses a long
+    /// buffer if that costs no more memory. It would cost more if the piece is copied, and over TLS, which buffers all
+    /// encrypted bytes.
     #[inline]
     pub(crate) async fn give_way_after(self, piece: Piece, is_sealed: bool, buffer: &mut Buffer) {
         if piece.bytes >= BUFFER_BYTES {
@@ -212,7 +214,7 @@ impl Io<'_> {
         .await
     }
 
-    /// Closes in order: shuts down the writing side and discards received bytes for a while. Otherwise a reset could
+    /// Closes gracefully: shuts down the writing side and discards received bytes for a while. Otherwise a reset could
     /// destroy the last response before the client has read it.
     pub(crate) async fn linger<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         self,
@@ -220,7 +222,8 @@ impl Io<'_> {
         writer: &mut W,
         buffer: &mut Buffer,
     ) {
-        // A client may read the response only after it has sent a long body, so received bytes are not limited.
+        // Ends after 2 s without bytes, or after 10 s in all. The number of received bytes is not limited, because a
+        // client may read the response only after it has sent a long body.
         const QUIET_TICKS: u32 = 20;
         const ALL_TICKS: u32 = 100;
         if self.shut_down(writer, QUIET_TICKS).await.is_err() {

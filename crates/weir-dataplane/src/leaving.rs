@@ -1,7 +1,8 @@
-//! Detects clients that disconnect during a wait: for a request limit, for a connection, for more of a response.
+//! Detects clients that disconnect while a request waits: for a request limit, for a connection, for more of a
+//! response.
 //!
 //! ```text
-//! watched -> sends more requests: kept for later, up to a limit; behind it nothing is detected
+//! watched -> sends more requests: kept for later, up to a limit; a disconnect behind more bytes is not detected
 //!    +-----> resets, or closes its side: it has disconnected
 //!    +-----> closes its side on a listener with `half_close`: nothing more can be detected
 //! ```
@@ -19,7 +20,8 @@ use crate::cause::Cause;
 use crate::io::Io;
 use crate::listener::Listening;
 
-/// Bytes of further requests that are read ahead while one is served. A disconnect behind more bytes is not detected.
+/// While a request is served, at most this many bytes of further requests are read ahead. A disconnect that follows
+/// more bytes is not detected.
 const AHEAD_BYTES_MAX: usize = 4 << 10;
 
 /// The reading side of a client whose request has been read completely.
@@ -27,14 +29,14 @@ pub(crate) struct ClientSide<'a, R> {
     pub(crate) io: Io<'a>,
     pub(crate) listening: &'a Listening,
     pub(crate) reader: &'a mut R,
-    /// The buffer for bytes that it sends ahead.
+    /// The buffer for bytes that the client sends ahead.
     pub(crate) inbound: &'a mut Buffer,
     /// The client has closed its side, and still gets a response.
     pub(crate) is_half_closed: &'a mut bool,
 }
 
 impl<R: AsyncRead + Unpin> ClientSide<'_, R> {
-    /// The result of `future`, unless the client disconnects during a wait for which `is_watched` returns true.
+    /// Waits for `future` and returns its result. Fails if the client disconnects while `is_watched` returns true.
     #[inline]
     pub(crate) async fn unless_left<T>(
         &mut self,

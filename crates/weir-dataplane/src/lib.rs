@@ -1,6 +1,6 @@
 //! The data plane: listeners, connections, exchanges, upstream pools, admin.
 //!
-//! It serves clients by compiled tables of `weir-config`. It does not depend on where the configuration comes from.
+//! It serves clients by compiled tables of `weir-config`, wherever the configuration comes from.
 //!
 //! ```text
 //! Gateway (gateway.rs) --- commands, table by pointer swap ---> Worker (worker.rs), one thread each
@@ -18,7 +18,7 @@
 //!                                                                       proxied.rs: clients behind a PROXY protocol balancer
 //!                                                                       passthrough.rs: TLS passed on by SNI
 //!                                                                       secure.rs: TLS handshake, in turns (turns.rs)
-//!                                                                       plan (request.rs): parse, route, new head
+//!                                                                       plan (request.rs): parse, route, new headers
 //!                                                                         dropped_fields.rs: request fields that are dropped
 //!                                                                         filtered.rs, weights.rs: routes with filters
 //!                                                                         answer (answer.rs): responses of a route itself
@@ -36,14 +36,15 @@
 //! `explain` (explain.rs) shows the result for a request without a running gateway. It uses the same `plan`.
 //!
 //! # The cost of an exchange
-//! Two reads, two writes and a share of a poll. Otherwise no request makes a system call, takes a lock, allocates or
-//! reads a clock. The means:
+//! An exchange costs two reads, two writes and a share of a poll. Apart from these, a request makes no system call,
+//! takes no lock, allocates nothing and reads no clock. The means:
 //! - sockets, also upstream ones, are registered once and stay registered while they are kept;
 //! - deadlines are numbers on the worker's wheel, not timers;
 //! - a read that did not fill its buffer has emptied the socket, so no second read follows;
 //! - socket reads and writes bypass the C library's cancellation points (plain.rs);
-//! - head and body leave in one write if both are available;
-//! - code for plain text and code for TLS are compiled separately on both sides, so no byte pays for a check;
+//! - headers and body leave in one write if both are available;
+//! - code for plain text and code for TLS are compiled separately, for clients and for upstreams, so no byte pays for a
+//!   check;
 //! - counters are plain stores, and the reader sums them; tables are compared by pointer.
 //!
 //! # Changes to messages
@@ -51,27 +52,28 @@
 //!   an HTTP/1.0 client without `Host`, it is the backend's first endpoint.
 //!   `Via`, `Forwarded` and `X-Forwarded-*` are neither added nor changed unless `forwarding` is configured. This keeps
 //!   comparisons between gateways fair.
-//! - Chunked bodies are framed again: chunk extensions are dropped, and so are trailers that `trailers` does not allow.
+//! - Chunked bodies get new framing: chunk extensions are dropped, and so are trailers that `trailers` does not allow.
 //!   Bodies that end with the connection become chunked for HTTP/1.1 clients. HTTP/1.0 clients get neither chunks nor
 //!   interim responses.
-//! - Request fields are dropped if their names hold other characters than letters, digits and `-`. So is `Proxy`.
+//! - Request fields whose names contain characters other than letters, digits and `-` are dropped. So is `Proxy`.
 //! - Paths are routed and sent upstream in normal form. A path without a normal form is rejected (400), see
 //!   `weir-config`. CONNECT gets a 501. An upgrade that the upstream accepts becomes a tunnel; `h2c` is never offered
 //!   to the upstream.
 //! - A response without `Date` gets one (RFC 9110, 6.6.1).
 //! - A response of the gateway itself carries `X-Weir-Error` with a name from [`Cause`]. If an upstream response fails
 //!   after its start, the client connection is reset, so that the response never looks complete.
-//! - If the connection to an endpoint fails, the next one is tried: at most three, and none for a request that is a
-//!   retry. Nothing was sent, so this is safe for any request.
-//! - If a kept connection turns out closed before a byte of the response, the request is sent once more over a fresh
-//!   connection. This requires that nothing of it was sent, or that it is idempotent and still held completely. All
-//!   other retries follow the route's `retries`, within the backend's budget.
+//! - If the gateway cannot connect to an endpoint, it tries the next one: at most three endpoints, or only one if the
+//!   request is a retry. Nothing was sent, so this is safe for any request.
+//! - If a kept connection turns out closed before a byte of the response, the gateway sends the request once more over
+//!   a fresh connection. This requires that no byte of the request was sent, or that the request is idempotent and
+//!   still completely in memory. All other retries follow the route's `retries`, within the backend's budget.
 //!
 //! # Shutdown
-//! A removed listener makes the kernel skip its sockets for new connections. It accepts the clients in their queues or
-//! half-way into them, then closes them. Connections end after their current exchange, with `Connection: close`; idle
-//! ones after a second in which a last request may arrive. Surplus workers give their sockets to the others, and end
-//! with their last client. During an upgrade, the old process leaves the sockets open for the new one.
+//! When a listener is removed, the kernel sends no new connections to its sockets. The workers accept the clients that
+//! are queued or still connecting, then close the sockets. Connections end after their current exchange, with
+//! `Connection: close`. Idle connections end after a second, in which a last request may arrive. Surplus workers give
+//! their sockets to other workers, and end with their last client. During an upgrade, the old process leaves the
+//! sockets open for the new one.
 
 mod addresses;
 mod admin;

@@ -11,7 +11,7 @@ const JITTER: f64 = 0.1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     requests: u32,
-    /// The tick from which it serves no request.
+    /// From this tick on, the connection serves no request.
     until: u32,
 }
 
@@ -34,7 +34,7 @@ impl Life {
         self.requests > 0 && !self.is_over(now)
     }
 
-    /// Whether its time limit has passed.
+    /// Whether the connection's time limit has passed.
     pub(crate) fn is_over(&self, now: u32) -> bool {
         self.until <= now
     }

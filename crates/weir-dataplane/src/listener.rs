@@ -1,7 +1,8 @@
-//! A listener at one worker, from its first client to its last, and the sockets that the worker accepts from.
+//! A listener at one worker, from its first client to its last, and the states of the sockets that the worker accepts
+//! from.
 //!
 //! ```text
-//! open --> closing: the kernel skips it for new clients; queued clients are accepted, then it is closed
+//! open --> closing: the kernel sends no new clients to the socket; queued clients are accepted, then it is closed
 //!   +----> released: other workers or processes accept from this socket; it stays open
 //! ```
 
@@ -28,18 +29,19 @@ use crate::program_log::seldom;
 use crate::proxied::serve_proxied;
 use crate::proxy_header::Addresses;
 use crate::secure::serve_secure;
-use crate::spread::{Handed, HandoffTarget, HostSeat, Spread, Way};
+use crate::spread::{Handed, Handoff, HandoffTarget, HostSeat, Spread};
 use crate::worker::{LAST_REQUEST_TICKS, Worker};
 
-/// Rejected clients that may get a response at one time. The others are closed without one.
+/// At most this many rejected clients receive an error response at one time. Others are closed without a response.
 const REJECTING_MAX: usize = 32;
 
-/// One worker's part of a listener.
+/// A listener as one worker serves it.
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) id: u64,
     listener: ListenerId,
-    /// The transport of the most recent client.
+    /// The transport of the most recent client. A retired listener keeps using it, because the table no longer contains
+    /// the listener.
     transport: RefCell<Transport>,
     /// Whether the most recent client had to start with a PROXY protocol header.
     wants_header: Cell<bool>,
@@ -51,21 +53,21 @@ pub(crate) struct Listening {
     /// Where other workers hand over clients for this listener.
     target: Arc<HandoffTarget>,
     retired: Cell<bool>,
-    doors: RefCell<Vec<Rc<Door>>>,
+    sockets: RefCell<Vec<Rc<AcceptingSocket>>>,
 }
 
 /// A socket that a worker accepts from.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct AcceptingSocket {
     number: usize,
-    /// Another process keeps the socket open when this process exits.
+    /// Whether another process also holds the socket, which keeps it open when this process exits.
     is_lent: bool,
-    state: Cell<DoorState>,
+    state: Cell<AcceptState>,
     waker: RefCell<Option<Waker>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DoorState {
+enum AcceptState {
     Open,
     Closing,
     Released,
@@ -90,35 +92,37 @@ impl Listening {
             spread,
             target,
             retired: Cell::new(false),
-            doors: RefCell::default(),
+            sockets: RefCell::default(),
         }
     }
 
     /// Adds a socket to accept clients from.
-    pub(crate) fn add_door(&self, number: usize, is_lent: bool) -> Rc<Door> {
-        let state = Cell::new(DoorState::Open);
-        let door = Rc::new(Door { number, is_lent, state, waker: RefCell::default() });
-        self.doors.borrow_mut().push(Rc::clone(&door));
-        door
+    pub(crate) fn add_socket(&self, number: usize, is_lent: bool) -> Rc<AcceptingSocket> {
+        let state = Cell::new(AcceptState::Open);
+        let socket = Rc::new(AcceptingSocket { number, is_lent, state, waker: RefCell::default() });
+        self.sockets.borrow_mut().push(Rc::clone(&socket));
+        socket
     }
 
-    /// Closes the listener: accepts queued clients from the process's own sockets, then closes these.
+    /// Closes the listener. This process's own sockets are closed once their queued clients are accepted. Sockets that
+    /// another process also holds are released at once.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
         self.spread.close(&self.target);
-        for door in self.doors.borrow().iter() {
-            door.turn(if door.is_lent { DoorState::Released } else { DoorState::Closing });
+        for socket in self.sockets.borrow().iter() {
+            socket.turn(if socket.is_lent { AcceptState::Released } else { AcceptState::Closing });
         }
     }
 
-    /// Stops accepting from these sockets, or from all.
+    /// Stops accepting from the sockets with these numbers, or from all sockets for `None`.
     pub(crate) fn release(&self, numbers: Option<&[usize]>) {
         if numbers.is_none() {
             self.spread.close(&self.target);
         }
-        let is_chosen = |door: &&Rc<Door>| numbers.is_none_or(|numbers| numbers.contains(&door.number));
-        for door in self.doors.borrow().iter().filter(is_chosen) {
-            door.turn(DoorState::Released);
+        let is_chosen =
+            |socket: &&Rc<AcceptingSocket>| numbers.is_none_or(|numbers| numbers.contains(&socket.number));
+        for socket in self.sockets.borrow().iter().filter(is_chosen) {
+            socket.turn(AcceptState::Released);
         }
     }
 
@@ -126,27 +130,33 @@ impl Listening {
         self.retired.get()
     }
 
-    /// Whether clients may still arrive, through one of its sockets or from another worker.
+    /// Whether clients may still arrive, through one of the listener's sockets or from another worker.
     pub(crate) fn is_open(&self) -> bool {
-        !self.doors.borrow().is_empty() || self.target.is_open()
+        !self.sockets.borrow().is_empty() || self.target.is_open()
     }
 
-    /// The way to a worker that should serve the next client. A worker that ends serves the last clients itself.
-    fn way_elsewhere(&self, worker: &Worker) -> Option<Way> {
-        if worker.is_ending() || self.is_retired() { None } else { self.spread.way_from(&worker.host) }
+    /// A slot at the worker that should serve the next client. `None` if this worker serves the client itself. While
+    /// this worker or the listener ends, it always does.
+    fn handoff(&self, worker: &Worker) -> Option<Handoff> {
+        if worker.is_ending() || self.is_retired() {
+            None
+        } else {
+            self.spread.reserve_elsewhere(&worker.host)
+        }
     }
 
-    fn forget(&self, door: &Rc<Door>) {
-        self.doors.borrow_mut().retain(|other| !Rc::ptr_eq(other, door));
+    fn forget(&self, socket: &Rc<AcceptingSocket>) {
+        self.sockets.borrow_mut().retain(|other| !Rc::ptr_eq(other, socket));
     }
 
-    /// The routes that its clients can match.
+    /// The routes that clients of this listener can match.
     #[inline]
     pub(crate) fn scope(&self, table: &Table) -> Scope {
         table.scope(self.listener)
     }
 
-    /// The transport for the next client. The table no longer has a retired listener, so that one keeps its last value.
+    /// The transport for the next client. A retired listener keeps its last transport, because the table no longer
+    /// contains the listener.
     pub(crate) fn transport(&self, table: &Table) -> Transport {
         if let Some(transport) = table.transport(self.listener) {
             self.transport.replace(transport.clone());
@@ -178,10 +188,10 @@ impl Drop for Listening {
     }
 }
 
-impl Door {
-    /// A released door stays released.
-    fn turn(&self, state: DoorState) {
-        if self.state.get() != DoorState::Released {
+impl AcceptingSocket {
+    /// Changes the state, unless the socket is released: a released socket stays released.
+    fn turn(&self, state: AcceptState) {
+        if self.state.get() != AcceptState::Released {
             self.state.set(state);
         }
         if let Some(waker) = self.waker.take() {
@@ -189,13 +199,13 @@ impl Door {
         }
     }
 
-    /// The next client; `None` once the door is closing or released.
+    /// Accepts the next client. `None` once the socket is closing or released.
     fn poll_accept(
         &self,
         socket: &TcpListener,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<(TcpStream, SocketAddr)>>> {
-        if self.state.get() != DoorState::Open {
+        if self.state.get() != AcceptState::Open {
             return Poll::Ready(None);
         }
         let accepted = socket.poll_accept(cx);
@@ -206,15 +216,15 @@ impl Door {
     }
 }
 
-/// Accepts clients from a socket while its door is open.
+/// Accepts clients from `socket` until `accepting` is closed or released.
 pub(crate) async fn accept(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
-    door: Rc<Door>,
+    accepting: Rc<AcceptingSocket>,
     socket: TcpListener,
 ) {
     let mut exhaustion = Exhaustion::default();
-    while let Some(accepted) = poll_fn(|cx| exhaustion.poll(|| door.poll_accept(&socket, cx))).await {
+    while let Some(accepted) = poll_fn(|cx| exhaustion.poll(|| accepting.poll_accept(&socket, cx))).await {
         match accepted {
             Ok(client) => {
                 exhaustion = Exhaustion::default();
@@ -225,13 +235,13 @@ pub(crate) async fn accept(
             Err(_) => {}
         }
     }
-    if door.state.get() == DoorState::Closing {
+    if accepting.state.get() == AcceptState::Closing {
         close(&worker, &listening, socket).await;
     }
-    listening.forget(&door);
+    listening.forget(&accepting);
 }
 
-/// Closes a socket once no client is queued or half-way into the queue. Closing earlier would reset those clients.
+/// Closes a socket once no client is queued or still connecting. Closing earlier would reset those clients.
 async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListener) {
     // Without kernel support, a client that connects at the last moment is reset.
     let _ = pass_over_newcomers(&socket);
@@ -252,7 +262,7 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
         }
     }
     worker.wheel.forget(&timer);
-    // The poll may not have reported queued clients yet, so ask the socket.
+    // The poll may not have reported queued clients yet, so accept them without it.
     if let Ok(socket) = socket.into_std() {
         while let Ok((stream, peer)) = socket.accept() {
             let nonblocking = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
@@ -265,14 +275,14 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
 
 /// Admits a client here, or hands it to the worker with the fewest clients if this worker would exceed its share.
 fn welcome(worker: &Rc<Worker>, listening: &Rc<Listening>, client: (TcpStream, SocketAddr)) {
-    let Some(way) = listening.way_elsewhere(worker) else {
+    let Some(handoff) = listening.handoff(worker) else {
         return admit(worker, listening, worker.host.seat(), client);
     };
     let (stream, peer) = client;
     // From here on this worker's poll no longer watches the socket.
     if let Ok(stream) = stream.into_std() {
         listening.counters.handed.add(1);
-        way.send(listening.id, stream, peer);
+        handoff.send(listening.id, stream, peer);
     }
 }
 
@@ -312,8 +322,8 @@ fn admit(
     }
 }
 
-/// Admits a client once an idle connection has been closed for it. That connection may have sent a request at the last
-/// moment; then it stays.
+/// Waits until an idle connection that was asked to close has made room, then admits the client. Rejects the client if
+/// that connection stays open because a request has just arrived on it.
 async fn admit_behind(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
@@ -360,14 +370,16 @@ pub(crate) fn reject(
     cause: Cause,
 ) {
     count_failure(worker, listening, peer, cause);
-    // A handshake costs more than an exchange, so rejected TLS clients get none.
+    // A response to a TLS client would need a handshake, which costs more than an exchange. So rejected TLS clients get
+    // no response.
     let is_plain = matches!(listening.transport(&worker.snapshot().table), Transport::Plain);
     if is_plain && listening.rejecting.get() < REJECTING_MAX {
         spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, peer, cause));
     }
 }
 
-/// Takes a connection of the process, and one of the client address if that is known and limited.
+/// Counts a new connection toward `limits.connections` and, if its client address is known and limited, toward that
+/// address. The error is the limit that is reached.
 fn place(worker: &Worker, listening: &Listening, peer: SocketAddr) -> Result<Option<AddressSeat>, Cause> {
     let table = &worker.snapshot().table;
     let of_address = match listening.wants_header(table) {
@@ -387,7 +399,7 @@ mod tests {
     use crate::spread::Host;
     use crate::worker::Shared;
 
-    /// Otherwise a worker could drain and end between accepting a client and serving it.
+    /// If a client counted only once its task runs, the worker could drain and end before serving it.
     #[test]
     fn a_client_counts_before_its_task_runs() {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();

@@ -33,14 +33,14 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LogLevel {
-    /// None.
+    /// No requests.
     Off = 0,
     /// Failed requests.
     Error = 1,
-    /// Failed requests, and those that the configuration selects.
+    /// Failed requests, and the share of all requests that the configuration selects.
     #[default]
     Info = 2,
-    /// All.
+    /// All requests.
     Debug = 3,
 }
 
@@ -88,7 +88,7 @@ impl AccessLogStats {
     }
 }
 
-/// The level: every worker reads it, and it is seldom set.
+/// The access log level. Every worker reads it, and it is seldom set.
 #[derive(Debug)]
 pub(crate) struct AtomicLevel(AtomicU8);
 
@@ -108,7 +108,7 @@ impl AtomicLevel {
     }
 }
 
-/// One worker's part of the log.
+/// The access log of one worker: lines that are not handed over yet, and the channel to the writer.
 #[derive(Debug)]
 pub(crate) struct WorkerLog {
     block: RefCell<Vec<u8>>,
@@ -122,7 +122,8 @@ pub(crate) struct WorkerLog {
 }
 
 impl WorkerLog {
-    /// Appends the line of a request if the level allows it: failed requests, or also the share `sample` of all.
+    /// Appends the line of a request if the level requires it: for failed requests, and at level `info` also for the
+    /// share `sample` of all requests.
     pub(crate) fn write(
         &self,
         sample: f64,
@@ -162,7 +163,7 @@ impl WorkerLog {
         let bytes = self.block.take();
         let queued = self.queued.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
         let block = Block { lines, queued: Arc::clone(&self.queued), bytes };
-        // A block that is not sent subtracts its bytes when it is dropped.
+        // A block that is not sent subtracts its bytes from the queue when it is dropped.
         if queued > QUEUE_BYTES_MAX || self.sender.send(Message::Write(block)).is_err() {
             counters.log_lines_dropped.add(lines);
         }
@@ -199,7 +200,7 @@ pub(crate) struct LogWriter {
     sender: Sender<Message>,
     /// `None` once the thread runs.
     receiver: Mutex<Option<Receiver<Message>>>,
-    /// Closed when the thread ends.
+    /// The sender of this channel is dropped when the thread ends.
     running: Mutex<Option<Receiver<()>>>,
     pub(crate) level: Arc<AtomicLevel>,
     written: Arc<Written>,
@@ -226,7 +227,7 @@ impl Default for LogWriter {
 }
 
 impl LogWriter {
-    /// A worker's part of the log.
+    /// The access log of a new worker.
     pub(crate) fn of_worker(&self) -> WorkerLog {
         WorkerLog {
             block: RefCell::default(),
@@ -242,7 +243,7 @@ impl LogWriter {
     /// Opens or reopens the target of `log`. Later lines go there.
     ///
     /// # Errors
-    /// If it can't be opened, or is a pipe without a reader; then nothing has changed.
+    /// If the target can't be opened, or is a pipe without a reader; then nothing has changed.
     pub(crate) fn open(&self, log: &AccessLog) -> io::Result<()> {
         let file = match &log.file {
             Some(path) => open_file(path)?,
@@ -269,7 +270,7 @@ impl LogWriter {
 
     /// Waits until all lines handed over so far are written, for at most `patience`.
     pub(crate) fn flush(&self, patience: Duration) {
-        // Before the thread starts, nothing is handed over and nothing would answer.
+        // Before the thread starts, no lines are handed over, and no thread would respond.
         if self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             let (written, is_written) = channel();
             // The thread may have ended already. Then the sender is dropped too, which ends the wait.
@@ -307,7 +308,7 @@ fn open_file(path: &str) -> io::Result<File> {
         Some(Errno::NXIO) if is_pipe(path) => io::Error::new(error.kind(), "no process reads from this pipe"),
         _ => error,
     })?;
-    // The writing thread may block.
+    // Only opening must not block. The writing thread may block.
     fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
     Ok(file)
 }
@@ -318,7 +319,7 @@ fn is_pipe(path: &str) -> bool {
 
 fn write_blocks(messages: &Receiver<Message>, written: &Written) {
     let mut file = None;
-    // The last block ended in the middle of a line.
+    // Whether the last block ended in the middle of a line, because its write failed.
     let mut is_torn = false;
     for message in messages {
         match message {

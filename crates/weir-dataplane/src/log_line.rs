@@ -1,6 +1,6 @@
 //! One line of the access log.
 //!
-//! Client data is escaped: it can't add a line end, and no value can end the quotation marks around it.
+//! Client data is escaped, so that it can end neither the line nor the quotation around a value.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -17,7 +17,7 @@ use crate::dropped_fields::is_dropped;
 use crate::forwarding::Marks;
 use crate::observed::Observed;
 
-/// The formatted values of the request's head. The head itself is gone when the line is written.
+/// The formatted values of the request headers. The headers themselves are gone when the line is written.
 #[derive(Debug, Default)]
 pub(crate) struct HeadValues {
     text: Vec<u8>,
@@ -42,21 +42,22 @@ impl HeadValues {
         }
     }
 
-    /// The values in order; empty if there was no head.
+    /// The values in order; empty if no headers were received.
     fn values(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(move |(start, &end)| &self.text[start..end])
     }
 }
 
-/// A request's head: all of a valid one, or the readable parts of a rejected one.
+/// The request headers for the log. They are complete if they are valid. Of rejected headers, they are the readable
+/// parts.
 #[derive(Default)]
 pub(crate) struct LoggedHead<'h> {
     method: Option<&'h str>,
     target: Option<&'h [u8]>,
     version: Option<&'h str>,
     host: &'h [u8],
-    /// As received, including those that the gateway drops.
+    /// Header fields as received, including those that the gateway drops.
     fields: &'h [Field<'h>],
     underscores_in_headers: bool,
 }
@@ -131,7 +132,7 @@ pub(crate) struct LoggedRequest<'t> {
     pub(crate) listener: &'t str,
     pub(crate) peer: SocketAddr,
     pub(crate) is_secure: bool,
-    /// From the complete request head to the end of the response.
+    /// Duration in nanoseconds, from complete request headers to the end of the response.
     pub(crate) ns: u64,
 }
 
@@ -232,7 +233,7 @@ fn append_value(values: &mut Values<'_>, value: &LogValue, request: &LoggedReque
         LogValue::UpstreamTries => values.number(Some(observed.tries.get()).filter(|&tries| tries > 0)),
         LogValue::RequestId => values.optional(marks.as_ref().and_then(|marks| marks.request_id.as_deref())),
         LogValue::TraceId => values.optional(marks.as_ref().and_then(|marks| marks.trace_id())),
-        // Their values come from the head, in `append_line`.
+        // `append_line` takes these values from the request headers.
         LogValue::Request
         | LogValue::Method
         | LogValue::Target

@@ -14,14 +14,14 @@ pub(crate) struct Memory {
     pub(crate) limit_bytes: u64,
 }
 
-/// Where to read the files.
+/// The procfs and cgroup files, and the unit of their page counts.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryFiles {
     root: PathBuf,
     page_bytes: u64,
 }
 
-/// File names of a cgroup.
+/// The names of a cgroup's files.
 struct GroupFiles {
     limit: &'static str,
     used: &'static str,
@@ -43,7 +43,7 @@ impl Default for MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// Memory in use against `bound`; `None` if the kernel does not report it.
+    /// Memory in use, and the limit that results from `bound`. `None` if the kernel does not report memory use.
     pub(crate) fn read(&self, bound: MemoryBound) -> Option<Memory> {
         match bound {
             MemoryBound::Size(size) => {
@@ -57,14 +57,16 @@ impl MemoryFiles {
         }
     }
 
-    /// Of the host, the process's cgroup and its ancestors, the one that uses the largest share of its limit.
+    /// Memory of the host, of the process's cgroup or of a parent cgroup: whichever uses the largest share of its
+    /// limit.
     fn nearest_to_its_limit(&self) -> Option<Memory> {
         let candidates = self.groups().into_iter().chain(self.host());
         let share = |memory: &Memory| memory.used_bytes as f64 / memory.limit_bytes.max(1) as f64;
         candidates.max_by(|a, b| share(a).total_cmp(&share(b)))
     }
 
-    /// The process's memory against the host's memory, because other processes use the host too.
+    /// The memory that this process uses, with the host's total memory as the limit. Memory of other processes does not
+    /// count.
     fn host(&self) -> Option<Memory> {
         let text = self.text("proc/meminfo")?;
         let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -103,8 +105,8 @@ impl MemoryFiles {
             for folder in folders {
                 let top = self.root.join(folder);
                 let own = top.join(path.trim_start_matches('/'));
-                // In a container the path may be the host's. Missing folders are skipped up to the top, which is then
-                // the container's own cgroup.
+                // In a container, the path may be that of the host, and its folders are missing here. They are skipped,
+                // up to the top folder, which is then the container's own cgroup.
                 let up = own.ancestors().take_while(|folder| folder.starts_with(&top));
                 groups.extend(up.filter_map(|folder| files.read(folder)));
             }
@@ -118,7 +120,7 @@ impl MemoryFiles {
 }
 
 impl GroupFiles {
-    /// Reads the group's folder; `None` if it has no limit.
+    /// Reads memory in use and limit from the cgroup's folder. `None` if it has no limit.
     fn read(&self, folder: &Path) -> Option<Memory> {
         let number = |file: &str| -> Option<u64> {
             std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
@@ -143,7 +145,7 @@ mod tests {
         ("proc/meminfo", "MemTotal:    4000 kB\nMemFree: 1 kB\n"),
     ];
 
-    /// Checks the reading of these files against half of the limit.
+    /// Checks what `MemoryFiles` reads from these files, with a bound of half of the limit.
     fn check(files: &[(&str, &str)], used_bytes: u64, limit_bytes: u64) {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in HOST.iter().chain(files) {

@@ -24,13 +24,13 @@ use crate::snapshot::Snapshot;
 use crate::upstream::checkout;
 use crate::worker::Worker;
 
-/// Copies that one worker has in flight at one time.
+/// At most this many copies of one worker are in flight at one time.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// The largest request that is copied, head and body together.
+/// The largest request that is copied, in bytes of headers and body together.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
-/// The longest response body that is read to keep the connection. A longer one closes it.
+/// The longest response body that is read to keep the connection. A longer body closes the connection.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// The copy of the current request.
@@ -68,7 +68,7 @@ impl Copying {
         }))
     }
 
-    /// Adds bytes that go to the request's own upstream. The last of them sends the copy.
+    /// Adds bytes of the request to the copy. Sends the copy if they are the last bytes (`is_whole`).
     pub(crate) fn take(&self, more: &[u8], is_whole: bool) {
         let mut held = self.bytes.borrow_mut();
         let Some(bytes) = held.as_mut() else { return };
@@ -146,7 +146,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(is_whole && head.is_kept)
 }
 
-/// The needed parts of a response head.
+/// The parts of response headers that are needed here.
 struct AnswerHead {
     len: usize,
     is_interim: bool,
@@ -154,7 +154,7 @@ struct AnswerHead {
     is_kept: bool,
 }
 
-/// Reads and skips interim responses and the head of the final response.
+/// Reads and skips interim responses, and reads the headers of the final response.
 async fn final_head<S: AsyncRead + Unpin>(
     io: Io<'_>,
     snapshot: &Snapshot,

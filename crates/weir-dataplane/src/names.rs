@@ -1,9 +1,9 @@
 //! DNS lookups of endpoint names, on a separate thread. Workers only see that the addresses have changed.
 //!
-//! Each name has a task, which repeats the lookup once the answer has expired. Changed addresses make a new version.
-//! A worker that sees a new version at its next tick builds new pools; unchanged endpoints keep their connections.
-//! Each new table makes the thread read the system files again. If these files or the servers have changed, all names
-//! are looked up again.
+//! Each name has a task, which repeats the lookup whenever the answer has expired. Each change of addresses increases a
+//! version number, which workers compare at each tick. If it has changed, a worker builds new pools; unchanged
+//! endpoints keep their connections. After each new table, the thread reads the system's resolver files again. If these
+//! files or the configured servers have changed, all names are looked up again.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,8 +24,9 @@ use crate::program_log::seldom;
 use crate::resolver::{Sources, SystemFiles};
 use crate::worker::Shared;
 
-/// Lower and upper limit of the time for which an answer is valid, whatever its time to live.
+/// An answer is valid for its time to live (TTL), but at least for this time.
 const ANSWER_LEAST: Duration = Duration::from_secs(1);
+/// An answer is valid for at most this time, even if its TTL is longer.
 const ANSWER_MOST: Duration = Duration::from_secs(3600);
 
 /// The pause after a failed lookup.
@@ -40,14 +41,14 @@ pub(crate) struct Names {
     failures: AtomicU64,
 }
 
-/// The lookups of a gateway. They stop when it is dropped.
+/// The lookups of a gateway. Dropping this stops them.
 #[derive(Debug, Default)]
 pub(crate) struct NameLookups {
     follower: Follower,
     files: SystemFiles,
 }
 
-/// The context of a lookup task.
+/// What lookup tasks use of the gateway.
 struct Subject {
     shared: Arc<Shared>,
     checks: Arc<HealthChecks>,
@@ -83,7 +84,7 @@ impl Names {
 
     /// Stores an answer. Returns whether it differs from the former one.
     fn put(&self, host: &str, mut found: Vec<IpAddr>) -> bool {
-        // Servers shuffle their answers. A new order is no change.
+        // Servers shuffle their answers. A new order is not a change.
         found.sort_unstable();
         found.dedup();
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,10 +157,11 @@ async fn wait(looks: &mut UnboundedReceiver<()>, is_failing: bool) -> bool {
 }
 
 impl Tasks {
-    /// Creates a resolver if there is none for the current files and servers. It looks up all names again.
+    /// Creates a resolver if the files or servers have changed, or if there is none yet. Then all names are looked up
+    /// again.
     ///
     /// # Errors
-    /// If it can't be created; then the former one stays.
+    /// If the resolver can't be created; then the former one stays.
     fn renew_resolver(&mut self, table: &Table, subject: &Subject) -> io::Result<()> {
         let sources = subject.files.read(&table.resolver.servers)?;
         if self.resolver.as_ref().is_some_and(|(former, _)| *former == sources) {
@@ -175,7 +177,7 @@ impl Tasks {
     /// Starts and stops tasks, so that they match the names of `table`.
     fn follow(&mut self, table: &Table, subject: &Rc<Subject>) {
         let Some((_, resolver)) = &self.resolver else { return };
-        // Most changes affect routes only.
+        // Most changes affect routes only, so the names are the same.
         if self.seen.as_ref().is_some_and(|seen| seen.shares_all(table.backends())) {
             return;
         }
@@ -233,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// Lookups of one name, with files of this test.
+    /// Lookups of one name, with system files that this test writes.
     struct Looking {
         shared: Arc<Shared>,
         lookups: NameLookups,
@@ -280,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Both address families, so that no server is queried.
+    /// Addresses of both families. If one were missing, a server would be queried for it.
     const HOSTS: &str = "127.0.0.1 svc.test\n::1 svc.test\n";
 
     #[test]

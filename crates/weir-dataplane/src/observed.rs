@@ -23,16 +23,16 @@ use crate::worker::Worker;
 /// The recorded values of the current request of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// When its head was complete.
+    /// When the request headers were complete.
     began_ns: Cell<u64>,
-    /// When the final response head arrived from the upstream; 0 before.
+    /// When the final response headers arrived from the upstream; 0 before.
     answered_ns: Cell<u64>,
     /// The status sent to the client; 0 before.
     pub(crate) status: Cell<u16>,
-    /// Why it failed.
+    /// Why the request failed; `None` if it did not.
     pub(crate) cause: Cell<Option<Cause>>,
     pub(crate) bytes_sent: Cell<u64>,
-    /// Bytes of the head, plus the bytes read of the body.
+    /// Bytes of the request headers, plus the bytes read of the body.
     pub(crate) bytes_received: Cell<u64>,
     /// The status of the last upstream response; 0 before.
     pub(crate) upstream_status: Cell<u16>,
@@ -43,16 +43,17 @@ pub(crate) struct Observed {
     pub(crate) routed: Cell<Option<Routed>>,
     /// The endpoint of the last attempt.
     pub(crate) upstream: RefCell<Option<UpstreamAddress>>,
-    /// The forwarding values for upstreams, made before routing.
+    /// The header fields that the gateway adds for upstreams, made before routing.
     pub(crate) marks: RefCell<Option<Box<Marks>>>,
-    /// The client reported by a trusted proxy, for a request whose head was rejected and that has no marks.
+    /// For a request with rejected headers: the client address that a trusted proxy reports. Such a request has no
+    /// `marks`.
     pub(crate) refused_client: Cell<Option<IpAddr>>,
-    /// The values of its head for the access log.
+    /// The values from the request headers that the access log needs.
     pub(crate) head: RefCell<HeadValues>,
 }
 
 impl Observed {
-    /// For requests of a connection with this TLS version, or plain text.
+    /// For requests of a connection with this TLS version. `None` means plain text.
     pub(crate) fn over(tls: Option<ProtocolVersion>) -> Observed {
         Observed { tls, ..Observed::default() }
     }
@@ -72,7 +73,7 @@ impl Observed {
         self.head.borrow_mut().clear();
     }
 
-    /// Records that the final response head arrived from the upstream.
+    /// Records that the final response headers arrived from the upstream.
     pub(crate) fn answered(&self, status: u16) {
         self.answered_ns.set(mono_ns());
         self.upstream_status.set(status);
@@ -84,7 +85,7 @@ impl Observed {
         self.tries.set(self.tries.get() + 1);
     }
 
-    /// Passes on the part of the request's body in `inbound`, and counts it.
+    /// Consumes the part of the request body in `inbound`, appends it to `out`, and counts it.
     #[inline]
     pub(crate) fn pass(
         &self,
@@ -98,7 +99,7 @@ impl Observed {
         passed
     }
 
-    /// Consumes the body bytes in `inbound` if they go on unchanged and are not the end of the body, and counts them.
+    /// Consumes the body bytes in `inbound` if they pass unchanged and are not the end of the body, and counts them.
     #[inline]
     pub(crate) fn pass_in_place(&self, body: &mut BodyPump, inbound: &mut Buffer) -> Result<bool, BodyFault> {
         let before = inbound.data().len();
@@ -117,14 +118,15 @@ impl Observed {
         self.bytes_sent.set(self.bytes_sent.get() + bytes as u64);
     }
 
-    /// From the complete request head to the response head.
+    /// Nanoseconds from complete request headers to the final response headers of the upstream. `None` if no response
+    /// arrived.
     pub(crate) fn upstream_ns(&self) -> Option<u64> {
         (self.answered_ns.get() > 0).then(|| self.answered_ns.get().saturating_sub(self.began_ns.get()))
     }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
-    /// Starts recording a request whose head is still at the start of `inbound`. `has_head` is false if the head is
+    /// Starts recording a request whose headers are still at the start of `inbound`. `has_head` is false if they are
     /// incomplete or malformed.
     #[inline(never)]
     pub(crate) fn begin_observation(&self, snapshot: &Snapshot, has_head: bool) {
@@ -145,8 +147,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// Records the readable parts of a rejected head. Fields of trusted proxies follow those of the client, so they are
-    /// read only if no field is missing.
+    /// Records the readable parts of rejected headers. Records the client address only if all header fields were read:
+    /// trusted proxies append their fields last, so a missing field may be theirs.
     #[cold]
     fn observe_refused(&self, snapshot: &Snapshot, line: &LogLine) {
         let mut slots = FieldSlots::new();

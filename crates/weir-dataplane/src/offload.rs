@@ -1,7 +1,7 @@
-//! RSA signatures on a few separate threads, because one takes as long as dozens of exchanges.
+//! Computes RSA signatures on a few separate threads. A signature takes as long as dozens of exchanges.
 //!
-//! A worker that computed it itself would delay all its other connections. The queue is limited: work beyond the limit
-//! fails at once, because its client would no longer wait for the result.
+//! A worker that computed a signature itself would delay all its other connections. The queue is limited: a signature
+//! beyond the limit fails at once, because its client would no longer wait for the result.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use weir_io::{WorkerOptions, available_cpus, spawn_thread};
 
-/// The maximum of threads; fewer if there are fewer CPUs. They compete with the workers, so more would not help.
+/// Maximum number of threads; fewer if there are fewer CPUs. They compete with the workers, so more would not help.
 const THREADS_MAX: usize = 4;
 
-/// Queue limit: about a second of 2048-bit signatures for one thread, which clients still wait for.
+/// Maximum number of queued signatures. One thread computes this many 2048-bit signatures in about a second, and
+/// clients still wait that long.
 const WAITING_MAX: usize = 4096;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -28,7 +29,7 @@ pub(crate) struct Offload(OnceLock<SyncSender<Work>>);
 pub(crate) struct Overflow;
 
 impl Offload {
-    /// Starts the threads unless they run. They may use the CPUs of the calling thread.
+    /// Starts the threads unless they run. They may run on the same CPUs as the calling thread.
     ///
     /// # Errors
     /// If a thread can't start.

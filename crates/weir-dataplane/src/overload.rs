@@ -1,13 +1,13 @@
 //! Overload protection: rejects new requests, so that those in progress can complete.
 //!
-//! A separate thread samples memory once a second, for all workers. Each worker measures the lag of its event loop
-//! with its own clock, and rejects requests by that lag only. A request checks one value of its worker, which the
-//! worker sets at each tick.
+//! A separate thread samples memory once a second, and all workers reject requests if it is short. Each worker also
+//! measures the lag of its own event loop, and rejects requests if that lag is high, whatever the lag of other workers.
+//! A request checks one value of its worker, which the worker sets at each tick.
 //!
 //! ```text
 //!         memory: 1 reading, lag: 5 ticks in a row above the limit
 //!  normal <------------------------------------------------------> overloaded
-//!         memory: 3 readings below 95 %, lag: 10 ticks below half of it
+//!         memory: 3 readings below 95 %, lag: 10 ticks below half of its limit
 //! ```
 
 use std::cell::{Cell, RefCell};
@@ -32,7 +32,7 @@ use crate::worker::Shared;
 /// How often memory is sampled.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
-/// Readings in a row that start and end an overload.
+/// How many readings in a row start an overload, and how many end it.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     begin: u32,
@@ -53,7 +53,7 @@ pub(crate) enum Strain {
 #[derive(Debug, Default)]
 pub(crate) struct OverloadState {
     is_short_of_memory: AtomicBool,
-    /// Workers that lag.
+    /// The number of workers that lag.
     late_workers: AtomicUsize,
     memory_used_bytes: AtomicU64,
     memory_limit_bytes: AtomicU64,
@@ -73,11 +73,11 @@ pub(crate) struct MemoryWatch(Follower);
 /// Overload now, and rejected requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverloadStats {
-    /// Memory use is above its limit.
+    /// Whether memory use is above its limit.
     pub memory: bool,
-    /// Workers that lag.
+    /// The number of workers that lag.
     pub late_workers: u64,
-    /// Memory in use, as compared with `overload.memory`; 0 without a limit.
+    /// Memory in use in bytes, as compared with `overload.memory`; 0 without a limit.
     pub memory_used_bytes: u64,
     /// The limit in bytes that results from `overload.memory`; 0 without a limit.
     pub memory_limit_bytes: u64,
@@ -128,7 +128,7 @@ async fn keep(mut looks: UnboundedReceiver<()>, shared: Arc<Shared>) {
 }
 
 impl OverloadState {
-    /// Records a reading.
+    /// Records a reading of memory use. `None` if the reading has failed.
     fn take(&self, reading: Option<Memory>, gate: &mut Gate) {
         let Some(Memory { used_bytes, limit_bytes }) = reading else {
             seldom!(
@@ -162,7 +162,7 @@ impl OverloadState {
         self.memory_limit_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// The reasons for an overload, as fields of `overload`. Empty without an overload.
+    /// Names of the fields of `overload` whose limits are exceeded.
     pub(crate) fn reasons(&self) -> Vec<&'static str> {
         let memory = self.is_short_of_memory.load(Ordering::Relaxed);
         let lag = self.late_workers.load(Ordering::Relaxed) > 0;
@@ -239,7 +239,7 @@ impl Pressure {
         });
     }
 
-    /// The worker rejects no more requests.
+    /// Ends the worker's overload. The worker then rejects no more requests.
     pub(crate) fn end(&self, shared: &OverloadState) {
         if self.lag.take().is_on {
             shared.late_workers.fetch_sub(1, Ordering::Relaxed);
@@ -268,7 +268,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Records a reading: above the start limit, below the end limit, or between. Returns whether the state changes.
+    /// Records whether a reading is above the start limit or below the end limit. Returns whether the state changes.
     fn see(&mut self, is_high: bool, is_low: bool, patience: Patience) -> bool {
         let (is_against, enough) =
             if self.is_on { (is_low, patience.end) } else { (is_high, patience.begin) };
@@ -293,7 +293,7 @@ impl OverloadStats {
         for (reason, count) in [("memory", self.shed_by_memory), ("lag", self.shed_by_lag)] {
             text.sample("weir_requests_shed_total", &[("reason", reason)], count);
         }
-        let help = "Memory in use, as compared with the limit; 0 without a limit.";
+        let help = "Memory in use that the gateway compares with the limit, in bytes; 0 without a limit.";
         text.family("weir_overload_memory_used_bytes", "gauge", help);
         text.sample("weir_overload_memory_used_bytes", &[], self.memory_used_bytes);
         text.family(

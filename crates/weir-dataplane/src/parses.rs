@@ -1,9 +1,9 @@
-//! When a request head that arrives in pieces is parsed again.
+//! Decides when to parse request headers again while they arrive in pieces.
 //!
-//! Each parse starts at the first byte. So a client that sends single bytes or short lines must not cause a parse of a
-//! long head for each of them.
+//! Each parse starts at the first byte. So a client that sends single bytes or short lines must not cause a parse of
+//! long headers for each byte or line.
 
-/// The parses of one head.
+/// The parses of one request's headers.
 #[derive(Debug, Default)]
 pub(crate) struct Parses {
     count: u32,
@@ -12,11 +12,12 @@ pub(crate) struct Parses {
 }
 
 impl Parses {
-    /// Parses because of another line. After these, the head must end or have doubled.
+    /// After this many parses because of new lines, headers are parsed again only if their length has doubled or they
+    /// may be complete.
     const OF_LINES_MAX: u32 = 8;
 
-    /// Whether to parse `bytes`, of which the first `seen` were looked at before. All parses of a head together read at
-    /// most [`Parses::OF_LINES_MAX`] + 4 times its bytes.
+    /// Whether to parse `bytes` now. The first `seen` bytes were already there at the last call. All parses of one
+    /// request's headers together read at most [`Parses::OF_LINES_MAX`] + 4 times their bytes.
     pub(crate) fn are_due(&mut self, bytes: &[u8], seen: usize, head_bytes_max: usize) -> bool {
         let are_due = seen == 0
             || bytes.len() >= head_bytes_max
@@ -31,7 +32,7 @@ impl Parses {
     }
 }
 
-/// Whether an empty line ends here, as at the end of a head.
+/// Whether `bytes` contains an empty line, which ends the headers.
 fn has_empty_line(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair == b"\n\n") || bytes.windows(3).any(|three| three == b"\n\r\n")
 }
@@ -40,8 +41,8 @@ fn has_empty_line(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Feeds a head: first `first` bytes, then pieces of `piece` bytes. Returns the sum of parsed bytes, and whether
-    /// the complete head is parsed.
+    /// Feeds headers: first `first` bytes, then pieces of `piece` bytes. Returns the sum of parsed bytes, and whether
+    /// the complete headers are parsed.
     fn parsed(head: &[u8], first: usize, piece: usize) -> (usize, bool) {
         let mut parses = Parses::default();
         let (mut seen, mut sum, mut is_last_due) = (0, 0, false);

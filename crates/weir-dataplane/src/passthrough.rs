@@ -27,7 +27,7 @@ use crate::upstream::checkout;
 
 /// Serves a client until its connection ends.
 pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<ByName>) {
-    // Malformed TLS is closed, because its server name may be one that the gateway must not serve.
+    // A connection with malformed TLS is closed, because its server name may be one that the gateway must not serve.
     let destination = match (first_message(seat.io(), &stream).await, by_name.tls()) {
         (Ok(Hello::Whole(name)), _) => by_name.destination(name.as_deref()),
         // The TLS listener responds to plain text with an error.
@@ -56,7 +56,8 @@ fn count_failed(seat: &Seat, cause: Option<Cause>) {
     }
 }
 
-/// Reads the ClientHello and leaves it in the socket. A client that closes before its first byte did not fail.
+/// Reads the ClientHello and leaves it in the socket. If the client closes before its first byte, the error is `None`,
+/// because that is not a failure.
 async fn first_message(io: Io<'_>, stream: &TcpStream) -> Result<Hello, Option<Cause>> {
     let seen = io.look(stream, HELLO_BYTES_MAX, |bytes| {
         let hello = read_hello(bytes);
@@ -78,7 +79,7 @@ async fn pass_on(seat: &Seat, stream: &TcpStream, backend: &str) -> Result<(), C
     let (checkout, ticks) = {
         let snapshot = io.worker.snapshot();
         let position = snapshot.table.backend_named(backend).ok_or(Cause::NoEndpoint)?;
-        // Only the address distinguishes clients.
+        // The bytes are encrypted, so only its address identifies a client.
         let affinity = Affinity::ClientAddress.with(seat.peer().ip());
         let mut context = LbContext { affinity, client: seat.addresses(), ..LbContext::any(position) };
         let mut side = ClientSide {

@@ -1,4 +1,4 @@
-//! Commands from one worker to all others. Workers share no state that one could take from another.
+//! Commands from one worker to all others. A worker cannot change the state of another, so it sends a command.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ impl Peers {
     pub(crate) fn ask(&self, command: impl Fn() -> Command) {
         let workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in workers.iter().filter_map(WeakUnboundedSender::upgrade) {
-            // A worker that has ended has nothing to give.
+            // A worker that has ended needs no command.
             let _ = worker.send(command());
         }
     }

@@ -77,7 +77,7 @@ impl AsyncWrite for PlainHalf<'_> {
         }
     }
 
-    /// There is no buffer between this and the kernel.
+    /// Does nothing, because each write goes straight to the kernel.
     #[inline]
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// More than socket buffers hold. Pieces are smaller and larger than the available bytes.
+    /// More than socket buffers hold, so that some transfers are partial.
     const BYTES: usize = 8 << 20;
 
     #[test]

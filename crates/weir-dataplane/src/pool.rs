@@ -35,17 +35,17 @@ pub(crate) struct BackendPool {
     members: Vec<Member>,
     endpoints: Vec<Rc<EndpointPool>>,
     balancer: Balancer,
-    /// The backend's limits of connections and requests.
+    /// The backend's limits on connections and requests.
     pub(crate) bounds: Bounds,
-    /// The backend's own time limits.
+    /// The time limits that the backend sets itself.
     pub(crate) ticks: OwnTicks,
-    /// Requests in flight are counted per endpoint.
+    /// Whether requests in flight are counted per endpoint, for `Balance::LeastRequests`.
     is_by_requests: bool,
     /// The state that all workers share.
     pub(crate) state: Arc<BackendState>,
 }
 
-/// Time limits of one backend, in ticks of the wheel.
+/// Time limits of one backend, in ticks of the wheel. `None` means that the gateway's limit applies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnTicks {
     pub(crate) connect: Option<u32>,
@@ -57,13 +57,13 @@ pub(crate) struct OwnTicks {
 /// One worker's connections to one endpoint.
 #[derive(Debug)]
 pub(crate) struct EndpointPool {
-    /// The state that all workers share.
+    /// The endpoint's state that all workers share.
     pub(crate) state: Arc<EndpointState>,
-    /// Its id in cookies, equal in all processes.
+    /// The endpoint's id in affinity cookies, equal in all processes.
     pub(crate) id: u64,
     pub(crate) counters: Arc<EndpointCounters>,
     idle: RefCell<Vec<Idle>>,
-    /// No table contains the endpoint any more, so no connection to it is kept.
+    /// Whether no table contains the endpoint any more. Then no connection to it is kept.
     is_closed: Cell<bool>,
 }
 
@@ -109,7 +109,7 @@ impl From<Socket> for Link {
 }
 
 impl Upstream {
-    /// A new connection to `endpoint`, which counts towards the backend's limit by `permit`.
+    /// A new connection to `endpoint`. `permit` counts it towards the backend's connection limit.
     ///
     /// Boxed, because each exchange moves it several times.
     pub(crate) fn new(link: Link, endpoint: &EndpointPool, permit: Permit, life: Life) -> Box<Upstream> {
@@ -118,14 +118,14 @@ impl Upstream {
         Box::new(Upstream { link, inbound: Buffer::default(), life, permit, counted })
     }
 
-    /// Closes the connection and returns its permit among the backend's connections.
+    /// Closes the connection and returns its permit, for another connection to the backend.
     pub(crate) fn into_permit(self) -> Permit {
         self.permit
     }
 
-    /// Gives the connection to the first request that waits for one to this backend. Only its permit is given if that
-    /// request belongs to another worker, or if the connection may serve no further request. If no request waits,
-    /// returns the connection.
+    /// Gives the connection to the first request that waits for a connection to this backend. If that request belongs
+    /// to another worker, or if the connection may serve no further request, closes the connection and gives only its
+    /// permit. If no request waits, returns the connection.
     pub(crate) fn hand_over(mut self: Box<Self>, now: u32) -> Option<Box<Upstream>> {
         let state = Arc::clone(self.permit.state());
         let queue = state.queue(Kind::Connection).filter(|queue| queue.is_anybody());
@@ -133,12 +133,12 @@ impl Upstream {
         if self.life.spend(now) { queue.hand_over(self) } else { None }
     }
 
-    /// Whether it can serve another request.
+    /// Whether the connection can serve another request.
     fn is_good(&mut self, now: u32) -> bool {
         !self.life.is_over(now) && self.is_quiet()
     }
 
-    /// Whether nothing was received since it was kept: neither data nor the end of the stream.
+    /// Whether nothing was received since the connection was kept: neither data nor the end of the stream.
     fn is_quiet(&mut self) -> bool {
         // This makes a system call only if the poll has reported an event. Unlike `poll_read_ready`, it never returns
         // "nothing" because the task has used up its budget.
@@ -156,7 +156,7 @@ impl EndpointPool {
     pub(crate) fn new(state: Arc<EndpointState>) -> EndpointPool {
         let id = id_of(&state.address);
         let counters = state.counters();
-        // A request that uses an older version may still choose an endpoint that was removed.
+        // A request that uses an older table may still choose an endpoint that was removed.
         let is_closed = Cell::new(state.is_gone());
         EndpointPool { state, id, counters, idle: RefCell::default(), is_closed }
     }
@@ -166,7 +166,7 @@ impl EndpointPool {
         &self.state.address
     }
 
-    /// A kept connection that is still usable. The most recently used one goes first, so that the others can age.
+    /// Takes a kept connection that is still usable. The most recently used one goes first, so that the others can age.
     pub(crate) fn take_idle(&self, now: u32) -> Option<Box<Upstream>> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut last) = idle.pop() {
@@ -177,7 +177,7 @@ impl EndpointPool {
         None
     }
 
-    /// Keeps a connection whose exchange ended cleanly, if there is room and it may serve another request.
+    /// Keeps a connection whose exchange ended cleanly, if fewer than `most` are kept and it may serve another request.
     pub(crate) fn keep(&self, mut upstream: Box<Upstream>, now: u32, most: usize) {
         let mut idle = self.idle.borrow_mut();
         if upstream.life.spend(now) && idle.len() < most && !self.is_closed.get() {
@@ -228,8 +228,8 @@ impl Drop for Counted {
 }
 
 impl BackendPool {
-    /// A pool for `backend`. It takes over connections of `former` to the same endpoints if TLS and PROXY protocol are
-    /// unchanged.
+    /// A pool for the backend in `entry`. It takes over the connections of `former` to the same endpoints if TLS and
+    /// PROXY protocol are unchanged.
     pub(crate) fn new(
         (entry, bounds): (&BackendEntry, Bounds),
         states: &BackendStates,
@@ -269,7 +269,7 @@ impl BackendPool {
         BackendPool { backend, tls, members, endpoints, balancer, bounds, ticks, is_by_requests, state }
     }
 
-    /// Whether a new pool for `entry` would be equal.
+    /// Whether this pool also fits `entry`, so that no new pool is needed.
     pub(crate) fn is_of(&self, (entry, bounds): (&BackendEntry, Bounds), states: &BackendStates) -> bool {
         let is_same = Arc::ptr_eq(&self.backend, &entry.backend) || *self.backend == *entry.backend;
         is_same
@@ -278,7 +278,7 @@ impl BackendPool {
             && (!entry.has_names || self.members == states.members(entry))
     }
 
-    /// Whether its connections use this TLS configuration, from the same files.
+    /// Whether the pool's connections use this TLS configuration: the same object, or none in both.
     fn has_tls(&self, tls: Option<&Arc<UpstreamTls>>) -> bool {
         self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
     }
@@ -316,7 +316,7 @@ impl BackendPool {
         self.is_by_requests.then(|| endpoint.state.enter())
     }
 
-    /// Records the result of a request at an endpoint, which may eject it.
+    /// Records the result of a request at an endpoint. An error may eject the endpoint.
     pub(crate) fn report(&self, endpoint: &EndpointPool, is_error: bool, now_ns: u64) {
         if let Some(ejection) = &self.backend.ejection {
             self.state.report(&endpoint.state, is_error, ejection, now_ns);
@@ -350,8 +350,8 @@ impl BackendPool {
         permit.ok_or_else(|| self.refuse(Cause::PendingLimit))
     }
 
-    /// A permit for a new connection. At the limit, this worker closes one of its idle connections to any endpoint.
-    /// Queued requests go first.
+    /// Returns a permit for a new connection. `None` if other requests are queued for one, because they go first. At
+    /// the limit, closes idle connections of this worker to any endpoint until a permit is free.
     pub(crate) fn permit(&self) -> Option<Permit> {
         if self.has_queue() && self.state.is_waited_for(Kind::Connection) {
             return None;
@@ -364,7 +364,8 @@ impl BackendPool {
         }
     }
 
-    /// Closes one idle connection per waiting request of the process, so that each gets a permit.
+    /// Closes one idle connection per waiting request, whichever worker that request belongs to, so that each gets a
+    /// permit.
     pub(crate) fn give_way(&self) {
         while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
     }
@@ -387,7 +388,7 @@ impl BackendPool {
         context: &LbContext,
         (now, now_ns): (u32, u64),
     ) -> Result<(Box<Upstream>, Rc<EndpointPool>), Permit> {
-        // Each pool has its own counters, so a connection with other TLS settings has other counters.
+        // Each endpoint pool has its own counters, so the counters show which pool opened the connection.
         let is_of = |endpoint: &&Rc<EndpointPool>| Arc::ptr_eq(&endpoint.counters, &upstream.counted.0);
         let found = self.endpoints.iter().zip(&self.members).find(|(endpoint, _)| is_of(endpoint));
         let is_right = found.is_some_and(|(endpoint, member)| {

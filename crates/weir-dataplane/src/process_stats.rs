@@ -15,15 +15,15 @@ use crate::exposition::{Exposition, seconds};
 pub struct ProcessStats {
     /// CPU time in user and system mode since the start of the process, in nanoseconds.
     pub cpu_ns: u64,
-    /// Resident memory.
+    /// Resident memory in bytes.
     pub resident_bytes: Option<u64>,
-    /// Address space.
+    /// Size of the address space in bytes.
     pub virtual_bytes: Option<u64>,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub open_fds: Option<u64>,
     /// The limit of open file descriptors; `None` without a limit.
     pub max_fds: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u64>,
     /// The start of the process, in milliseconds since 1970.
     pub start_ms: Option<u64>,
@@ -40,7 +40,7 @@ struct Kernel {
 }
 
 impl ProcessStats {
-    /// Reads them from the kernel.
+    /// Reads the current values from the kernel.
     pub(crate) fn read() -> ProcessStats {
         let cpu = process_cpu_time();
         let kernel = std::fs::read_to_string("/proc/self/stat").ok().and_then(|text| Kernel::parse(&text));
@@ -109,8 +109,8 @@ fn boot_s(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// Since Linux 6.2 the size of the folder is the number of descriptors. On older kernels its entries are counted, and
-/// the listing itself uses one descriptor.
+/// The number of open descriptors. Since Linux 6.2 the size of the folder is this number. On older kernels the entries
+/// are counted, and the listing itself uses one descriptor.
 fn open_fds(folder: &Path) -> Option<u64> {
     match std::fs::metadata(folder).ok()?.size() {
         0 => Some((std::fs::read_dir(folder).ok()?.count() as u64).saturating_sub(1)),

@@ -1,8 +1,8 @@
 //! The program log, through the `log` crate. The embedding program installs a logger, or none.
 //!
-//! Workers log occasional events, and never every request above level `debug`. Messages that a remote side can cause
-//! go through [`seldom!`]. It limits the lines per time from one place in the code, and the next line reports how many
-//! were suppressed.
+//! Workers log rare events. Only at level `debug` may they log every request. Messages that a remote side can cause go
+//! through [`seldom!`], which limits how often one call site may log. The next line from that call site reports how
+//! many lines were suppressed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use log::{Level, LevelFilter};
 use weir_config::Severity;
 
-/// The time window in which the lines of one place are counted.
+/// Lines are counted per call site, in windows of this length.
 const WINDOW_NS: u64 = 10_000_000_000;
 
-/// Limits of lines from one place in a window. The second one is for `debug`, where users expect many.
+/// One call site may log this many lines per window at levels above `debug`.
 const LINES_MOST: u64 = 10;
+/// One call site may log this many lines per window at level `debug`, where users expect many lines.
 const DEBUG_LINES_MOST: u64 = 1_000;
 
 /// The filter of the `log` crate for this severity.
@@ -27,7 +28,7 @@ pub fn level_filter(severity: Severity) -> LevelFilter {
     }
 }
 
-/// Limits the lines of one place.
+/// Counts the lines of one call site and suppresses those beyond the limit.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// When the window began; 0 before the first line.
@@ -38,7 +39,7 @@ pub(crate) struct Throttle {
     left_out: AtomicU64,
 }
 
-/// The number of suppressed lines before a line. Zero prints nothing.
+/// The number of suppressed lines, as the next written line reports it. Zero prints nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut(u64);
 
@@ -73,7 +74,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Logs at a level, unless this place has reached its limit.
+/// Logs at a level, unless this call site has reached its limit.
 macro_rules! seldom {
     ($level:expr, $($message:tt)+) => {
         if log::log_enabled!($level) {

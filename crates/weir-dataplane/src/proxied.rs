@@ -17,7 +17,7 @@ use crate::secure::serve_secure;
 pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: Transport) {
     match addresses(seat.io(), &stream).await {
         Ok(Some(addresses)) => seat.set_addresses(addresses),
-        // The balancer itself connects, for example for a health check.
+        // The header has no addresses, because the balancer itself connects, for example for a health check.
         Ok(None) => {}
         Err(cause) => {
             if let Some(cause) = cause {
@@ -36,7 +36,8 @@ pub(crate) async fn serve_proxied(mut seat: Seat, stream: TcpStream, transport: 
     }
 }
 
-/// Reads the header, and leaves all later bytes in the socket. A client that closes before its first byte did not fail.
+/// Reads the header, and leaves all later bytes in the socket. If the client closes before its first byte, the error is
+/// `None`, because that is not a failure.
 async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, Option<Cause>> {
     let seen = io.look(stream, HEADER_BYTES_MAX, |bytes| match read_header(bytes) {
         ProxyHeader::Whole(len, addresses) => Some(Ok((len, addresses))),
@@ -47,14 +48,14 @@ async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, 
         Ok(Look::Made(header)) => header?,
         Ok(Look::Ended) | Err(IoFault::System(_)) => return Err(None),
         Err(IoFault::Timeout) if io.worker.wheel.is_over() => return Err(Some(Cause::Drained)),
-        // The missing header is late, not a request's head, so the cause is not a request header timeout.
+        // The PROXY protocol header is late, not the request headers, so the cause is not a request header timeout.
         Ok(Look::Endless) | Err(IoFault::Timeout) => return Err(Some(Cause::ProxyHeader)),
     };
     take(stream, len).await.map_err(|_| None)?;
     Ok(addresses)
 }
 
-/// Reads `len` bytes that were seen before.
+/// Removes `len` bytes, which were only peeked at before, from the socket.
 async fn take(stream: &TcpStream, len: usize) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES_MAX];
     let mut taken = 0;

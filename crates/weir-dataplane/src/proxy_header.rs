@@ -23,13 +23,14 @@ pub(crate) struct Addresses {
     pub(crate) destination: SocketAddr,
 }
 
-/// The start of a connection's bytes.
+/// What the first bytes of a connection contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxyHeader {
     /// An incomplete header.
     Partial,
     Malformed,
-    /// The header's length and addresses. It has no addresses if the balancer itself connects, or for other families.
+    /// The header's length and addresses. It has no addresses if the balancer itself connects, or if their family is
+    /// not supported.
     Whole(usize, Option<Addresses>),
 }
 
@@ -84,7 +85,7 @@ fn read_binary(bytes: &[u8]) -> ProxyHeader {
     }
     let Some(body) = rest.get(..len) else { return ProxyHeader::Partial };
     let addresses = match (fixed[12], fixed[13]) {
-        // LOCAL, and unsupported families.
+        // A LOCAL header has no addresses.
         (0x20, _) => None,
         (0x21, 0x11) => binary_addresses::<4>(body),
         (0x21, 0x21) => binary_addresses::<16>(body),
@@ -149,7 +150,7 @@ fn append_binary(addresses: Option<Addresses>, out: &mut Vec<u8>) {
 }
 
 impl Addresses {
-    /// Both addresses as IPv4 if possible, whatever the socket family; else both as IPv6.
+    /// Converts both addresses to one family: to IPv4 if both are IPv4 or IPv4-mapped, otherwise to IPv6.
     fn of_one_family(self) -> Addresses {
         let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         let [source, destination] = [self.source, self.destination].map(canonical);
@@ -172,7 +173,7 @@ mod tests {
         Some(Addresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
     }
 
-    /// Checks the parsed header, and that it is incomplete before its last byte.
+    /// Checks the parsed header, and that each shorter start of it is incomplete.
     fn check(header: &[u8], expected: Option<Addresses>) {
         for cut in 0..header.len() {
             assert_eq!(read_header(&header[..cut]), ProxyHeader::Partial, "{header:?} {cut}");

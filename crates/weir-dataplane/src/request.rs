@@ -1,4 +1,4 @@
-//! Parses a request, routes it, and writes the head for its upstream.
+//! Parses a request, routes it, and writes the request headers for its upstream.
 
 use weir_config::{Match, NormalTarget, RequestView, Scope, Target, TokenSet, Unroutable, rewritten};
 use weir_http::{
@@ -18,23 +18,23 @@ use crate::snapshot::Snapshot;
 /// `Retry-After` of a request rejected because of overload, in seconds.
 const RETRY_AFTER_S: &[u8] = b"1";
 
-/// The result of planning the start of a client's bytes.
+/// The result of planning a request from the bytes that a client has sent.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// An incomplete head.
+    /// The request headers are incomplete.
     Partial,
-    /// A request to forward. Its head for the upstream was appended.
+    /// A request to forward. The request headers for the upstream were appended.
     Request(Plan),
-    /// A request that its route answers itself. The start of the response head was appended.
+    /// A request that its route answers itself. The start of the response headers was appended.
     Answered(Answer),
-    /// A rejected request, with the length of its head. The length is 0 if the framing is unknown.
+    /// A rejected request, with the length of its headers. The length is 0 if the framing is unknown.
     Refused(Refusal, usize),
 }
 
 /// The route that matches a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routed {
-    /// Its position in the table.
+    /// The position of the route in the table.
     pub(crate) route: u32,
     /// The position of the series that counts the request.
     pub(crate) series: u32,
@@ -47,20 +47,20 @@ impl From<&Match<'_>> for Routed {
     }
 }
 
-/// The values of a request that are needed after its head is gone.
+/// The values of a request that are still needed when the buffer no longer holds its headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) routed: Routed,
     /// The position of the backend in the table.
     pub(crate) backend: usize,
-    /// Bytes of the request's head.
+    /// Bytes of the request headers.
     pub(crate) head_len: usize,
     pub(crate) framing: Framing,
     pub(crate) response_to: ResponseTo,
     pub(crate) version: Version,
     pub(crate) keep_alive: bool,
     pub(crate) upgrade: bool,
-    /// Sending it twice has the same effect as once (RFC 9110, 9.2.2).
+    /// Whether sending the request twice has the same effect as once (RFC 9110, 9.2.2).
     pub(crate) idempotent: bool,
     /// The property of the request that selects its endpoint.
     pub(crate) affinity: Affinity,
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
     pub(crate) filtered: Option<Box<Filtered>>,
 }
 
-/// Parses a request, routes it within the arrival's scope, and appends the head for the upstream to `out`.
+/// Parses a request, routes it within the arrival's scope, and appends the request headers for the upstream to `out`.
 #[inline]
 pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, arrival: &Arrival<'_>, out: &mut Vec<u8>) -> Incoming {
     let mut slots = FieldSlots::new();
@@ -177,9 +177,10 @@ pub(crate) fn view<'r>(
     RequestView { method, host, path: target.path(), query: target.query(), fields, scope }
 }
 
-/// A rejection of a request with a valid head.
+/// A rejection of a request with valid headers.
 pub(crate) fn refused(head: &RequestHead<'_>, refusal: Refusal) -> Incoming {
-    // To keep the connection, the gateway would have to read and discard the body.
+    // A request with a body closes the connection, because otherwise the gateway would have to read and discard the
+    // body.
     let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
     let close = has_body || !head.keep_alive || head.version == Version::Http10 || head.method == "CONNECT";
     let head_only = head.method == "HEAD";
@@ -216,7 +217,7 @@ fn malformed(error: HeadError) -> Incoming {
     Incoming::Refused(refusal, 0)
 }
 
-/// Appends the request line. In the path, `rewrite` replaces the part that matched.
+/// Appends the request line. `rewrite` replaces the first `matched` bytes of the path.
 pub(crate) fn append_start(
     method: &str,
     target: &str,
@@ -242,7 +243,8 @@ pub(crate) fn append_host(head: &RequestHead<'_>, snapshot: &Snapshot, backend: 
     }
 }
 
-/// HTTP/1.0 allows a request without `Host`, and HTTP/1.1 servers reject an empty one.
+/// Appends the backend's first endpoint as `Host`. HTTP/1.0 allows a request without `Host`, but the request to the
+/// upstream is HTTP/1.1, which requires it.
 #[cold]
 fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
     let backend = snapshot.table.backends().get(backend);
@@ -265,7 +267,7 @@ fn append_fields(head: &RequestHead<'_>, keeps: impl Fn(&str) -> bool, out: &mut
     }
 }
 
-/// Appends the end-to-end fields that `keeps` selects, with the forwarding fields if there are any.
+/// Appends the end-to-end fields that `keeps` selects, and then the fields that `marks` adds, if there are any.
 #[inline]
 pub(crate) fn append_marked(
     head: &RequestHead<'_>,
@@ -282,7 +284,7 @@ pub(crate) fn append_marked(
     }
 }
 
-/// Appends the fields for the upstream connection, and the end of the head.
+/// Appends the fields for the upstream connection, and the empty line after the headers.
 #[inline]
 pub(crate) fn append_end(head: &RequestHead<'_>, upgrade: bool, out: &mut Vec<u8>) {
     if head.framing == Framing::Chunked {
@@ -319,8 +321,8 @@ pub(crate) fn cause_of_token(head: &RequestHead<'_>) -> Cause {
     if bearer_token(head).is_some() { Cause::UnknownToken } else { Cause::NoToken }
 }
 
-/// The bearer token of a request (RFC 6750, 2.1). With two `Authorization` fields there is none, because either could
-/// count.
+/// The bearer token of a request (RFC 6750, 2.1). `None` also with two `Authorization` fields, because they are
+/// ambiguous.
 fn bearer_token<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let mut credentials = fields_named(head.fields, "authorization");

@@ -32,7 +32,7 @@ pub(crate) struct Sources {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Asked {
     Servers(Vec<SocketAddr>),
-    /// Those from the content of the system's `resolv.conf`.
+    /// The servers that the system's `resolv.conf` names. The value is the content of that file.
     System(Vec<u8>),
 }
 

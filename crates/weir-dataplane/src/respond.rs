@@ -8,24 +8,24 @@ use weir_http::{append_content_length, append_field, append_status_line};
 use crate::cause::Cause;
 use crate::request::Routed;
 
-/// The field with the cause of a response of the gateway. Upstream responses never carry it to the client.
+/// The header field that names the cause of a response of the gateway itself. It is dropped from upstream responses.
 pub(crate) const CAUSE_FIELD: &str = "X-Weir-Error";
 
-/// An exchange that ends with a response of the gateway.
+/// A response of the gateway that ends an exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) cause: Cause,
     /// The route that matches the request, if any.
     pub(crate) routed: Option<Routed>,
-    /// A detail, if more is known than the cause's text.
+    /// A text that replaces the cause's text, if more is known.
     pub(crate) detail: Option<String>,
     /// Further header lines, each with its line end.
     pub(crate) fields: Vec<u8>,
     /// The redirect target.
     pub(crate) location: Option<String>,
-    /// The request was HEAD, so the response has no body.
+    /// Whether the request was HEAD, so that the response has no body.
     pub(crate) head_only: bool,
-    /// The connection closes after the response.
+    /// Whether the connection closes after the response.
     pub(crate) close: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct DateText {
 }
 
 impl DateText {
-    /// Reads the clock.
+    /// Updates the text of the `Date` header if the second has changed.
     pub(crate) fn refresh(&self) {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         if self.second.replace(since_epoch.as_secs()) != since_epoch.as_secs()

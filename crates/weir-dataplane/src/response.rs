@@ -23,22 +23,23 @@ pub(crate) const INTERIM_MAX: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relayed {
     pub(crate) status: u16,
-    /// None of the response was passed on; the request is retried.
+    /// Whether the response was discarded, because the request is retried. None of it was passed on.
     pub(crate) set_aside: bool,
-    /// The client's connection can be reused.
+    /// Whether the client's connection can be reused.
     pub(crate) client_keep: bool,
-    /// The upstream's connection can be reused.
+    /// Whether the upstream's connection can be reused.
     pub(crate) upstream_keep: bool,
-    /// Both sides switch to another protocol.
+    /// Whether both sides switch to another protocol.
     pub(crate) upgraded: bool,
 }
 
-/// The start of an upstream's bytes.
+/// What the received bytes of an upstream start with.
 enum Head {
     Partial,
-    /// An interim response, and its length. It was appended unless the client is too old for it or already has it.
+    /// An interim response, and its length. It was appended, unless the client uses HTTP/1.0 or an earlier attempt has
+    /// already passed it on.
     Interim(usize),
-    /// A final response that is not passed on.
+    /// A final response that is discarded, because the request is retried.
     SetAside {
         status: u16,
         head_len: usize,
@@ -55,8 +56,8 @@ enum Head {
     },
 }
 
-/// Waits for the response and passes it on, except the part that [`send_rest`] sends. After an error while `begun` is
-/// false, the gateway can still send a response itself.
+/// Waits for the response and passes it on, except for the last part, which [`send_rest`] sends. If it fails while
+/// `x.begun` is false, the gateway can still send an error response.
 #[inline]
 pub(crate) async fn relay<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
@@ -90,7 +91,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     out: &mut Vec<u8>,
 ) -> Result<Relayed, Cause> {
     let mut interim = 0;
-    // A head in several pieces has one time limit. After an interim response, the limit starts again.
+    // Headers that arrive in several pieces have one time limit. After an interim response, the limit starts again.
     let mut is_armed = false;
     let (status, mut body, relayed) = loop {
         if !is_armed && !x.is_sending() {
@@ -129,7 +130,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             _ => write_out(x, to, out).await?,
         }
     };
-    // Before the first byte is sent, an error can still get a response of the gateway.
+    // No byte of the final response was sent yet, so after an error the gateway can still respond itself.
     if !relayed.upgraded && body.pass(inbound, out).is_err() {
         return Err(Cause::UpstreamMalformed);
     }
@@ -159,7 +160,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         let buffers = &x.io.worker.buffers;
         piece.bytes = inbound.data().len();
         piece.in_place = body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)?;
-        // In both cases one buffer is held while the client reads, not two.
+        // While the client reads, either branch holds only one buffer.
         if piece.in_place {
             buffers.put_output(std::mem::take(out));
             write(x, to, inbound.consumed(piece.bytes)).await?;
@@ -228,7 +229,7 @@ async fn write<W: AsyncWrite + Unpin>(x: &Exchange<'_>, to: &mut W, bytes: &[u8]
     })
 }
 
-/// Parses a head and appends the head for the client.
+/// Parses response headers and appends those for the client.
 #[inline]
 fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, Cause> {
     let mut slots = FieldSlots::new();
@@ -246,7 +247,7 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
         let ResponseHead { status, head_len, framing, keep_alive, .. } = head;
         return Ok(Head::SetAside { status, head_len, framing, keep_alive });
     }
-    // An upgrade is not possible while the request's body is still being sent.
+    // Reject an upgrade that the client did not ask for, or that comes while the request's body is still being sent.
     if head.upgrade && (!x.plan.upgrade || x.is_sending()) {
         return Err(Cause::UpstreamMalformed);
     }
@@ -308,7 +309,8 @@ pub(crate) fn append_fields(
     out: &mut Vec<u8>,
 ) -> bool {
     let mut is_dated = false;
-    // Such responses have no body and must not send a length (RFC 9110, 8.6), which some clients would trust.
+    // Responses with these statuses have no body and must not send a length (RFC 9110, 8.6), which some clients would
+    // trust.
     let is_bodiless = head.status < 200 || head.status == 204;
     for field in head.end_to_end() {
         let is_forbidden = is_bodiless && field.name.eq_ignore_ascii_case("content-length");

@@ -1,8 +1,9 @@
 //! Retries.
 //!
-//! If a kept connection turns out closed before a byte of the response, the request is sent over a fresh one, once.
-//! This does not count as a retry. All other failures are retried only as the route's `retries` allow, while the
-//! request is still held completely, and never after a part of a final response was sent to the client.
+//! If a kept connection turns out closed before a byte of the response, the request is sent once more over a fresh
+//! connection. Metrics count this as a retry, but it needs neither `retries` nor the retry budget. All other failures
+//! are retried only as the route's `retries` allow, while the request is still held completely, and never after a part
+//! of a final response was sent to the client.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -20,15 +21,15 @@ use crate::request::Plan;
 use crate::snapshot::Snapshot;
 use crate::wheel::NEVER;
 
-/// Bytes of a request, head and body, that are held for a retry.
+/// At most this many bytes of a request, headers and body, are held for a retry.
 const REPLAY_BYTES_MAX: usize = 64 << 10;
 
-/// The largest pause before a retry, as a multiple of the first.
+/// The longest pause before a retry, as a multiple of the route's `backoff`.
 const BACKOFF_GROWTH_MAX: u32 = 10;
 
 /// The attempts of one request.
 pub(crate) struct Tries<'s> {
-    /// The send buffer holds the complete request, and does not change.
+    /// Whether the send buffer holds the complete request, and does not change.
     is_whole: bool,
     /// Boxed, so that exchanges without retries do not get larger.
     policy: Option<Box<Policy<'s>>>,
@@ -39,14 +40,15 @@ struct Policy<'s> {
     retries: &'s Retries,
     limits: &'s BackendLimits,
     backend: Arc<BackendState>,
-    /// The request is safe to repeat.
+    /// Whether the request is safe to repeat.
     is_idempotent: bool,
     made: Cell<u32>,
-    /// Its permit among the backend's retries in flight, from the first retry to the end of the request.
+    /// Counts the request among the backend's retries in flight, from its first retry to its end.
     permit: RefCell<Option<Permit>>,
     /// Statuses of interim responses that were passed on, each with the attempt that returned it first.
     interim: RefCell<Vec<(u16, u32)>>,
-    /// The bytes so far of a request that is still arriving; `None` once it is too long.
+    /// The bytes so far of a request that is still arriving. `None` once they are too many, or if the request was
+    /// complete at the start.
     replay: RefCell<Option<Vec<u8>>>,
 }
 
@@ -119,7 +121,8 @@ impl<'s> Tries<'s> {
         self.policy.is_some() && self.go_on(RetryOn::Status(status))
     }
 
-    /// Whether to pass on an interim response with this status. It is skipped if an earlier attempt has returned it.
+    /// Whether to pass on an interim response with this status. It is skipped if an earlier attempt has returned this
+    /// status.
     pub(crate) fn passes_interim(&self, status: u16) -> bool {
         let Some(policy) = &self.policy else { return true };
         let (made, mut known) = (policy.made.get(), policy.interim.borrow_mut());
@@ -173,7 +176,7 @@ impl Policy<'_> {
         permit.is_some()
     }
 
-    /// The pause, with random length, so that requests that failed together are not retried together.
+    /// The pause before a retry. Its length is random, so that requests that failed together are not retried together.
     fn backoff(&self) -> Duration {
         let growth = 1u32.checked_shl(self.made.get().saturating_sub(1)).unwrap_or(u32::MAX);
         self.retries.backoff.0.saturating_mul(growth.min(BACKOFF_GROWTH_MAX)).mul_f64(fastrand::f64())

@@ -23,7 +23,7 @@ pub(crate) struct RouteLimits {
 }
 
 impl RouteLimits {
-    /// The limits of a request whose head is complete.
+    /// The limits of a request whose headers are complete.
     #[inline]
     pub(crate) fn of(timeouts: Option<&RouteTimeouts>, snapshot: &Snapshot, io: Io<'_>) -> RouteLimits {
         let now = io.worker.wheel.now();
@@ -64,8 +64,8 @@ impl RouteLimits {
         }
     }
 
-    /// Removes the limits after a failed attempt and returns the cause to report. A timeout becomes the timeout of the
-    /// limit that has passed. `begun` is true if a part of the final response was sent.
+    /// Removes the limits after a failed attempt and returns the cause to report. If a limit of the route has passed, a
+    /// timeout is reported as the timeout of that limit. `begun` is true if a part of the final response was sent.
     pub(crate) fn fail(&self, io: Io<'_>, cause: Cause, begun: bool) -> Cause {
         self.lift(io);
         let now = io.worker.wheel.now();

@@ -11,22 +11,23 @@ use crate::stats::{ByStatus, Stats};
 pub struct RouteStats {
     /// The listener's name.
     pub listener: String,
-    /// The `metrics_group` of the routes, or the backend; `other` after the first 1000 groups.
+    /// The `metrics_group` of the routes, or their backend if they have none; `other` after the first 1000 groups.
     pub group: String,
     /// The backend; empty if the route itself responds, `other` after the first 1000 backends.
     pub backend: String,
-    /// Final responses by class; the first class is 101.
+    /// Final responses by status class. The class 1xx contains only 101, because all other 1xx responses are interim.
     pub by_status: ByStatus,
     /// The durations of requests.
     pub latency: LatencyStats,
 }
 
-/// Durations of requests, from the complete head to the end of the response. All are 0 if `metrics.latency` is off.
+/// Durations of requests, from complete request headers to the end of the response. All are 0 if `metrics.latency` is
+/// off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencyStats {
     /// The sum of all durations in nanoseconds.
     pub ns_sum: u64,
-    /// Requests by bucket; the last bucket has no upper limit.
+    /// Requests by bucket of their duration; the last bucket has no upper limit.
     pub by_bucket: Vec<u64>,
 }
 

@@ -60,8 +60,8 @@ pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<Serv
     }
 }
 
-/// Performs the handshake within the time limit of request headers. A client that closes before its first byte did not
-/// fail: it may have checked whether the port is open.
+/// Performs the handshake within the time limit of request headers. If a client closes before its first byte, the error
+/// is `None`: this is not a failure, because the client may have checked whether the port is open.
 async fn shake_hands(
     seat: &Seat,
     stream: TcpStream,
@@ -115,7 +115,8 @@ async fn accept(
     }
 }
 
-/// Performs the handshake after it has read the ClientHello, which determines the key for the signature.
+/// Reads the ClientHello to find the key that will sign. With an RSA key, runs the handshake outside the workers;
+/// otherwise runs it here.
 async fn accept_by_key(
     seat: &Seat,
     stream: TcpStream,
@@ -130,7 +131,7 @@ async fn accept_by_key(
     let (mut woken, mut waker) = Woken::here().await;
     let begun = offload.run(move || step(start.into_stream(config), &waker)).await;
     let (mut accepting, mut outcome) = begun.map_err(io::Error::other)?;
-    // After a HelloRetryRequest the signature comes in a later step, so all steps run there.
+    // After a HelloRetryRequest, a later step computes the signature, so all steps run outside the workers.
     let stream = loop {
         if let Poll::Ready(stream) = outcome {
             break stream?;
@@ -210,7 +211,7 @@ async fn refuse_plain_text(seat: &Seat, stream: TcpStream) {
     }
 }
 
-/// The rustls error for a server name without a certificate. rustls has no error type for it.
+/// The text of the rustls error for a server name without a certificate. rustls has no error type for it.
 const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 
 fn cause_of(fault: &IoFault) -> Cause {
@@ -230,7 +231,7 @@ fn cause_of(fault: &IoFault) -> Cause {
     }
 }
 
-/// One half of a stream. One task reads and writes both halves, so neither is borrowed beyond a poll.
+/// One half of a TLS stream. One task uses both halves, and each half borrows the stream only during a poll.
 pub(crate) struct SecureHalf<'a, S>(pub(crate) &'a RefCell<S>);
 
 impl<S> Clone for SecureHalf<'_, S> {

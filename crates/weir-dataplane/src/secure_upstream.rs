@@ -53,7 +53,8 @@ fn cause_of(fault: &IoFault) -> Cause {
     }
 }
 
-/// Whether nothing arrived that an exchange would read: neither content nor the end. Session tickets are ignored.
+/// Whether nothing arrived that an exchange would read: neither content nor the end of the stream. Session tickets are
+/// ignored.
 pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     let (socket, connection) = stream.get_mut();
     loop {

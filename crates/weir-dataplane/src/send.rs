@@ -18,7 +18,7 @@ pub(crate) enum SendFault {
     Stalled,
 }
 
-/// Sends the head in `out`, then the body as it arrives.
+/// Sends the request headers in `out`, then the body as it arrives.
 pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
     from: &mut R,
@@ -58,7 +58,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
                     let fault = |fault| SendFault::Client(cause_of(fault));
                     piece.bytes = inbound.data().len();
                     piece.in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
-                    // In both cases one buffer is held while the upstream reads, not two.
+                    // While the upstream reads, either branch holds only one buffer.
                     if piece.in_place {
                         buffers.put_output(std::mem::take(out));
                     } else {

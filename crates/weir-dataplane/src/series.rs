@@ -37,7 +37,7 @@ pub(crate) const BUCKETS_US: [u64; 20] = [
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct SeriesCounters {
-    /// Final responses by the first digit of their status; the first is 101.
+    /// Final responses by status class, from 1xx to 5xx. Only 101 counts as 1xx.
     by_class: [Counter; 5],
     /// Exchanges by latency bucket; the last bucket has no upper limit.
     by_latency: [Counter; BUCKETS_US.len() + 1],
@@ -60,7 +60,7 @@ impl SeriesCounters {
     }
 }
 
-/// One worker's counters under one configuration, by the position of the series. They are created at first use.
+/// One worker's counters under one configuration, by the position of the series in the table. Created at first use.
 #[derive(Debug)]
 pub(crate) struct SeriesOfWorker(Beside<RefCell<Vec<OfListener>>>);
 
@@ -72,7 +72,7 @@ impl SeriesOfWorker {
         SeriesOfWorker(Beside::new(table.series()))
     }
 
-    /// The counters for `table`, if these are for `former`: unchanged series keep theirs.
+    /// Converts the counters for `former` into counters for `table`. Unchanged series keep their counters.
     pub(crate) fn renewed(&self, former: &Table, table: &Table) -> SeriesOfWorker {
         if !Arc::ptr_eq(&former.listeners, &table.listeners) {
             // Start again, so that the counters of removed listeners are released.
@@ -123,7 +123,7 @@ pub(crate) struct SeriesBook(Mutex<Pages>);
 struct Pages {
     groups: BTreeSet<Box<str>>,
     backends: BTreeSet<Box<str>>,
-    /// The counters of each worker.
+    /// The counters of each worker, by the labels of the series.
     series: BTreeMap<Labels, Vec<Arc<SeriesCounters>>>,
     /// When unused names were last removed.
     forgot: Option<Instant>,
@@ -166,8 +166,8 @@ impl Pages {
         has(&self.groups, &series.group) && has(&self.backends, &series.backend)
     }
 
-    /// Removes series that no worker uses any more, and names that only these have. So current routes get their own
-    /// names. A removed series starts at 0 when it returns.
+    /// Removes series that no worker uses any more, and the names that occur only in them. So current routes can get
+    /// their own names. A removed series starts at 0 if it is used again.
     #[cold]
     fn forget_unused(&mut self, now: Instant) {
         if self.forgot.is_some_and(|last| now.duration_since(last) < FORGET_EVERY) {

@@ -15,21 +15,22 @@ use crate::series::SeriesOfWorker;
 use crate::weights::Shares;
 use crate::wheel::ticks;
 
-/// One version of the configuration, as one worker sees it. Exchanges in progress keep theirs to the end. Versions
-/// share the data for parts of the table that did not change.
+/// One version of the configuration, as one worker sees it. An exchange in progress keeps its snapshot to the end.
+/// Snapshots share the data for parts of the table that did not change.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) table: Arc<Table>,
     pub(crate) head_limits: HeadLimits,
     pub(crate) ticks: Ticks,
-    /// The access log or the latency histogram needs the status and duration of requests.
+    /// Whether the access log or the latency histogram needs the status and duration of requests.
     pub(crate) is_observed: bool,
-    /// The access log needs further values of requests.
+    /// Whether the access log needs further values of requests.
     pub(crate) is_logged: bool,
     pub(crate) series: SeriesOfWorker,
-    /// By the position of the backend in the table; created at first use.
+    /// The pool of each backend, by its position in the table; created at first use.
     pools: Beside<OnceCell<Rc<BackendPool>>>,
-    /// By the position of the route's filters in the table; created at first use.
+    /// The shares of each route with weighted backends, by the position of its filters in the table; created at first
+    /// use.
     shares: Beside<OnceCell<Rc<RefCell<Shares>>>>,
 }
 
@@ -83,7 +84,7 @@ impl Snapshot {
         Snapshot { table, head_limits, ticks, is_observed, is_logged, series, pools, shares }
     }
 
-    /// The pool of the backend at this position of the table.
+    /// The pool of the backend at this position of the table. `None` if there is no such backend.
     pub(crate) fn pool(
         &self,
         backend: usize,
@@ -96,7 +97,7 @@ impl Snapshot {
         Some(pool.get_or_init(|| Rc::new(BackendPool::new(of, states, worker, None))))
     }
 
-    /// Calls `of` with the shares of the route with the filters at this position.
+    /// Calls `of` with the backend shares of one route, which is found by the position of its filters.
     pub(crate) fn shares<T>(&self, filters: u32, of: impl FnOnce(&mut Shares) -> T) -> T {
         match self.shares.get(filters as usize) {
             Some(shares) => of(&mut shares.get_or_init(Rc::default).borrow_mut()),
@@ -111,7 +112,7 @@ impl Snapshot {
         }
     }
 
-    /// Closes idle connections to backends for which requests of other workers are queued.
+    /// Closes idle connections to backends for which requests, also those of other workers, are queued.
     pub(crate) fn give_way(&self) {
         let pools = self.pools.iter().filter_map(OnceCell::get);
         pools.filter(|pool| pool.has_queue()).for_each(|pool| pool.give_way());
@@ -122,7 +123,7 @@ impl Snapshot {
         self.pools.iter().filter_map(OnceCell::get).any(|pool| pool.end_idle())
     }
 
-    /// Closes one idle connection to this backend per waiting request.
+    /// Closes idle connections to this backend, one per waiting request.
     pub(crate) fn give_way_at(&self, backend: &str) {
         let position = self.table.backend_named(backend);
         if let Some(pool) = position.and_then(|position| self.pools.get(position)?.get()) {
@@ -160,7 +161,7 @@ impl Snapshot {
         })
     }
 
-    /// The shares for `table`. A route at the same position with the same backends keeps its shares.
+    /// The shares for `table`. A route at the same position with the same backends and mirror keeps its shares.
     fn renewed_shares(&self, table: &Table) -> Beside<OnceCell<Rc<RefCell<Shares>>>> {
         let (former, now) = (self.table.filters(), table.filters());
         self.shares.renewed((former, now), |position, shares| {

@@ -1,8 +1,8 @@
 //! The listening sockets of the process, and their distribution over the workers.
 //!
-//! The gateway owns them; workers have copies of the descriptors. So a socket stays open when a worker ends or gives it
-//! to another, and its queued clients wait for the next worker. The workers close sockets only with their listener,
-//! once no client is queued (listener.rs).
+//! The gateway owns the sockets; workers have copies of the descriptors. So a socket stays open when a worker ends or
+//! gives it to another worker, and the queued clients wait for the next worker. The workers close sockets only with
+//! their listener, once no client is queued (listener.rs).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,24 +20,25 @@ const BACKLOG: i32 = 4096;
 /// A listening socket that is handed from one process to another.
 #[derive(Debug)]
 pub struct Passed {
-    /// The listener of the socket.
+    /// The listener that the socket belongs to.
     pub listener: ListenerId,
-    /// The socket.
+    /// The listening socket.
     pub socket: TcpListener,
-    /// Another process, such as systemd, keeps the socket open and serves its queue after this process has exited.
+    /// Whether another process, such as systemd, keeps the socket open and serves its queue after this process has
+    /// exited.
     pub is_lent: bool,
 }
 
 /// A listener with all its sockets.
 #[derive(Debug)]
 pub(crate) struct OpenListener {
-    /// The id that workers use.
+    /// The id that commands to workers contain.
     pub(crate) id: u64,
     /// The name in metrics.
     pub(crate) name: String,
     pub(crate) bound: SocketAddr,
     spread: Arc<Spread>,
-    /// The handoff targets of its workers, by the workers' positions.
+    /// The handoff target of each worker, by the worker's position.
     targets: Vec<Arc<HandoffTarget>>,
     sockets: Vec<HeldSocket>,
 }
@@ -59,16 +60,17 @@ pub(crate) struct DealtSocket {
 
 /// The planned distribution of a listener's sockets over another number of workers.
 #[derive(Debug)]
-pub(crate) struct Redealt {
+pub(crate) struct SocketPlan {
     /// New sockets, bound but not yet listening.
     grown: Vec<HeldSocket>,
-    /// One for each worker of the new number.
-    pub(crate) hands: Vec<Hand>,
+    /// The sockets that each worker gets and gives away, by the worker's position. Workers beyond the new number are
+    /// not listed.
+    pub(crate) moves: Vec<SocketMoves>,
 }
 
 /// The sockets that one worker gets and gives away.
 #[derive(Debug)]
-pub(crate) struct Hand {
+pub(crate) struct SocketMoves {
     pub(crate) gets: Vec<DealtSocket>,
     pub(crate) gives: Vec<usize>,
 }
@@ -106,31 +108,32 @@ impl OpenListener {
     }
 
     /// Plans the change from one number of workers to another, without applying it.
-    pub(crate) fn redealt(&self, from: usize, to: usize) -> io::Result<Redealt> {
+    pub(crate) fn plan_change(&self, from: usize, to: usize) -> io::Result<SocketPlan> {
         let grown = self.grown(to);
         let sockets: Vec<&HeldSocket> = self.sockets.iter().chain(&grown).collect();
-        let hand = |worker: usize| {
+        let moved = |worker: usize| {
             let before = if worker < from { deal(self.sockets.len(), from, worker) } else { Vec::new() };
             let after = deal(sockets.len(), to, worker);
             let new = after.iter().copied().filter(|number| !before.contains(number)).collect();
             let gives = before.iter().copied().filter(|number| !after.contains(number)).collect();
-            Ok(Hand { gets: copies(&sockets, new)?, gives })
+            Ok(SocketMoves { gets: copies(&sockets, new)?, gives })
         };
-        let hands = (0..to).map(hand).collect::<io::Result<_>>()?;
-        Ok(Redealt { grown, hands })
+        let moves = (0..to).map(moved).collect::<io::Result<_>>()?;
+        Ok(SocketPlan { grown, moves })
     }
 
     /// Applies a plan: adds the new sockets, and removes the handoff targets of surplus workers.
-    pub(crate) fn settle(&mut self, redealt: Redealt) -> Vec<Hand> {
-        self.take_in(redealt.grown);
-        let workers = redealt.hands.len().min(self.targets.len());
+    pub(crate) fn apply_plan(&mut self, plan: SocketPlan) -> Vec<SocketMoves> {
+        self.take_in(plan.grown);
+        let workers = plan.moves.len().min(self.targets.len());
         for target in self.targets.drain(workers..) {
             self.spread.close(&target);
         }
-        redealt.hands
+        plan.moves
     }
 
-    /// Announces the listener to a worker by `tell`. Then other workers may hand over clients to this worker.
+    /// Calls `tell` to announce the listener to a worker. After that, other workers may hand over clients to this
+    /// worker.
     pub(crate) fn spread_over(
         &mut self,
         worker: usize,
@@ -146,7 +149,7 @@ impl OpenListener {
         }
     }
 
-    /// Copies of its sockets, for another process.
+    /// Copies of the listener's sockets, for another process.
     pub(crate) fn passed(&self, listener: ListenerId) -> io::Result<Vec<Passed>> {
         let copy = |held: &HeldSocket| {
             Ok(Passed { listener, socket: held.socket.try_clone()?, is_lent: held.is_lent })
@@ -186,8 +189,8 @@ fn copies(sockets: &[&HeldSocket], numbers: Vec<usize>) -> io::Result<Vec<DealtS
     numbers.into_iter().map(copy).collect()
 }
 
-/// The sockets that a worker accepts from. Each worker gets the same number of its own, and all workers share the rest,
-/// so the load is even.
+/// The numbers of the sockets that a worker accepts from. Each worker has equally many sockets for itself, and all
+/// workers share the rest, so the load is even.
 fn deal(sockets: usize, workers: usize, worker: usize) -> Vec<usize> {
     let even = sockets - sockets % workers;
     (0..sockets).filter(|number| *number >= even || number % workers == worker).collect()
@@ -220,27 +223,29 @@ mod tests {
         OpenListener::open(&listener, 0, workers, Vec::new()).unwrap()
     }
 
-    fn numbers(hands: &[Hand]) -> Vec<(Vec<usize>, Vec<usize>)> {
-        let of = |hand: &Hand| (hand.gets.iter().map(|socket| socket.number).collect(), hand.gives.clone());
-        hands.iter().map(of).collect()
+    fn numbers(moves: &[SocketMoves]) -> Vec<(Vec<usize>, Vec<usize>)> {
+        let of = |moved: &SocketMoves| {
+            (moved.gets.iter().map(|socket| socket.number).collect(), moved.gives.clone())
+        };
+        moves.iter().map(of).collect()
     }
 
     #[test]
     fn only_changed_sockets_move_between_workers() {
         let mut listener = open(4);
-        let fewer = listener.redealt(4, 2).unwrap();
-        assert_eq!(numbers(&fewer.hands), [(vec![2], vec![]), (vec![3], vec![])]);
-        listener.settle(fewer);
-        let odd = listener.redealt(2, 3).unwrap();
+        let fewer = listener.plan_change(4, 2).unwrap();
+        assert_eq!(numbers(&fewer.moves), [(vec![2], vec![]), (vec![3], vec![])]);
+        listener.apply_plan(fewer);
+        let odd = listener.plan_change(2, 3).unwrap();
         assert_eq!(
-            numbers(&odd.hands),
+            numbers(&odd.moves),
             [(vec![3], vec![2]), (vec![], vec![]), (vec![2, 3], vec![])],
             "all workers share the fourth socket"
         );
-        listener.settle(odd);
-        let more = listener.redealt(3, 5).unwrap();
+        listener.apply_plan(odd);
+        let more = listener.plan_change(3, 5).unwrap();
         assert_eq!(more.grown.len(), 1);
-        listener.settle(more);
+        listener.apply_plan(more);
         assert_eq!(listener.sockets.len(), 5);
         assert!(listener.sockets.iter().all(|held| held.socket.local_addr().unwrap() == listener.bound));
     }

@@ -2,7 +2,7 @@
 //!
 //! The kernel distributes clients by a hash of their addresses. With few long-lived clients, one worker may get twice
 //! as many as another. So a worker that would exceed 1.25 times the mean hands its next client to the worker with the
-//! fewest connections. That worker serves it as if it had accepted it.
+//! fewest connections. That worker serves the client as if it had accepted the client itself.
 //!
 //! ```text
 //! accepted -> within the share ------------------------------> admitted here
@@ -10,8 +10,8 @@
 //!               +- channel full, or that worker ends: admitted here
 //! ```
 //!
-//! A worker's connections are those at all its listeners, and those being handed to it. They are read without a lock,
-//! so workers that accept at the same time may exceed the share by one each. Existing connections never move.
+//! A worker's connections are those at all its listeners, and those being handed to it. Their number is read without a
+//! lock, so workers that accept at the same time may exceed the share by one each. Existing connections never move.
 //!
 //! An overloaded worker that rejects requests soon has the fewest connections. So no worker hands clients to a lagging
 //! worker, and a lagging worker hands over each client that it accepts, as long as any other worker keeps up.
@@ -23,10 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 
-/// Clients that may be on the way to one worker. If it does not take them for long, it gets no more.
-const ON_THE_WAY_MAX: usize = 256;
+/// At most this many clients may be on the way to one worker. While that many wait for it, the worker gets no more.
+const IN_TRANSIT_MAX: usize = 256;
 
-/// A flag in the count of clients on the way: the target accepts no further client.
+/// A flag in the count of clients on the way to a target: the target accepts no further client.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The workers over which a listener's clients are distributed.
@@ -37,7 +37,7 @@ pub(crate) struct Spread(ArcSwap<Vec<Arc<HandoffTarget>>>);
 #[derive(Debug)]
 pub(crate) struct HandoffTarget {
     host: Host,
-    on_the_way: AtomicUsize,
+    in_transit: AtomicUsize,
 }
 
 /// A worker, as seen by the others.
@@ -59,31 +59,31 @@ struct Load {
 #[derive(Debug)]
 pub(crate) struct HostSeat(Arc<Load>);
 
-/// The way to another worker, with reserved room for one client.
-pub(crate) struct Way {
+/// A reserved slot at another worker, for one client.
+pub(crate) struct Handoff {
     room: OwnedPermit<Handed>,
     seat: HostSeat,
-    passage: Passage,
+    in_transit: InTransit,
 }
 
 /// A client that another worker has accepted.
 #[derive(Debug)]
 pub(crate) struct Handed {
-    /// The id of its listener.
+    /// The id of the listener that the client connected to.
     pub(crate) listening: u64,
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) seat: HostSeat,
     /// Until this is dropped, the receiving worker keeps the listener.
-    pub(crate) _passage: Passage,
+    pub(crate) _in_transit: InTransit,
 }
 
 /// Counts a client on the way to a target, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Passage(Arc<HandoffTarget>);
+pub(crate) struct InTransit(Arc<HandoffTarget>);
 
 impl Spread {
-    /// Allows other workers to hand clients to this one, which already has the listener.
+    /// Allows other workers to hand clients to this target. Its worker already has the listener.
     pub(crate) fn open(&self, target: &Arc<HandoffTarget>) {
         self.0.rcu(|targets| {
             let mut targets = Vec::clone(targets);
@@ -92,9 +92,9 @@ impl Spread {
         });
     }
 
-    /// Stops handovers to this worker, except for clients on the way.
+    /// Stops handovers to this target. Clients that are already on the way still arrive.
     pub(crate) fn close(&self, target: &Arc<HandoffTarget>) {
-        if target.on_the_way.fetch_or(CLOSED, Ordering::Relaxed) & CLOSED == 0 {
+        if target.in_transit.fetch_or(CLOSED, Ordering::Relaxed) & CLOSED == 0 {
             self.0.rcu(|targets| {
                 let others = targets.iter().filter(|other| !Arc::ptr_eq(other, target));
                 others.cloned().collect::<Vec<_>>()
@@ -102,10 +102,11 @@ impl Spread {
         }
     }
 
-    /// The way for a client that `host` has accepted. `None` if the client should stay, or no worker can take it.
-    pub(crate) fn way_from(&self, host: &Host) -> Option<Way> {
+    /// Reserves a slot at another worker for a client that `host` has accepted. `None` if the client should stay, or
+    /// if no worker can take it.
+    pub(crate) fn reserve_elsewhere(&self, host: &Host) -> Option<Handoff> {
         let own = host.in_time();
-        // No worker has fewer.
+        // No worker has fewer connections than zero.
         if own == Some(0) {
             return None;
         }
@@ -118,8 +119,8 @@ impl Spread {
                 .enumerate()
                 .map(|(n, target)| if full.contains(&n) { None } else { target.host.in_time() });
             let fewest = elsewhere(loads, own)?;
-            match targets[fewest].way() {
-                Some(way) => return Some(way),
+            match targets[fewest].reserve() {
+                Some(handoff) => return Some(handoff),
                 None => full.push(fewest),
             }
         }
@@ -129,35 +130,35 @@ impl Spread {
 impl HandoffTarget {
     /// The target for this worker at a listener.
     pub(crate) fn new(host: &Host) -> Arc<HandoffTarget> {
-        Arc::new(HandoffTarget { host: host.clone(), on_the_way: AtomicUsize::new(0) })
+        Arc::new(HandoffTarget { host: host.clone(), in_transit: AtomicUsize::new(0) })
     }
 
-    /// The way to this worker; `None` if it can take no client.
-    fn way(self: &Arc<Self>) -> Option<Way> {
-        let passage = Passage::enter(self)?;
+    /// Reserves a slot at this worker. `None` if it can take no client.
+    fn reserve(self: &Arc<Self>) -> Option<Handoff> {
+        let in_transit = InTransit::begin(self)?;
         let room = self.host.inbox.clone().try_reserve_owned().ok()?;
-        Some(Way { room, seat: self.host.seat(), passage })
+        Some(Handoff { room, seat: self.host.seat(), in_transit })
     }
 
     /// Whether clients may still arrive at this worker.
     pub(crate) fn is_open(&self) -> bool {
-        self.on_the_way.load(Ordering::Relaxed) != CLOSED
+        self.in_transit.load(Ordering::Relaxed) != CLOSED
     }
 }
 
 impl Host {
     /// A worker without connections, and the receiver of clients that are handed to it.
     pub(crate) fn new() -> (Host, Receiver<Handed>) {
-        let (inbox, handed) = channel(ON_THE_WAY_MAX);
+        let (inbox, handed) = channel(IN_TRANSIT_MAX);
         (Host { load: Arc::default(), inbox }, handed)
     }
 
-    /// Its connections, including those on the way to it.
+    /// The worker's connections, including those on the way to it.
     pub(crate) fn connections(&self) -> usize {
         self.load.connections.load(Ordering::Relaxed)
     }
 
-    /// The number of its connections; `None` while it lags.
+    /// The number of the worker's connections; `None` while the worker lags.
     fn in_time(&self) -> Option<usize> {
         (!self.load.is_late.load(Ordering::Relaxed)).then(|| self.connections())
     }
@@ -169,7 +170,7 @@ impl Host {
         }
     }
 
-    /// Counts one more connection.
+    /// Counts one more connection until the returned value is dropped.
     pub(crate) fn seat(&self) -> HostSeat {
         self.load.connections.fetch_add(1, Ordering::Relaxed);
         HostSeat(Arc::clone(&self.load))
@@ -182,32 +183,33 @@ impl Drop for HostSeat {
     }
 }
 
-impl Way {
+impl Handoff {
     /// Sends a client of this listener to the other worker.
     pub(crate) fn send(self, listening: u64, stream: TcpStream, peer: SocketAddr) {
-        let Way { room, seat, passage } = self;
-        room.send(Handed { listening, stream, peer, seat, _passage: passage });
+        let Handoff { room, seat, in_transit } = self;
+        room.send(Handed { listening, stream, peer, seat, _in_transit: in_transit });
     }
 }
 
-impl Passage {
-    fn enter(target: &Arc<HandoffTarget>) -> Option<Passage> {
+impl InTransit {
+    fn begin(target: &Arc<HandoffTarget>) -> Option<InTransit> {
         let entered = |count: usize| (count & CLOSED == 0).then_some(count + 1);
-        target.on_the_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, entered).ok()?;
-        Some(Passage(Arc::clone(target)))
+        target.in_transit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, entered).ok()?;
+        Some(InTransit(Arc::clone(target)))
     }
 }
 
-impl Drop for Passage {
+impl Drop for InTransit {
     fn drop(&mut self) {
-        self.0.on_the_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.in_transit.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The position of the worker with the fewest connections, if the worker with `own` connections would exceed 1.25 times
-/// the mean with one more. It never chooses a worker with as many connections, so clients do not move back and forth.
-/// Workers that lag or are full have `None`; they neither count nor are chosen. A worker that lags itself (`own` is
-/// `None`) hands over every client.
+/// Returns the position of the worker that should serve the next client of a worker with `own` connections. `None` if
+/// that worker should keep the client. It hands the client over if one more would exceed 1.25 times the mean, and only
+/// to a worker with fewer connections, so that clients do not move back and forth. In `connections`, workers that lag
+/// or are full are `None`; they neither count nor are chosen. A worker that lags itself (`own` is `None`) hands over
+/// every client.
 fn elsewhere(connections: impl Iterator<Item = Option<usize>>, own: Option<usize>) -> Option<usize> {
     let (mut workers, mut total, mut fewest) = (0, 0, (usize::MAX, 0));
     for (position, count) in connections.enumerate() {
@@ -271,9 +273,9 @@ mod tests {
         hosts.iter().for_each(|host| spread.open(&HandoffTarget::new(host)));
         let _seats: Vec<_> = (0..10).map(|_| hosts[0].seat()).collect();
         let next = |expected: [usize; 2]| {
-            let way = spread.way_from(&hosts[0]);
+            let handoff = spread.reserve_elsewhere(&hosts[0]);
             let now = [hosts[1].connections(), hosts[2].connections()];
-            assert_eq!((way.is_some(), now), (expected != [0, 0], expected));
+            assert_eq!((handoff.is_some(), now), (expected != [0, 0], expected));
         };
         next([1, 0]);
         inboxes.remove(1).close();
@@ -284,7 +286,7 @@ mod tests {
         next([0, 1]);
     }
 
-    /// In any order of clients, no worker exceeds 1.25 times the mean, or the mean rounded up.
+    /// Whatever the order of clients, no worker exceeds 1.25 times the mean or, if that is larger, the mean rounded up.
     #[test]
     fn no_order_of_clients_gives_a_worker_more_than_its_share() {
         let mut random = fastrand::Rng::with_seed(1);
@@ -325,13 +327,13 @@ mod tests {
         let ((busy, _others), (idle, mut handed)) = (Host::new(), Host::new());
         let target = targets(&spread, [&busy, &idle]);
         let seat = busy.seat();
-        let way = spread.way_from(&busy).unwrap();
+        let handoff = spread.reserve_elsewhere(&busy).unwrap();
         assert_eq!((busy.connections(), idle.connections()), (1, 1), "it already counts at the other worker");
         spread.close(&target);
-        assert!(spread.way_from(&busy).is_none(), "a closed target gets no further client");
+        assert!(spread.reserve_elsewhere(&busy).is_none(), "a closed target gets no further client");
         assert!(target.is_open());
         let (stream, peer) = client();
-        way.send(7, stream, peer);
+        handoff.send(7, stream, peer);
         let arrived = handed.try_recv().unwrap();
         assert_eq!((arrived.listening, arrived.peer), (7, peer));
         assert!(target.is_open());
@@ -345,13 +347,13 @@ mod tests {
         let spread = Spread::default();
         let ((busy, _others), (idle, handed)) = (Host::new(), Host::new());
         let target = targets(&spread, [&busy, &idle]);
-        let _seats: Vec<_> = (0..4 * ON_THE_WAY_MAX).map(|_| busy.seat()).collect();
-        let ways: Vec<_> = std::iter::from_fn(|| spread.way_from(&busy)).collect();
-        assert_eq!((ways.len(), idle.connections()), (ON_THE_WAY_MAX, ON_THE_WAY_MAX));
+        let _seats: Vec<_> = (0..4 * IN_TRANSIT_MAX).map(|_| busy.seat()).collect();
+        let ways: Vec<_> = std::iter::from_fn(|| spread.reserve_elsewhere(&busy)).collect();
+        assert_eq!((ways.len(), idle.connections()), (IN_TRANSIT_MAX, IN_TRANSIT_MAX));
         drop(ways);
         assert_eq!(idle.connections(), 0);
         drop(handed);
-        assert!(spread.way_from(&busy).is_none(), "a worker that has ended gets no client");
+        assert!(spread.reserve_elsewhere(&busy).is_none(), "a worker that has ended gets no client");
         spread.close(&target);
         assert!(!target.is_open(), "clients that stayed are not on the way");
     }

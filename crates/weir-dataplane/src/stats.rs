@@ -25,19 +25,19 @@ pub use workers::WorkerStats;
 /// All counters of a gateway at one moment. Errors with count 0 are included, so the list of causes never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// Requests with a complete or rejected head, whatever their result.
+    /// Requests whose headers were complete or rejected, whatever their result.
     pub requests: u64,
     /// Final responses that were started.
     pub responses: u64,
     /// Responses by class, including interim ones.
     pub by_status: ByStatus,
-    /// Failures by cause.
+    /// Numbers of failures, by the name of the cause.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Errors that were timeouts.
+    /// How many of `errors` were timeouts.
     pub timeouts: u64,
-    /// Client connections.
+    /// Counters of client connections.
     pub connections: Connections,
-    /// TLS with clients.
+    /// Counters of TLS handshakes with clients.
     pub tls: TlsStats,
     /// Requests and connections to upstreams.
     pub upstream: UpstreamStats,
@@ -49,7 +49,7 @@ pub struct Stats {
     pub listeners: BTreeMap<String, ListenerStats>,
     /// When the first certificate of each listener expires, in seconds since 1970.
     pub certificate_ends: BTreeMap<String, i64>,
-    /// Access log lines.
+    /// Counts of access log lines by outcome.
     pub access_log: AccessLogStats,
     /// Overload state, and requests rejected because of it.
     pub overload: OverloadStats,
@@ -62,17 +62,17 @@ pub struct Stats {
 /// Counters of one listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ListenerStats {
-    /// Requests with a complete or rejected head.
+    /// Requests whose headers were complete or rejected.
     pub requests: u64,
     /// Final responses that were started.
     pub responses: u64,
-    /// Responses by class.
+    /// Responses by status class, including interim ones.
     pub by_status: ByStatus,
-    /// Failures by cause.
+    /// Numbers of failures, by the name of the cause.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Client connections.
+    /// Counters of client connections.
     pub connections: Connections,
-    /// TLS with clients.
+    /// Counters of TLS handshakes with clients.
     pub tls: TlsStats,
     /// Request fields dropped because of their names.
     pub fields_dropped: u64,
@@ -98,7 +98,7 @@ pub struct ByStatus {
     pub server_error: u64,
 }
 
-/// Client connections.
+/// Counters of client connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Connections {
     /// Connections accepted since the start.
@@ -133,7 +133,7 @@ pub struct TlsStats {
 pub struct ReloadStats {
     /// Reloads that took effect, in whole or in part.
     pub applied: u64,
-    /// Reloads that were rejected, in whole or in part. The former values stay active.
+    /// Reloads that were rejected in whole or in part. The former values of the rejected parts stay active.
     pub refused: u64,
 }
 
@@ -150,7 +150,7 @@ pub struct UpstreamStats {
     pub handshakes_resumed: u64,
     /// Exchanges over a kept connection.
     pub reused: u64,
-    /// Retried exchanges.
+    /// Retries, including requests that were sent again because a kept connection turned out closed.
     pub retries: u64,
     /// Exchanges not retried because the retry budget of their backend was used up.
     pub retries_over_budget: u64,
@@ -166,7 +166,7 @@ pub struct UpstreamStats {
     pub mirror: MirrorStats,
 }
 
-/// Mirrored requests.
+/// Counters of mirrored requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MirrorStats {
     /// Mirrored requests started.

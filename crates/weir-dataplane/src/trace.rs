@@ -1,6 +1,6 @@
 //! Trace headers: W3C Trace Context and Zipkin's B3, passed on or generated.
 //!
-//! The gateway records no spans, so it is no part of a trace: client and upstream see each other's spans.
+//! The gateway records no spans, so it does not appear in a trace: client and upstream see each other's spans.
 
 use weir_config::{B3, Trace};
 use weir_http::RequestHead;
@@ -27,7 +27,7 @@ pub(crate) struct TraceContext {
 /// Which trace headers of a request are kept, and which are replaced.
 #[derive(Debug)]
 pub(crate) struct Traced {
-    /// The trace; `None` if the client has only asked for no sampling.
+    /// The trace; `None` if the client has only sent the decision not to sample.
     pub(crate) context: Option<TraceContext>,
     replaces_w3c: bool,
     replaces_b3: bool,
@@ -75,7 +75,7 @@ impl Traced {
         Traced { context: has_trace.then_some(context), ..traced }
     }
 
-    /// Whether a field of the client is removed.
+    /// Whether a field of the client with this name is removed.
     pub(crate) fn replaces(&self, name: &str) -> bool {
         let is_w3c = || name.eq_ignore_ascii_case(TRACEPARENT) || name.eq_ignore_ascii_case(TRACESTATE);
         self.replaces_w3c && is_w3c() || self.replaces_b3 && is_of_b3(name)
@@ -88,7 +88,7 @@ fn is_of_b3(name: &str) -> bool {
     name.eq_ignore_ascii_case(B3_SINGLE) || has_prefix(name)
 }
 
-/// The trace in `traceparent`. Unknown versions are parsed like the first one, and may have more parts.
+/// The trace in `traceparent`. Unknown versions are parsed like version 00, and may have more parts.
 fn of_w3c(head: &RequestHead<'_>) -> Option<TraceContext> {
     let value = std::str::from_utf8(only_value(head, TRACEPARENT)?).ok()?;
     let mut parts = value.split('-');
@@ -145,7 +145,7 @@ fn of_b3(head: &RequestHead<'_>) -> B3Headers {
     }
 }
 
-/// A B3 trace if the ids are valid. An id of 16 digits is padded with zeros to 32.
+/// A B3 trace if the IDs are valid. A trace ID of 16 digits is padded with zeros to 32.
 fn context(trace_id: &str, span_id: &str, sampled: Option<&str>) -> B3Headers {
     let is_right = (is_id(trace_id, 32) || is_id(trace_id, 16)) && is_id(span_id, 16);
     let is_sampled = match sampled {

@@ -16,7 +16,7 @@ pub(crate) struct PassedTrailers {
     table: Arc<Table>,
     filters: Option<Arc<Filters>>,
     is_request: bool,
-    /// The gateway compresses the body.
+    /// Whether the gateway compresses the body.
     is_coded: bool,
 }
 
@@ -30,7 +30,8 @@ impl PassedTrailers {
         }
     }
 
-    /// For the body of its response with this framing, compressed or not; `None` passes no trailer.
+    /// For the body of the response to `plan`, with this framing. `is_coded` if the gateway compresses it. `None`
+    /// passes no trailer.
     #[inline]
     pub(crate) fn of_response(
         plan: &Plan,

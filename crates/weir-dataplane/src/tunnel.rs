@@ -118,7 +118,7 @@ async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             io.write_all(to, buffer.data(), &mut 0, ticks).await?;
             buffer.consume(buffer.data().len());
         }
-        // Without waiting no deadline fires, so check it here.
+        // A task that never waits sees no deadline, so check it here.
         if io.timer.is_past_bound(&io.worker.wheel) {
             return Err(IoFault::Timeout);
         }

@@ -23,7 +23,7 @@ pub(crate) struct Turns {
     keeper: RefCell<Option<Waker>>,
 }
 
-/// A place in the queue. Dropping it leaves the queue.
+/// A queued task. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Place {
     is_called: Cell<bool>,
@@ -31,7 +31,8 @@ pub(crate) struct Place {
 }
 
 impl Turns {
-    /// Ready if the caller may take a step, which then counts. Otherwise the caller gets a `place` and polls again.
+    /// Ready if the caller may take a step, which then counts. Otherwise queues the caller through `place`. The caller
+    /// polls again when it is woken.
     pub(crate) fn poll_step(&self, place: &mut Option<Rc<Place>>, cx: &Context<'_>) -> Poll<()> {
         if let Some(waiting) = place {
             if !waiting.is_called.get() {

@@ -29,15 +29,15 @@ pub(crate) struct Checkout {
     pub(crate) endpoint: AtEndpoint,
     /// Counts the request at the endpoint, with `Balance::LeastRequests` only.
     _in_flight: Option<InFlight>,
-    /// The time limit for the response head, in ticks.
+    /// The time limit for the response headers, in ticks.
     pub(crate) response_ticks: u32,
-    /// The connection was used before, so its upstream may have closed it.
+    /// Whether the connection was used before. If so, the upstream may have closed it.
     pub(crate) reused: bool,
-    /// Other requests may be queued for it.
+    /// Whether other requests may be queued for a connection to this backend.
     has_queue: bool,
 }
 
-/// A connection, its endpoint, the request's count there, and whether the connection was used before.
+/// A connection, its endpoint, the request's count at the endpoint, and whether the connection was used before.
 type Connected = (Box<Upstream>, Rc<EndpointPool>, Option<InFlight>, bool);
 
 impl Checkout {
@@ -57,7 +57,7 @@ impl Checkout {
         }
     }
 
-    /// Keeps the connection for other exchanges if no bytes of this one are left.
+    /// Keeps the connection for other exchanges, or hands it to a queued request. Closes it if unread bytes are left.
     pub(crate) fn keep(self, io: Io<'_>, snapshot: &Snapshot) {
         let Checkout { mut upstream, endpoint, has_queue, .. } = self;
         if upstream.inbound.is_empty() {
@@ -75,7 +75,7 @@ impl Checkout {
 /// The result of a search in the pool of a backend.
 pub(crate) enum Found<'s> {
     Kept(Checkout),
-    /// No kept connection.
+    /// No usable connection is kept, so one must be opened.
     Wanted(Wanted<'s>),
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Wanted<'s> {
     fresh: bool,
 }
 
-/// Chooses an endpoint and takes a kept connection to it. With `fresh`, kept connections are not used.
+/// Chooses an endpoint, and takes a kept connection to it if there is one. With `fresh`, kept connections are not used.
 #[inline]
 pub(crate) fn find<'s>(
     io: Io<'_>,
@@ -135,7 +135,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Counts the request towards the backend's request limit, if it has one. At the limit, returns the pool as the error.
+/// Counts the request towards the backend's request limit, if there is one. If the limit is reached, returns the pool
+/// as the error.
 #[inline]
 pub(crate) fn in_flight<'s>(
     plan: &Plan,
@@ -152,7 +153,7 @@ pub(crate) fn in_flight<'s>(
     pool.request_permit().map(Some).ok_or(&**pool)
 }
 
-/// Waits until a request that was at the limit can be counted, if the backend has a queue.
+/// Waits until the request no longer exceeds the request limit. Fails at once if the backend has no queue.
 #[cold]
 pub(crate) async fn wait_in_flight(
     io: Io<'_>,
@@ -175,8 +176,8 @@ pub(crate) async fn wait_in_flight(
     })
 }
 
-/// Waits for a permit for a connection, or for a free connection, if the backend has a queue. Without a queue, it waits
-/// only for the permit of a connection that is idle at another worker.
+/// Waits because the backend's connection limit is reached. With a queue, returns a permit or a connection once one
+/// becomes free. Without a queue, waits only if other workers have idle connections to close.
 #[cold]
 async fn wait_for_connection(
     io: Io<'_>,
@@ -198,7 +199,8 @@ async fn wait_for_connection(
     waiting.granted(io, ticks).await.ok_or_else(|| pool.refuse(Cause::PendingTimeout))
 }
 
-/// Waits for the permit of a connection that is idle at another worker, while there is one for each waiting request.
+/// Waits until another worker closes an idle connection and so frees its permit. Fails if there are no more idle
+/// connections than requests that already wait.
 async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32) -> Result<Grant, Cause> {
     let (state, wheel) = (&pool.state, &io.worker.wheel);
     if state.idle() <= state.waiting_for_connections() {
@@ -212,7 +214,7 @@ async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32
         if let Some(grant) = waiting.granted_within(io, GIVE_WAY_TICKS).await {
             return Ok(grant);
         }
-        // Their worker may have used them first.
+        // The other workers may have used their idle connections in the meantime.
         if state.idle() < state.waiting_for_connections() {
             break Cause::UpstreamLimit;
         }
@@ -223,7 +225,7 @@ async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32
     waiting.leave().ok_or_else(|| pool.refuse(cause))
 }
 
-/// Asks all workers to close one idle connection to the backend per waiting request.
+/// Asks all workers to close idle connections to the backend, one per waiting request.
 fn ask_to_give_way(io: Io<'_>, backend: &str) {
     io.worker.shared.peers.ask(|| Command::GiveWay { backend: backend.to_owned() });
 }
@@ -240,7 +242,8 @@ fn take_kept(worker: &Worker, endpoint: &EndpointPool) -> Option<Box<Upstream>> 
     Some(upstream)
 }
 
-/// Opens a connection. After a failed attempt, it may use a kept connection to another endpoint.
+/// Opens a connection. If an endpoint fails, tries the next one, and uses a kept connection to that endpoint if there
+/// is one.
 async fn connect(
     io: Io<'_>,
     snapshot: &Snapshot,
@@ -277,7 +280,7 @@ async fn connect(
         context.connects += 1;
         let cause = match link(io, pool, endpoint.address(), (context.client, ticks)).await {
             Ok(link) => {
-                // The header names one client, so other clients must not use this connection.
+                // The PROXY protocol header names one client, so other clients must not use this connection.
                 let life = match pool.backend.proxy_protocol {
                     Some(_) => Life::ONE,
                     None => Life::begin(&pool.backend.keepalive, worker.wheel.now()),
@@ -299,7 +302,7 @@ async fn connect(
         }
         let (next, entered) = pool.choose(context, worker.now_ns.get()).ok_or(Cause::NoEndpoint)?;
         (endpoint, in_flight) = (Rc::clone(next), entered);
-        // Otherwise each failed connect to a dead endpoint would open one more connection to its neighbour.
+        // Without this, each failed connect to a dead endpoint would open one more connection to the next endpoint.
         if !fresh && let Some(upstream) = take_kept(worker, &endpoint) {
             return Ok((upstream, endpoint, in_flight, true));
         }
@@ -315,8 +318,8 @@ async fn link(
     (client, ticks): (Option<Addresses>, u32),
 ) -> Result<Link, Cause> {
     let mut connected = io.connect(endpoint, ticks).await;
-    // Without a free descriptor, close an idle connection that may never be used again. No await follows, so no other
-    // task of this worker can take the descriptor.
+    // Without a free descriptor, close an idle connection that may never be used again. The new connect takes the
+    // descriptor before any other task of this worker runs.
     if matches!(&connected, Err(fault) if lacks_descriptor(fault)) && io.worker.snapshot().end_idle() {
         connected = io.connect(endpoint, ticks).await;
     }

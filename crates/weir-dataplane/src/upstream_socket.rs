@@ -1,6 +1,6 @@
 //! A socket to an upstream: TCP or Unix.
 //!
-//! Plain-text exchanges use the concrete socket type. This type checks for each read which one it is. It serves
+//! Plain-text exchanges use the concrete socket type. [`Socket`] checks its kind for each read, so it serves only
 //! handshakes, health checks and TLS, whose own work costs a thousand times as much.
 
 use std::io::{self, IoSlice};

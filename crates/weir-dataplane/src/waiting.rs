@@ -7,7 +7,8 @@
 //! ```
 //! A freed permit goes to the first request in the queue, and new requests go to its end. So no request polls, and none
 //! is overtaken. After joining, a request looks for a free permit once more, because the last one may have become free
-//! before it was in the queue. So either it finds that permit, or the request that freed it finds the new one.
+//! before the request was in the queue. So either the request finds that permit, or the thread that freed it finds the
+//! request.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ use crate::pool::Upstream;
 pub(crate) struct Queue {
     /// The number of waiting requests, readable without the lock.
     length: AtomicU32,
-    /// The limit, by the newest version of the table.
+    /// The limit, in the newest version of the table.
     most: AtomicU32,
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
 }
@@ -59,7 +60,7 @@ pub(crate) struct Waiting {
     state: Arc<BackendState>,
     kind: Kind,
     waiter: Arc<Waiter>,
-    /// It may still be in the queue.
+    /// Whether the request may still be in the queue.
     is_in: Cell<bool>,
 }
 
@@ -82,7 +83,8 @@ impl Queue {
         self.most.store(most, Ordering::SeqCst);
     }
 
-    /// Gives permits to waiting requests in order, as long as `take` finds one below the limit that it gets.
+    /// Gives permits to waiting requests in order, until no request waits or no permit is free. `take` gets the limit,
+    /// and returns a permit if the count is below it.
     #[cold]
     pub(crate) fn serve(&self, take: impl Fn(u32) -> Option<Permit>) {
         while self.is_anybody() {
@@ -92,7 +94,7 @@ impl Queue {
             }
             let Some(permit) = take(self.most.load(Ordering::SeqCst)) else { return };
             let first = self.pop(&mut waiters);
-            // A drop under the lock would lock again.
+            // If nobody takes the permit, its drop takes this lock again.
             drop(waiters);
             if let Some(first) = first {
                 first.grant(Grant::Permit(permit));
@@ -130,7 +132,8 @@ impl Queue {
 }
 
 impl Waiter {
-    /// If the request has left in the meantime, dropping its waiter passes the grant to the next one.
+    /// Gives the request its grant. If the request has left in the meantime, dropping its waiter passes the grant to
+    /// the next one.
     fn grant(&self, grant: Grant) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.grant = Some(grant);
@@ -200,7 +203,7 @@ impl Waiting {
         }
     }
 
-    /// Leaves the queue. Returns a grant of the last moment.
+    /// Leaves the queue. Returns the grant if one arrived at the last moment.
     pub(crate) fn leave(self) -> Option<Grant> {
         self.step_out();
         self.waiter.slot.lock().unwrap_or_else(PoisonError::into_inner).grant.take()
@@ -278,7 +281,7 @@ mod tests {
         let [first, second, third] = [1, 2, 3].map(|_| join(&state));
         drop(first);
         drop(held);
-        // It was granted a permit, and leaves without taking it.
+        // The second request was granted a permit, and leaves without taking it.
         drop(second);
         let permit = granted(&third).unwrap();
         assert!(third.leave().is_none());

@@ -35,13 +35,13 @@ impl Shares {
         Some(first)
     }
 
-    /// Whether to copy this request, if the fraction `share` of all requests is copied.
+    /// Whether to mirror this request, if the fraction `share` of all requests is mirrored.
     pub(crate) fn is_copied(&mut self, share: f64) -> bool {
         self.copies.take(share)
     }
 }
 
-/// Selects a fraction of items evenly. It holds the fraction that is due.
+/// Selects a given fraction of items at even intervals. Holds the fraction of an item that is due.
 #[derive(Debug, Default)]
 pub(crate) struct DueShare(f64);
 

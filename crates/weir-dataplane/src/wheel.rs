@@ -1,7 +1,8 @@
 //! Time limits without a timer registration per request: one 100 ms clock per worker, one deadline per connection.
 //!
 //! Arming a deadline only stores a number. At each tick the worker checks all its connections and wakes those whose
-//! deadline has passed. Ten thousand connections take 0.1 ms. A deadline fires up to two ticks late, and never early.
+//! deadline has passed. For ten thousand connections, this takes 0.1 ms. A deadline fires up to two ticks late, and
+//! never early.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 /// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// A wait for a response counts as long after this many ticks, which is 100 ms to 200 ms.
+/// A wait for a response is long after this many ticks, which is 100 ms to 200 ms.
 const LONG_TICKS: u32 = 2;
 
 /// A tick that is never reached.
@@ -21,7 +22,7 @@ pub(crate) const NEVER: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Wheel {
     now: Cell<u32>,
-    /// All deadlines have passed, whatever their values.
+    /// Whether all deadlines count as passed, whatever their values.
     is_over: Cell<bool>,
     timers: RefCell<Vec<Rc<Timer>>>,
     /// The tick at which a search found no connection that was idle for long enough.
@@ -32,7 +33,7 @@ pub(crate) struct Wheel {
 #[derive(Debug)]
 pub(crate) struct Timer {
     deadline: Cell<u32>,
-    /// The bound: no deadline is set after this tick.
+    /// The latest tick to which a deadline may be set.
     latest: Cell<u32>,
     fired: Cell<bool>,
     waits: Cell<Waits>,
@@ -43,7 +44,7 @@ pub(crate) struct Timer {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The kind of a connection's wait, as far as it is needed.
+/// What a connection waits for, as far as the wheel treats it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     /// For a request, before its first byte.
@@ -122,8 +123,8 @@ impl Wheel {
         if self.is_over.get() { latest.min(self.now.get()) } else { latest }
     }
 
-    /// Ends the wait of the connection that has waited longest for a request, if that was for at least `least` ticks.
-    /// Returns whether there is one. `idle` is the idle timeout in ticks.
+    /// Ends the wait of the connection that has waited longest for a request, if it has waited for at least `least`
+    /// ticks. Returns whether there was one. `idle` is the idle timeout in ticks.
     pub(crate) fn end_idle(&self, least: u32, idle: u32) -> bool {
         let now = self.now.get();
         // Until the next tick, no connection becomes idle for longer.
@@ -172,14 +173,15 @@ impl Timer {
         self.deadline.set((wheel.now.get() + ticks).min(self.latest.get()));
     }
 
-    /// Like [`Timer::arm`], for the wait for a request. A drain ends it early.
+    /// Like [`Timer::arm`], for the wait for a request. A drain ends this wait early.
     #[inline]
     pub(crate) fn arm_idle(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
         self.waits.set(Waits::Idle);
     }
 
-    /// Like [`Timer::arm`], for the wait for more of an upstream's response. It ends if the client disconnects.
+    /// Like [`Timer::arm`], for the wait for more of an upstream's response. Once the wait is long, the waiting task is
+    /// woken, so that it can watch for a disconnect of the client.
     #[inline]
     pub(crate) fn arm_response(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);

@@ -34,11 +34,12 @@ use crate::spread::{Handed, HandoffTarget, Host, Spread};
 use crate::turns::Turns;
 use crate::wheel::{NEVER, TICK, Wheel, ticks};
 
-/// How long an idle connection may still send a request once its listener closes, and clients may still arrive at a
-/// closing socket. Such a request gets a response with `Connection: close`; without one, nothing is lost.
+/// After a listener begins to close, requests may still arrive on its idle connections for this many ticks, and clients
+/// may still arrive at its sockets. A request that arrives in time gets a response with `Connection: close`.
 pub(crate) const LAST_REQUEST_TICKS: u32 = 10;
 
-/// How long tasks have to report connections that were cut after the drain timeout. They wait for nothing else.
+/// Ticks after the drain timeout in which the tasks of cut connections log and count their failure. Then the worker
+/// ends.
 const CUT_TICKS: u32 = 10;
 
 /// Ticks between two checks of kept upstream connections.
@@ -49,11 +50,11 @@ const SWEEP_TICKS: u32 = 10;
 pub(crate) struct Shared {
     pub(crate) table: ArcSwap<Table>,
     pub(crate) backends: BackendStates,
-    /// A `Phase`.
+    /// The gateway's [`Phase`], as a number.
     pub(crate) phase: AtomicU8,
-    /// Client connections of the process.
+    /// The number of client connections of the process.
     connections: Connections,
-    /// Client connections by client address, if these are limited.
+    /// The number of client connections per client address, if these are limited.
     pub(crate) addresses: Addresses,
     pub(crate) series: SeriesBook,
     pub(crate) log: LogWriter,
@@ -62,12 +63,12 @@ pub(crate) struct Shared {
     pub(crate) peers: Peers,
 }
 
-/// Aligned to its own cache lines: each connection writes it, and each request reads its neighbours.
+/// A counter on its own cache lines, because each connection writes it, while each request reads the fields beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Connections(AtomicUsize);
 
-/// Where the table cache loads from.
+/// Gives each worker's table cache access to the table in [`Shared`].
 #[derive(Debug)]
 struct TableOf(Arc<Shared>);
 
@@ -92,13 +93,14 @@ pub(crate) enum Command {
     },
     /// Load the active configuration without waiting for a request.
     Renew,
-    /// Close one idle connection to this backend per waiting request.
+    /// Close idle connections to this backend while requests, also those of other workers, wait for a connection.
     GiveWay { backend: String },
-    /// Stop accepting from these sockets of the listener, or from all; other workers or processes continue.
+    /// Stop accepting from the sockets with these numbers, or from all sockets of the listener for `None`. Other
+    /// workers or processes still accept from them.
     Release { id: u64, numbers: Option<Vec<usize>> },
     /// Accept the queued clients of this listener, then close its sockets. End its connections once they are idle.
     Retire { id: u64 },
-    /// Hand the collected access log lines to the writer, then drop this sender.
+    /// Hand the collected access log lines to the writer. Then drop this sender to report completion.
     HandLogOver(Sender<()>),
     /// Run on these CPUs.
     Bind { cpus: Vec<usize> },
@@ -119,7 +121,7 @@ pub(crate) struct Worker {
     pub(crate) date: DateText,
     pub(crate) log: WorkerLog,
     pub(crate) ids: IdSource,
-    /// The monotonic clock at the last tick, for uses that need no more precision.
+    /// The time of the monotonic clock at the last tick, for uses that need no more precision.
     pub(crate) now_ns: Cell<u64>,
     /// Whether new requests are rejected because of overload.
     pub(crate) pressure: Pressure,
@@ -131,20 +133,20 @@ pub(crate) struct Worker {
     pub(crate) copies_in_flight: Cell<usize>,
     /// A descriptor kept for error responses when no other descriptor is left.
     pub(crate) reserve: Reserve,
-    /// A reference to itself, set once it runs, for tasks that outlive their creator.
+    /// A weak reference to this worker, set once it runs, for tasks that outlive their creator.
     own: OnceCell<Weak<Worker>>,
     snapshot: RefCell<Rc<Snapshot>>,
-    /// The version of the names from which the pools were built.
+    /// The version of the resolved DNS names from which the pools were built.
     names_seen: Cell<u64>,
     /// Detects a new table by comparing pointers.
     newest: RefCell<Cache<TableOf, Arc<Table>>>,
     listenings: RefCell<Vec<Rc<Listening>>>,
-    /// Responses close their connections.
+    /// Whether responses close their connections.
     ends: Cell<bool>,
     /// The tick from which no client is admitted.
     closes_at: Cell<u32>,
     is_closed: Cell<bool>,
-    /// The tick at which it cuts open connections; [`NEVER`] for a worker that leaves.
+    /// The tick at which the drain timeout passes and open connections are cut. [`NEVER`] unless the gateway drains.
     drained_at: Cell<u32>,
 }
 
@@ -185,7 +187,7 @@ impl Worker {
         }
     }
 
-    /// The active configuration.
+    /// The active configuration with this worker's pools. Loads a newer table first, if there is one.
     #[inline]
     pub(crate) fn snapshot(&self) -> Rc<Snapshot> {
         let mut newest = self.newest.borrow_mut();
@@ -199,7 +201,7 @@ impl Worker {
         Rc::clone(&snapshot)
     }
 
-    /// Serves until a drain has completed.
+    /// Serves clients until a drain has completed, or until the last client of a leaving worker has disconnected.
     ///
     /// First reports to `started` whether the worker can run.
     pub(crate) async fn run(
@@ -249,7 +251,8 @@ impl Worker {
                     None => break,
                 },
                 Some(client) = handed.recv() => {
-                    // The command that announces the client's listener was sent before the client.
+                    // The gateway sent the `Listen` command for the client's listener before the client, so execute
+                    // pending commands first.
                     while let Ok(command) = commands.try_recv() {
                         self.obey(command);
                     }
@@ -257,14 +260,14 @@ impl Worker {
                 }
             }
         }
-        // The gateway has been dropped, so only clients on their way are left to serve.
+        // The gateway has been dropped. Serve only clients that other workers have already handed over.
         self.drain(Duration::ZERO);
         while let Some(client) = handed.recv().await {
             take_in(&self, client);
         }
     }
 
-    /// A reference to itself, for tasks that outlive their creator. `None` before the worker runs.
+    /// A reference to this worker, for tasks that outlive their creator. `None` before the worker runs.
     pub(crate) fn own(&self) -> Option<Rc<Worker>> {
         self.own.get().and_then(Weak::upgrade)
     }
@@ -276,7 +279,7 @@ impl Worker {
         self.ends.get() || self.shared.phase.load(Ordering::Relaxed) != Phase::Serving as u8
     }
 
-    /// Whether no client is admitted any more.
+    /// Whether the worker has stopped admitting clients.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.get()
     }
@@ -309,7 +312,7 @@ impl Worker {
         }
     }
 
-    /// Rebuilds the pools if addresses of names have changed.
+    /// Rebuilds the pools if the addresses of DNS names have changed.
     fn see_names(&self) {
         let version = self.shared.backends.names.version();
         if self.names_seen.replace(version) != version {
@@ -368,12 +371,12 @@ impl Worker {
         for DealtSocket { number, socket, is_lent } in sockets {
             // This fails only if the kernel has no memory to watch one more socket.
             let Ok(socket) = tokio::net::TcpListener::from_std(socket) else { continue };
-            let door = listening.add_door(number, is_lent);
-            spawn_local(accept(Rc::clone(self), Rc::clone(&listening), door, socket));
+            let accepting = listening.add_socket(number, is_lent);
+            spawn_local(accept(Rc::clone(self), Rc::clone(&listening), accepting, socket));
         }
     }
 
-    /// Releases all sockets. Existing connections continue, because only the number of workers has changed.
+    /// Releases all sockets, because the gateway needs fewer workers. Each connection closes after its next response.
     fn leave(&self) {
         self.ends.set(true);
         for listening in self.listenings.borrow().iter() {
@@ -395,7 +398,7 @@ impl Worker {
         }
     }
 
-    /// Stops admitting clients, except those on their way.
+    /// Retires all listeners: accepts the clients that are already queued, then admits no more.
     fn close(&self) {
         self.closes_at.set(NEVER);
         if self.is_closed.replace(true) {
@@ -407,7 +410,7 @@ impl Worker {
         self.wheel.hurry_idle(None, LAST_REQUEST_TICKS);
     }
 
-    /// Ends all waits after the drain timeout. Tasks that wait fail, and report that.
+    /// Ends all waits because the drain timeout has passed. The waiting tasks fail and report that.
     fn cut(&self) {
         self.upstreams.cut_by_drain.add(self.host.connections() as u64);
         self.wheel.end();

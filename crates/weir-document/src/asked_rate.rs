@@ -10,22 +10,22 @@ use crate::levels::{Level, Levels};
 use crate::quantity::{Quantity, QuantityError, as_text, split_unit};
 use crate::{Rate, Share};
 
-/// Maximum share: ten times the measured rate.
+/// The maximum share: ten times the measured rate.
 const SHARE_MAX: f64 = 10.0;
 
-/// Precision of shares in steps, beyond which strides contain only rounding errors.
+/// Shares of a sequence of steps are rounded to this many parts of 1, to remove rounding errors of the steps.
 const STRIDE_DIGITS: f64 = 1e9;
 
-/// A rate: absolute, or relative to a rate that is measured before the load.
+/// A rate: absolute, or a share of a rate that weir measures before the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AskedRate {
     /// Requests per second.
     Rate(Rate),
-    /// A share of a rate that is not measured yet, above zero. 1 is all of it, and 1.2 is 20 % more.
+    /// A share of a rate that is measured later; above zero. 1 is the whole rate, 1.2 is 20 % more.
     Share(f64),
 }
 
-/// Rates over a load, like [`crate::Rates`], each absolute or a share: `30%`, a ramp `10%..50%`, steps `10%,30%`.
+/// Rates during a load, like [`crate::Rates`]. Each is absolute or a share: `30%`, a ramp `10%..50%`, steps `10%,30%`.
 pub type AskedRates = Levels<AskedRate>;
 
 impl AskedRate {
@@ -37,7 +37,7 @@ impl AskedRate {
         }
     }
 
-    /// Whether it is a share.
+    /// Whether this is a share.
     pub fn is_share(self) -> bool {
         matches!(self, Self::Share(_))
     }
@@ -59,7 +59,7 @@ impl FromStr for AskedRate {
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let Some((number, "%")) = split_unit(text) else { return text.parse().map(Self::Rate) };
-        // With the exponent in the text, the parser divides and rounds only once.
+        // With the exponent in the text, the parser rounds only once. Dividing by 100 afterwards would round again.
         let share: f64 = format!("{number}e-2").parse().map_err(|_| Self::malformed(text))?;
         match share {
             _ if share <= 0.0 => Err(Self::out_of_range(text, "not above zero")),
@@ -79,7 +79,7 @@ impl fmt::Display for AskedRate {
 }
 
 impl PartialOrd for AskedRate {
-    /// A rate and a share cannot be compared.
+    /// Returns `None` for a rate and a share, because they cannot be compared.
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Rate(one), Self::Rate(other)) => one.partial_cmp(other),

@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::quantity::{Quantity, QuantityError, as_text};
 use crate::{Share, Time};
 
-/// Maximum of configured and generated delays.
+/// Maximum delay that can be configured or generated.
 pub const DELAY_MAX: Duration = Duration::from_secs(3_600);
 
-/// Maximum sigma: at 10, two values in a thousand differ by a factor of 10^13.
+/// Maximum sigma of a log-normal delay. At 10, two values in a thousand differ from the median by a factor of 10^13.
 const SIGMA_MAX: f64 = 10.0;
 
 /// The distribution of a delay: `none`, `const:5ms`, `uniform:1ms..9ms`, `exp:5ms`, `lognormal:5ms,0.5`,
-/// `bimodal:1ms,20ms,10%`. No time in it is longer than [`DELAY_MAX`].
+/// `bimodal:1ms,20ms,10%`. Each time in it is at most [`DELAY_MAX`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Delay {
     /// No delay.
@@ -22,35 +22,35 @@ pub enum Delay {
     None,
     /// A constant delay.
     Const(Time),
-    /// Uniform between the two.
+    /// Uniformly distributed between two times.
     Uniform {
         /// The minimum.
         least: Time,
         /// The maximum.
         most: Time,
     },
-    /// Exponential with this mean.
+    /// Exponentially distributed with this mean.
     Exp(Time),
-    /// Log-normal: the logarithm has a normal distribution.
+    /// Log-normal: the logarithm of the delay has a normal distribution.
     Lognormal {
         /// The median.
         median: Time,
-        /// The standard deviation of the natural logarithm.
+        /// The standard deviation of the natural logarithm of the delay.
         sigma: f64,
     },
-    /// One of two values.
+    /// One of two times, chosen at random.
     Bimodal {
-        /// The usual value.
+        /// The usual time.
         first: Time,
-        /// The other value.
+        /// The other time.
         second: Time,
-        /// The probability of the second value.
+        /// The probability of the second time.
         second_share: Share,
     },
 }
 
 impl Delay {
-    /// Whether the delay is always zero, in any form.
+    /// Whether the delay is always zero, in whatever form it is written.
     pub fn is_none(&self) -> bool {
         match self {
             Self::None => true,
@@ -112,7 +112,7 @@ impl FromStr for Delay {
     }
 }
 
-/// One of the times in the delay `whole`.
+/// Parses one of the times in the delay text `whole`, which is used in errors.
 fn time(whole: &str, text: &str) -> Result<Time, QuantityError> {
     let time: Time = text.parse()?;
     match time.0 <= DELAY_MAX {

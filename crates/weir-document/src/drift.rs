@@ -1,4 +1,4 @@
-//! Drifts: `1ms/10s`.
+//! Drifts, which are delays that grow with time: `1ms/10s`.
 
 use std::fmt;
 use std::str::FromStr;

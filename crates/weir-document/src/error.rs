@@ -1,4 +1,4 @@
-//! Errors of a document: the reason, the position and the remedy.
+//! Errors of a document, with reason, position and remedy.
 
 use crate::nearest::remedy_for;
 use crate::problem::{Position, Problem};
@@ -24,8 +24,8 @@ impl Problem<()> {
         Self::new(format!("{found} is not {expected}"), format!("write {expected}"))
     }
 
-    /// Parses serde's error text. A deserializer that buffers (for `flatten` and tagged enums) returns only this text.
-    /// Other texts come from a type itself: `cause; remedy`, or only a cause.
+    /// Parses an error text of serde. If serde buffers a value (for `flatten` and tagged enums), this text is all that
+    /// it returns. Any other text comes from a type itself: `cause; remedy`, or only a cause.
     pub(crate) fn from_text(text: &str) -> Self {
         let names = quoted(text);
         if text.starts_with("unknown field `") {
@@ -54,8 +54,8 @@ impl Problem<()> {
         }
     }
 
-    /// Adds the position. A reader that buffers reports the position of the enclosing value. The quoted word of the
-    /// message is therefore searched from there.
+    /// Adds the position. If serde buffers a value, the reported position is that of the enclosing value. So the search
+    /// for the word that the message quotes starts there.
     pub(crate) fn located(self, source_name: &str, text: &str, line: u64, column: u64) -> Problem<Position> {
         let (line, column) = match quoted(&self.message).first() {
             Some(word) if !self.message.starts_with("missing") => sharpen(text, line, column, word),
@@ -65,12 +65,12 @@ impl Problem<()> {
     }
 }
 
-/// The error for a document without content.
+/// The error for an empty document.
 pub(crate) fn empty(source_name: &str) -> Problem<Position> {
     Problem::new("the document is empty", "write one YAML or JSON document").located(source_name, "", 1, 1)
 }
 
-/// Replaces type names of serde and Rust with names for users.
+/// Replaces type names of serde and Rust with words for users.
 pub(crate) fn readable_type(name: &str) -> String {
     match name {
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number".to_owned(),
@@ -93,10 +93,10 @@ pub(crate) fn readable_type(name: &str) -> String {
     }
 }
 
-/// How far after the reported position the word is searched.
+/// How many bytes after the reported position the word is searched.
 const SHARPEN_BYTES: usize = 64 * 1024;
 
-/// The position of `word` at or after the given one, or the given one if the word is not found.
+/// The position of `word` at or after the given position. If the word is not found, the given position.
 fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
     let Some(start) = offset_of(text, line, column).filter(|_| !word.is_empty()) else {
         return (line, column);
@@ -109,7 +109,7 @@ fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
         !before.is_some_and(is_word) && !after.is_some_and(is_word)
     });
     match found {
-        // The reader reports the position of the quote before the word.
+        // A quoted word is reported at its quote, which is one character before the word.
         Some((at, _)) if at > 1 => {
             let before = &rest[..at];
             let line_start = before.rfind('\n');
@@ -122,7 +122,7 @@ fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
     }
 }
 
-/// The byte offset of line and column, both from 1.
+/// The byte offset of a line and column, which both count from 1; `None` if the text has no such position.
 pub(crate) fn offset_of(text: &str, line: u64, column: u64) -> Option<usize> {
     let line_start = match line.checked_sub(2) {
         None => 0,
@@ -137,7 +137,7 @@ fn first(names: &[String]) -> &str {
     names.first().map_or("", String::as_str)
 }
 
-/// The words within backticks.
+/// The texts within backticks.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! Growth: `30%/y`.
+//! Growth per year: `30%/y`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::Share;
 use crate::quantity::{Quantity, QuantityError, split_unit};
 
-/// Growth per year as a share: `30%/y`. It may be above 100 %.
+/// Growth per year, as a share: `30%/y` is 0.3. It may be above 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Growth(pub f64);
 
@@ -23,10 +23,11 @@ impl FromStr for Growth {
         let unit: String = unit.split_whitespace().collect();
         match unit.as_str() {
             "%/y" => {}
-            "" | "%" => return Err(Self::no_unit(text)),
+            "" => return Err(Self::no_unit(text)),
+            "%" => return Err(Self::no_part_of_unit(text, "time unit")),
             _ => return Err(Self::malformed(text)),
         }
-        // With the exponent in the text, the parser divides and rounds only once.
+        // With the exponent in the text, the parser rounds only once. Dividing by 100 afterwards would round again.
         let growth: f64 = format!("{number}e-2").parse().map_err(|_| Self::malformed(text))?;
         match growth.is_finite() {
             true => Ok(Self(growth)),
@@ -61,7 +62,7 @@ mod tests {
     #[test]
     fn invalid_growth_is_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Growth>().unwrap_err().to_string();
-        assert_eq!(said("30%"), "`30%` has no unit; write a growth with its unit, like 30%/y, 150%/y");
+        assert_eq!(said("30%"), "`30%` has no time unit; write a growth with its unit, like 30%/y, 150%/y");
         for text in ["", "30", "%/y", "-3%/y", "30/y", "30%/m"] {
             assert!(text.parse::<Growth>().is_err(), "{text}");
         }

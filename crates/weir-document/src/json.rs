@@ -1,4 +1,4 @@
-//! JSON with `serde_json`, with error positions at the token, and with duplicate keys rejected.
+//! Reads JSON with `serde_json`. Reports errors at the start of the token, and rejects duplicate keys.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,19 +14,20 @@ pub(crate) struct JsonError(serde_json::Error);
 
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     let value = serde_json::from_str(text).map_err(JsonError)?;
-    // A map silently keeps the last of two equal keys; a second pass is cheap compared to building the value.
+    // Serde maps silently keep the last of two equal keys. The second pass finds them, and is cheap compared with
+    // building the value.
     let mut tokens = serde_json::Deserializer::from_str(text);
     UniqueKeys.deserialize(&mut tokens).map_err(JsonError)?;
     Ok(value)
 }
 
-/// Walks to one value; returns an error of the syntax or of the value.
+/// Walks to one value. Returns an error if the syntax or the value is wrong.
 pub(crate) fn seek<P: Path, E: AtEnd>(text: &str, seek: Seek<'_, P, E>) -> Option<JsonError> {
     seek.deserialize(&mut serde_json::Deserializer::from_str(text)).err().map(JsonError)
 }
 
 impl JsonError {
-    /// Whether the text is not JSON, rather than JSON with the wrong content.
+    /// Whether the text is not JSON at all, so that its content was not checked.
     pub(crate) fn is_syntax(&self) -> bool {
         matches!(self.0.classify(), Category::Syntax | Category::Eof)
     }
@@ -47,7 +48,7 @@ impl JsonError {
     }
 }
 
-/// The start of the last token, because `serde_json` reports the position after it.
+/// Returns the text before the last token, because `serde_json` reports the position after the token.
 fn token_start<'a>(before: &'a str, cause: &str) -> &'a str {
     let trimmed = before.trim_end();
     if cause.starts_with("missing field") || trimmed.ends_with(['}', ']', '{', '[']) {
@@ -84,7 +85,7 @@ fn syntax(cause: &str) -> Problem<()> {
     Problem::new(cause, remedy)
 }
 
-/// Walks a document without building a value, and rejects duplicate keys in an object.
+/// Walks a document without building a value, and rejects objects with duplicate keys.
 #[derive(Clone, Copy)]
 struct UniqueKeys;
 
@@ -104,7 +105,7 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        // Most objects are small: comparing with a few keys is faster than hashing them.
+        // Most objects are small, and comparing a key with a few others is faster than hashing it.
         let mut few: Vec<Cow<'de, str>> = Vec::new();
         let mut many: HashSet<Cow<'de, str>> = HashSet::new();
         while let Some(key) = map.next_key_seed(Key)? {
@@ -151,7 +152,7 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 }
 
-/// An object's key, borrowed where it has no escapes.
+/// The key of an object. It is borrowed unless it contains escapes.
 struct Key;
 
 impl<'de> DeserializeSeed<'de> for Key {

@@ -1,4 +1,4 @@
-//! A rate or a number that is constant, linear, or in steps: `5000/s`, `1000/s..5000/s`, `1,10,60`.
+//! Rates or numbers that are constant, a ramp or a sequence of steps: `5000/s`, `1000/s..5000/s`, `1,10,60`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::{QuantityError, Rate};
 /// Maximum number of steps.
 const STEPS_MAX: usize = 1_000;
 
-/// Values over time.
+/// A value that is constant or changes with time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Levels<T> {
-    /// Constant.
+    /// The same value all the time.
     Constant(T),
     /// Linear from the first to the second value.
     Ramp(T, T),
@@ -25,17 +25,17 @@ pub enum Levels<T> {
     Steps(Vec<T>),
 }
 
-/// Rates over a load: `5000/s`, a ramp `1000/s..5000/s`, steps `1000/s..5000/s..1000/s` or `100/s,1000/s`.
+/// Rates during a load: `5000/s`, a ramp `1000/s..5000/s`, steps `1000/s..5000/s..1000/s` or `100/s,1000/s`.
 pub type Rates = Levels<Rate>;
 
-/// Numbers over a load: `32`, a ramp `1..60`, steps `1..60..5` or `1,10,60`.
+/// Numbers during a load: `32`, a ramp `1..60`, steps `1..60..5` or `1,10,60`.
 pub type Counts = Levels<u32>;
 
-/// A value that can be a level.
+/// A type that [`Levels`] can contain.
 pub trait Level: Copy + PartialOrd + fmt::Display {
-    /// Name of the schema.
+    /// Name of `Levels` of this type in a JSON Schema.
     const NAME: &'static str;
-    /// Description with valid forms.
+    /// Valid forms, for messages and the JSON Schema.
     const FORMS: &'static str;
 
     /// Parses one value.
@@ -44,22 +44,23 @@ pub trait Level: Copy + PartialOrd + fmt::Display {
     /// If the text is invalid.
     fn read(text: &str) -> Result<Self, QuantityError>;
 
-    /// Parses an end of a ramp, which may be zero even if a single level may not.
+    /// Parses the start or end of a ramp, which may be zero even if a constant may not.
     ///
     /// # Errors
     /// If the text is invalid.
     fn read_end(text: &str) -> Result<Self, QuantityError>;
 
-    /// `self` plus `n` strides of `by` toward `to`; `None` beyond `to`, and if strides lead nowhere.
+    /// The step `n` on the way from `self` to `to`, that is `self` plus or minus `n` times `by`. `None` if this is
+    /// beyond `to`, or if `by` is zero.
     fn stride(self, to: Self, by: Self, n: usize) -> Option<Self>;
 
-    /// Converts a bare number of a document.
+    /// Converts a number without a unit in a document; `None` if the type needs a unit or the number is out of range.
     fn from_number(number: f64) -> Option<Self>;
 
-    /// Serializes a constant.
+    /// Serializes a constant value.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// If the serializer fails.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 }
 
@@ -79,7 +80,7 @@ impl Level for Rate {
     fn stride(self, to: Self, by: Self, n: usize) -> Option<Self> {
         let up = to.0 >= self.0;
         let at = self.0 + if up { by.0 } else { -by.0 } * n as f64;
-        // A stride that differs from the end only by rounding hits the end.
+        // Because of rounding, the last step can lie slightly beyond the end.
         let slack = by.0 * 1e-9;
         let within = if up { at <= to.0 + slack } else { at >= to.0 - slack };
         (within && by.0 > 0.0).then_some(Self(at))
@@ -124,7 +125,7 @@ impl Level for u32 {
 }
 
 impl<T: Level> Levels<T> {
-    /// The steps; empty if there are none.
+    /// The steps; empty for a constant or a ramp.
     pub fn steps(&self) -> &[T] {
         match self {
             Self::Steps(steps) => steps,
@@ -132,7 +133,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// Applies `of` to each level.
+    /// Applies `of` to each value.
     pub fn map<U: Level>(&self, of: impl Fn(T) -> U) -> Levels<U> {
         match self {
             Self::Constant(level) => Levels::Constant(of(*level)),
@@ -141,7 +142,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// Whether `holds` is true for any level or end of a ramp.
+    /// Whether `holds` is true for at least one value. For a ramp, only its start and end are tested.
     pub fn any(&self, holds: impl Fn(T) -> bool) -> bool {
         match self {
             Self::Constant(level) => holds(*level),
@@ -150,7 +151,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// The minimum level.
+    /// The minimum value.
     pub fn least(&self) -> T {
         match self {
             Self::Constant(level) => *level,
@@ -167,7 +168,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// The maximum level.
+    /// The maximum value.
     pub fn greatest(&self) -> T {
         match self {
             Self::Constant(level) => *level,
@@ -203,7 +204,7 @@ impl<T: Level> FromStr for Levels<T> {
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         if text.contains(',') {
-            // One more than the maximum is enough to detect too many steps.
+            // Parsing one step more than allowed is enough to detect too many.
             let steps = text.split(',').take(STEPS_MAX + 1).map(|step| T::read(step.trim()));
             return Self::of_steps(steps.collect::<Result<_, _>>()?, text);
         }
@@ -252,7 +253,7 @@ impl<'de, T: Level> Deserialize<'de> for Levels<T> {
     }
 }
 
-/// One level as an element of a list.
+/// An element of a list: a single value, not a ramp or steps.
 struct Item<T>(T);
 
 impl<'de, T: Level> Deserialize<'de> for Item<T> {

@@ -1,4 +1,4 @@
-//! Typed documents: reads YAML and JSON with positions in errors, and quantities with units.
+//! Typed documents: reads YAML and JSON into types, and reports errors with their position. Also quantities with units.
 //!
 //! ```
 //! #[derive(serde::Deserialize)]
@@ -60,12 +60,12 @@ pub use stream::{StreamPart, documents};
 pub use time::Time;
 pub use word::read_word;
 
-/// Reads one document from `text`. `source_name` is used in errors; it is the file name as the user gave it.
+/// Reads one document from `text`. `source_name` is the file name as the user gave it, for errors.
 ///
 /// If the name ends in `.json`, the text must be JSON. Any other text that begins with `{` or `[` is first read as
-/// JSON, which is several times faster. If its syntax is not JSON, it is read as YAML.
+/// JSON, which is several times faster than YAML. If the text is not JSON, it is read as YAML.
 ///
-/// The error text of a type may contain a remedy after `"; "`: `"10 has no unit; write 10ms"`.
+/// When a type rejects a value, its error text may contain a remedy after `"; "`: `"10 has no unit; write 10ms"`.
 pub fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, Problem<Position>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if is_blank(text) {
@@ -84,7 +84,7 @@ pub fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, Pro
     yaml::read(source_name, text)
 }
 
-/// Whether the text has only white space, comments and document markers.
+/// Whether the text contains only white space, comments and document markers.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }

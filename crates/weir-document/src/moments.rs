@@ -1,4 +1,4 @@
-//! Timing of requests: bursts `5000/s:200ms/1s`, and pauses `20ms` or `exp:20ms`.
+//! When requests are sent: bursts `5000/s:200ms/1s`, and pauses `20ms` or `exp:20ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,23 +6,23 @@ use std::str::FromStr;
 use crate::quantity::{Quantity, QuantityError, as_text};
 use crate::{Rate, Time};
 
-/// Periodic intervals with another rate: `RATE:LENGTH/EVERY`.
+/// Periodic bursts, in which the rate differs from the usual one: `RATE:LENGTH/EVERY`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Burst {
-    /// The rate within a burst.
+    /// The rate during a burst.
     pub rate: Rate,
     /// Duration of a burst.
     pub length: Time,
-    /// From the start of one to the start of the next.
+    /// The time from the start of one burst to the start of the next.
     pub every: Time,
 }
 
-/// A pause: constant, or exponentially distributed with this mean.
+/// A pause between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// `20ms`
+    /// `20ms`: a constant pause.
     Const(Time),
-    /// `exp:20ms`
+    /// `exp:20ms`: exponentially distributed with this mean.
     Exp(Time),
 }
 

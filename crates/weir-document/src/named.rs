@@ -1,4 +1,4 @@
-//! A map by name that keeps its original order.
+//! A map with names as keys that keeps the order of its entries.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Values by name, in their original order.
+/// Values by name, in the order of the document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
@@ -20,7 +20,7 @@ impl<T> Default for Named<T> {
 }
 
 impl<T> Named<T> {
-    /// Whether it is empty.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -42,7 +42,7 @@ impl<T> Named<T> {
 }
 
 impl<T: Clone> Named<T> {
-    /// The values by name.
+    /// Copies the entries into a map, which is sorted by name.
     pub fn to_map(&self) -> BTreeMap<String, T> {
         self.0.iter().cloned().collect()
     }

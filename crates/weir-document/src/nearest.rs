@@ -1,6 +1,6 @@
 //! Finds the valid name that is most similar to an invalid one.
 
-/// The candidate most similar to `word`, if it is similar enough for a suggestion.
+/// Returns the candidate that is most similar to `word`, if it is similar enough for a suggestion.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
@@ -11,8 +11,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Whether a candidate is similar: up to a third of the letters differ, it begins with the word (`rep`, `repeats`), or
-/// the word extends it by a suffix (`weir-gateway`, `weir`).
+/// Whether a candidate is similar to `word`: at most a third of the letters differ, or the candidate begins with the
+/// word (`rep` and `repeats`), or the word is the candidate with a suffix (`weir-gateway` and `weir`).
 fn is_near(distance: usize, word: &str, candidate: &str) -> bool {
     let length = word.chars().count().max(candidate.chars().count());
     let begins = word.chars().count() >= 3 && candidate.to_lowercase().starts_with(word);
@@ -22,7 +22,7 @@ fn is_near(distance: usize, word: &str, candidate: &str) -> bool {
     distance * 3 <= length || begins || extends
 }
 
-/// The remedy for an unknown `word`: the most similar valid name, otherwise all of them.
+/// The remedy for an unknown `word`: suggests the most similar valid name, or lists all of them.
 pub(crate) fn remedy_for(word: &str, valid: &[String]) -> String {
     if let Some(near) = nearest(word, valid.iter().map(String::as_str)) {
         return format!("did you mean `{near}`?");

@@ -1,4 +1,4 @@
-//! Checks one part of a document that cannot be read as a whole.
+//! Checks one part of a document, to report more errors after the document as a whole could not be read.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::seek::{AtEnd, Seek};
 /// A part of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'p> {
-    /// A field.
+    /// A field of the document's mapping.
     Field(&'p str),
     /// One element of a field's list.
     Element(&'p str, usize),
@@ -32,8 +32,8 @@ impl<'p> Part<'p> {
     }
 }
 
-/// The error of `part` alone. It equals that of [`crate::read`] for a document with only this part, and with the
-/// required fields `needs` as empty lists. `None` if the part is valid or missing.
+/// Returns the error that [`crate::read`] would return for a document with only this part. Required fields, whose names
+/// are in `needs`, count as empty lists. `None` if the part is valid or missing.
 pub fn wrong_part<T: DeserializeOwned>(
     source_name: &str,
     text: &str,
@@ -59,7 +59,8 @@ pub fn wrong_part<T: DeserializeOwned>(
     alone.is_wrong.get().then(|| placed(error, text, &path))
 }
 
-/// An unknown field was never parsed, so its reader has no position for it.
+/// Moves an error to the position of the part if the reader reported no position. An error about the part's own name as
+/// an unknown field is moved to this name.
 fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Position> {
     let is_unknown = error.message == Problem::unknown_field(path[0], &[]).message;
     let found = match error.place.line {
@@ -73,7 +74,7 @@ fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Positi
     }
 }
 
-/// Reads a `T` from only the part at the end.
+/// Reads a `T` from a document that contains only the value at the end of the path.
 struct Alone<'a, T> {
     part: Part<'a>,
     needs: &'a [&'a str],
@@ -91,13 +92,13 @@ impl<T: DeserializeOwned> AtEnd for Alone<'_, T> {
     }
 }
 
-/// The document's mapping: the field of the part, then the required fields.
+/// The mapping of the document that [`Alone`] reads: the field of the part, then the required fields.
 struct Document<'a, D> {
     part: Part<'a>,
-    /// Taken when it is read.
+    /// The value of the part; `None` once it is read.
     value: Option<D>,
     needs: Vec<&'a str>,
-    /// Whether the field of the part was already returned.
+    /// Whether the next fields are the required ones, because the field of the part is read.
     is_needed: bool,
 }
 
@@ -123,7 +124,7 @@ impl<'de, D: Deserializer<'de>> MapAccess<'de> for Document<'_, D> {
     }
 }
 
-/// A list, or with a name a mapping, with only this value.
+/// A value wrapped in a list, or in a mapping if it has a name.
 struct Around<'a, D> {
     name: Option<&'a str>,
     value: D,
@@ -149,7 +150,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Around<'_, D> {
     }
 }
 
-/// The only element or entry, until it is taken.
+/// The only element or entry; its fields are `None` once they are taken.
 struct One<'a, D> {
     name: Option<&'a str>,
     value: Option<D>,
@@ -171,7 +172,7 @@ impl<'de, D: Deserializer<'de>> MapAccess<'de> for One<'_, D> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, D::Error> {
-        // Serde requests a key before its value, once.
+        // Serde requests each value once, after its key.
         let value = self.value.take().ok_or_else(|| serde::de::Error::custom("there is one entry"))?;
         seed.deserialize(value)
     }

@@ -1,4 +1,4 @@
-//! Positions of values in a document, for errors that are found after parsing.
+//! Finds the positions of values in a document, for errors that are found after parsing.
 
 use std::cell::Cell;
 
@@ -9,33 +9,34 @@ use serde_saphyr::Spanned;
 use crate::error::offset_of;
 use crate::seek::{AtEnd, Path, Seek, Written};
 
-/// Line and column of the value at `path`, which consists of names and list indexes. Both are from 1, and columns count
-/// characters.
+/// Returns line and column of the value at `path`, which consists of names and list indexes. Both count from 1; columns
+/// count characters.
 ///
-/// If the path does not exist, the position of the last existing value on it. `None` if even its first name is missing.
+/// If the path does not exist, returns the position of the last value on it that does. `None` if even the first name
+/// does not exist.
 pub fn place<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
     let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
-    // Each attempt parses the text again: errors are rare, and paths are short.
+    // Each attempt parses the text again, which is acceptable because errors are rare and paths are short.
     (1..=path.len()).rev().find_map(|depth| exact_place(text, &path[..depth]))
 }
 
-/// The same for a path in text form, like `routes[3].backend`, whose names may contain dots.
+/// As [`place`], for a path in text form like `routes[3].backend`, in which names may contain dots.
 pub fn place_of_field(text: &str, path: &str) -> Option<(u64, u64)> {
     let mut shorter =
         std::iter::successors(Some(path), |path| path.rfind(['.', '[']).map(|end| &path[..end]));
     shorter.find_map(|path| if path.is_empty() { None } else { exact_place(text, Written(path)) })
 }
 
-/// Line and column of a key in the top-level mapping.
+/// Returns line and column of a key in the top-level mapping.
 pub(crate) fn place_of_name(text: &str, name: &str) -> Option<(u64, u64)> {
     place_of_key(text, &[name])
 }
 
-/// Line and column of the last key of `path`; [`place`] returns those of its value.
+/// Returns line and column of the last key of `path`. [`place`] returns the position of its value.
 pub fn place_of_key<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
     let name = path.last()?.as_ref();
     let (line, column) = place(text, path)?;
-    // Only a colon and white space separate a key from its value.
+    // Between a key and its value there are only a colon and white space.
     let before = &text[..offset_of(text, line, column)?];
     let word = before.rfind(name)?;
     let start = word - usize::from(before[..word].ends_with(['"', '\'']));
@@ -48,13 +49,14 @@ pub fn place_of_key<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)>
 fn exact_place(text: &str, path: impl Path) -> Option<(u64, u64)> {
     let found = Found(Cell::new(None));
     let seek = Seek { path, end: &found };
-    // Errors of the document do not matter here, and the seek ends with an error when it has found its value.
+    // The result is ignored: errors of the document do not matter here, and the walk always ends with an error after it
+    // found the value.
     let read = |document: serde_saphyr::Deserializer<'_, '_>| seek.deserialize(document);
     let _ = serde_saphyr::with_deserializer_from_str_with_options(text, crate::yaml::options(), read);
     found.0.get()
 }
 
-/// The position of the value that was found.
+/// The position of the value, once it is found.
 struct Found(Cell<Option<(u64, u64)>>);
 
 impl AtEnd for Found {

@@ -1,16 +1,16 @@
-//! Prices: `0.17/h`.
+//! Prices per hour: `0.17/h`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::quantity::{Quantity, QuantityError, split_unit};
 
-/// The price of an hour, in any currency, above zero: `0.17/h`, or per core `0.05/core/h`.
+/// A price per hour in any currency, above zero: `0.17/h`, or `0.05/core/h` for each core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     /// The price per hour.
     pub per_hour: f64,
-    /// Whether it is the price of a core instead of the whole.
+    /// Whether the price is for one core instead of the whole machine.
     pub is_per_core: bool,
 }
 

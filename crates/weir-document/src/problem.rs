@@ -1,11 +1,11 @@
-//! Problems of an input: the place, the message and the remedy.
+//! Problems of an input, with place, message and remedy.
 
 use std::fmt;
 
 /// A problem of an input, such as a configuration, a scenario or a command line.
 ///
-/// The place is the path of a field by default, a [`Position`] in a text, or `()` where the caller adds it. `Display`
-/// writes place and message; callers print the remedy on a line of its own.
+/// The place is the path of a field by default. It can also be a [`Position`] in a text, or `()` if the caller adds it
+/// later. `Display` writes place and message; callers print the remedy on its own line.
 ///
 /// ```
 /// use weir_document::Problem;
@@ -16,11 +16,11 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem<P = String> {
-    /// Where it is.
+    /// Where the problem is.
     pub place: P,
     /// What is wrong.
     pub message: String,
-    /// How to fix it; empty if unknown.
+    /// How to fix the problem; empty if unknown.
     pub remedy: String,
 }
 
@@ -36,35 +36,36 @@ pub struct Position {
 }
 
 impl Problem<()> {
-    /// A problem whose place is not known yet.
+    /// A problem whose place the caller adds later, with [`Problem::at`].
     pub fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { place: (), message: message.into(), remedy: remedy.into() }
     }
 }
 
 impl Problem {
-    /// A problem of the field at `place`, without a remedy.
+    /// A problem of the field `place`, without a remedy.
     pub fn of(place: impl Into<String>, message: impl Into<String>) -> Self {
         Self { place: place.into(), message: message.into(), remedy: String::new() }
     }
 }
 
 impl Problem<Position> {
-    /// Moves the problem to another line and column of its text.
+    /// Changes line and column of the problem.
     #[must_use]
     pub fn moved_to(mut self, line: u64, column: u64) -> Self {
         self.place = Position { line, column, ..self.place };
         self
     }
 
-    /// Replaces the name of the text.
+    /// Replaces the name of the text in which the problem is.
     #[must_use]
     pub fn renamed(mut self, source_name: &str) -> Self {
         self.place.source_name = source_name.to_owned();
         self
     }
 
-    /// Moves a problem of a document to the text that contains the document from line `first_line` on.
+    /// Converts the line in one document of a stream to the line in the whole text. The document starts at
+    /// `first_line`.
     #[must_use]
     pub fn in_stream(mut self, first_line: u64) -> Self {
         if self.place.line > 0 {
@@ -75,7 +76,7 @@ impl Problem<Position> {
 }
 
 impl<P> Problem<P> {
-    /// Sets the place.
+    /// Sets the place of the problem.
     pub fn at<Q>(self, place: Q) -> Problem<Q> {
         Problem { place, message: self.message, remedy: self.remedy }
     }
@@ -97,12 +98,12 @@ impl<P: fmt::Display> fmt::Display for Problem<P> {
 impl<P: fmt::Debug + fmt::Display> std::error::Error for Problem<P> {}
 
 impl Position {
-    /// A line and column of the text, both from 1.
+    /// A position in the text `source_name`; line and column count from 1.
     pub fn new(source_name: &str, line: u64, column: u64) -> Self {
         Self { source_name: source_name.to_owned(), line, column }
     }
 
-    /// The text as a whole.
+    /// The position for problems of the text as a whole.
     pub fn whole(source_name: &str) -> Self {
         Self::new(source_name, 0, 0)
     }

@@ -1,4 +1,4 @@
-//! Common parts of quantities with a unit: exact decimal numbers, errors and deserialization.
+//! Common code of quantities with a unit: exact decimal numbers, errors and deserialization.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,49 +9,51 @@ use thiserror::Error;
 
 use crate::problem::Problem;
 
-/// Error of a malformed quantity. The text is `cause; remedy`.
+/// The text of a quantity is invalid. The error text is `cause; remedy`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuantityError {
-    /// No number at the beginning, or an unknown unit after it.
+    /// The text does not begin with a number, or an unknown unit follows the number.
     #[error("`{given}` is not {kind}; write a number with its unit, like {examples}")]
     Malformed {
         /// The given text.
         given: String,
-        /// The expected kind.
+        /// The kind of quantity, such as `a time`.
         kind: &'static str,
-        /// Valid forms.
+        /// Examples of valid texts.
         examples: &'static str,
     },
-    /// A number without a unit.
-    #[error("`{given}` has no unit; write {kind} with its unit, like {examples}")]
+    /// The text is a number without a unit, or with a part of its unit.
+    #[error("`{given}` has no {missing}; write {kind} with its unit, like {examples}")]
     NoUnit {
         /// The given text.
         given: String,
-        /// The expected kind.
+        /// The missing part: `unit` or `time unit`.
+        missing: &'static str,
+        /// The kind of quantity, such as `a time`.
         kind: &'static str,
-        /// Valid forms.
+        /// Examples of valid texts.
         examples: &'static str,
     },
-    /// None of the valid forms, for kinds that are more than a number and its unit.
+    /// The text has none of the valid forms. For kinds that consist of more than a number and a unit.
     #[error("`{given}` is not {kind}; write one like {examples}")]
     Form {
         /// The given text.
         given: String,
-        /// The expected kind.
+        /// The kind of quantity, such as `a delay`.
         kind: &'static str,
-        /// Valid forms.
+        /// Examples of valid texts.
         examples: &'static str,
     },
-    /// Well-formed, but outside of the valid range or the exact precision.
+    /// The text has a valid form, but its value is outside the valid range, or cannot be represented exactly.
     #[error("`{given}` is {why}; write {kind} like {examples}")]
     OutOfRange {
         /// The given text.
         given: String,
-        /// The reason.
+        /// Why the value is rejected, such as `too large`.
         why: &'static str,
-        /// The expected kind.
+        /// The kind of quantity, such as `a time`.
         kind: &'static str,
-        /// Valid forms.
+        /// Examples of valid texts.
         examples: &'static str,
     },
 }
@@ -64,14 +66,14 @@ impl From<QuantityError> for Problem<()> {
     }
 }
 
-/// A kind of quantity, for its errors.
+/// A kind of quantity, with what its errors need.
 pub(crate) trait Quantity: FromStr<Err = QuantityError> {
-    /// With its article: `a time`.
+    /// The name of the kind with its article, such as `a time`.
     const KIND: &'static str;
-    /// Valid forms, separated by commas.
+    /// Examples of valid texts, separated by commas.
     const EXAMPLES: &'static str;
 
-    /// Splits a text into its number and the scale of its unit; a bare zero needs no unit.
+    /// Splits a text into its number and the scale of its unit in `units`. The scale of `0` without a unit is 1.
     fn number_and_scale<'t>(
         text: &'t str,
         units: &[&[(&str, u64)]],
@@ -94,7 +96,11 @@ pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     }
 
     fn no_unit(given: &str) -> QuantityError {
-        QuantityError::NoUnit { given: given.to_owned(), kind: Self::KIND, examples: Self::EXAMPLES }
+        Self::no_part_of_unit(given, "unit")
+    }
+
+    fn no_part_of_unit(given: &str, missing: &'static str) -> QuantityError {
+        QuantityError::NoUnit { given: given.to_owned(), missing, kind: Self::KIND, examples: Self::EXAMPLES }
     }
 
     fn out_of_range(given: &str, why: &'static str) -> QuantityError {
@@ -102,7 +108,8 @@ pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     }
 }
 
-/// Splits a text into its number, `digits[.digits]`, and the unit after it.
+/// Splits a text into its number, which has the form `digits[.digits]`, and the unit after it. `None` without a
+/// well-formed number.
 pub(crate) fn split_unit(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -113,7 +120,7 @@ pub(crate) fn split_unit(text: &str) -> Option<(&str, &str)> {
     well_formed.then(|| (number, unit.trim_start()))
 }
 
-/// `number` x `scale` if that is a whole number in range; decimals are exact.
+/// Multiplies `number` by `scale` exactly. `None` if the product is not a whole number or is out of range.
 pub(crate) fn scaled(number: &str, scale: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');
@@ -123,7 +130,7 @@ pub(crate) fn scaled(number: &str, scale: u64) -> Option<u128> {
     (product % decimals == 0).then_some(product / decimals)
 }
 
-/// Deserializes a quantity from a string, or from a bare number, which most kinds reject with a valid form.
+/// Deserializes a quantity from a string or a number. Most kinds reject a number, and their error shows a valid form.
 pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: D) -> Result<Q, D::Error> {
     struct FromText<Q>(PhantomData<Q>);
 
@@ -154,8 +161,8 @@ pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: 
     deserializer.deserialize_any(FromText(PhantomData))
 }
 
-/// Implements serde and the schema for a quantity, in the form of its `Display`. The schema has a pattern for strings
-/// and also allows any number, or has its own form.
+/// Implements serde and the JSON Schema for a quantity that is written as its `Display`. The second argument is the
+/// schema, or a pattern. With a pattern, the schema allows strings that match it, and any number.
 macro_rules! as_text {
     ($quantity:ident, $pattern:literal) => {
         crate::quantity::as_text!($quantity, { "type": ["string", "number"], "pattern": $pattern });

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::quantity::{Quantity, QuantityError, as_text, split_unit};
 
-/// A rate per second, above zero, written with its unit: `5000/s`, `300/m`.
+/// A rate per second, above zero. It is written with its unit: `5000/s`, `300/m`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(pub f64);
 
@@ -37,7 +37,7 @@ impl FromStr for Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rust prints the shortest decimal that reads back as the same number.
+        // Rust prints the shortest decimal that parses to the same number.
         write!(f, "{}/s", self.0)
     }
 }

@@ -1,28 +1,28 @@
-//! Walks along a path to one value of a document.
+//! Walks along a path to one value of a document, without building the other values.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// An action on the value at the end of a path.
+/// What to do with the value at the end of a path.
 pub(crate) trait AtEnd {
-    /// Takes the value. The rest of the document is not read.
+    /// Takes the value. The rest of the document is not read after that.
     fn take<'de, D: Deserializer<'de>>(&self, value: D) -> Result<(), D::Error>;
 }
 
-/// A path from a value to one within it.
+/// A path from one value to a value within it.
 pub(crate) trait Path: Copy {
     /// Whether the path is at its end.
     fn is_end(self) -> bool;
 
-    /// The rest of the path after the entry `name`; `None` if it does not contain that entry.
+    /// The path that remains within the entry `name`; `None` if the path does not start with this entry.
     fn behind_name(self, name: &str) -> Option<Self>;
 
-    /// The rest of the path after the element at `position`; `None` if it does not contain that element.
+    /// The path that remains within the element at `position`; `None` if the path does not start with this element.
     fn behind_element(self, position: usize) -> Option<Self>;
 }
 
-/// A path of names and list indexes.
+/// A path as a list of names and list indexes.
 impl Path for &[&str] {
     fn is_end(self) -> bool {
         self.is_empty()
@@ -38,7 +38,7 @@ impl Path for &[&str] {
     }
 }
 
-/// A path in text form: `routes[3].backend`. A name in it may contain dots.
+/// A path in text form, such as `routes[3].backend`. Names in it may contain dots.
 #[derive(Clone, Copy)]
 pub(crate) struct Written<'p>(pub(crate) &'p str);
 
@@ -59,7 +59,8 @@ impl Path for Written<'_> {
     }
 }
 
-/// Walks along `path` and ignores other values. It ends with an error when it has found its value.
+/// Walks along `path` and ignores other values. After it found the value, it ends with an error, so that the reader
+/// stops.
 pub(crate) struct Seek<'a, P, E> {
     pub(crate) path: P,
     pub(crate) end: &'a E,

@@ -19,7 +19,7 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let (number, unit) = split_unit(text).ok_or_else(|| Self::malformed(text))?;
-        // With the exponent in the text, the parser divides and rounds only once.
+        // With the exponent in the text, the parser rounds only once. Dividing by 100 afterwards would round again.
         let share: f64 = match unit {
             "%" => format!("{number}e-2").parse(),
             "" => number.parse(),
@@ -35,7 +35,7 @@ impl FromStr for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Moving the decimal point of the shortest form keeps every digit; multiplying by 100 would not.
+        // Moving the decimal point of the shortest decimal keeps every digit. Multiplying by 100 could round.
         let decimal = self.0.to_string();
         let (whole, fraction) = decimal.split_once('.').unwrap_or((&decimal, ""));
         let fraction = format!("{fraction:0<2}");

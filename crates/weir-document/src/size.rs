@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use crate::quantity::{Quantity, QuantityError, as_text, scaled};
 
-/// A number of bytes, written with its unit: `64B`, `64KiB` (1024), `10MB` (1,000,000), `1GiB`.
+/// A number of bytes. It is written with its unit: `64B`, `64KiB` (65,536), `10MB` (10,000,000), `1GiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size(pub u64);
 
-/// Units and their bytes, the largest first, binary before decimal.
+/// Units with their number of bytes, the largest first, binary before decimal.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
@@ -50,7 +50,7 @@ impl fmt::Display for Size {
     }
 }
 
-// A bare number has no unit, which is valid only for zero.
+// Without a unit, only zero is valid.
 as_text!(Size, { "anyOf": [{ "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? *(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$|^0$" }, { "const": 0 }] });
 
 #[cfg(test)]

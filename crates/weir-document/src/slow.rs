@@ -1,4 +1,4 @@
-//! Slow shares: `1%:2s`.
+//! Shares that are slow: `1%:2s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,13 @@ use crate::delay::DELAY_MAX;
 use crate::quantity::{Quantity, QuantityError, as_text};
 use crate::{Share, Time};
 
-/// A share that is slow: `1%:2s` is one in a hundred, over two seconds. The maximum is an hour.
+/// A share of requests or clients that is slow, and for how long: in `1%:2s`, one of a hundred takes two seconds. The
+/// time is at most an hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slow {
     /// The share that is slow.
     pub share: Share,
-    /// The duration of each.
+    /// The time that each of them takes.
     pub time: Time,
 }
 

@@ -1,4 +1,4 @@
-//! Stalls: `200ms/1s`.
+//! Periodic stalls: `200ms/1s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use crate::Time;
 use crate::delay::DELAY_MAX;
 use crate::quantity::{Quantity, QuantityError, as_text};
 
-/// A periodic stall: `200ms/1s` stalls for the first 200 ms of each second. The stall is above zero and shorter than
-/// the period, which is at most an hour.
+/// A periodic stall: `200ms/1s` stalls for the first 200 ms of each second. The stall is longer than zero and shorter
+/// than the period; the period is at most an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// The duration of each stall.

@@ -1,18 +1,18 @@
-//! Several YAML documents in one text.
+//! Splits a text with several YAML documents.
 
 use crate::is_blank;
 
-/// One document of a text, with its position.
+/// One document of a text with several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPart<'t> {
-    /// The document, with the marker before it, if any.
+    /// The text of the document, with the marker before it, if any.
     pub text: &'t str,
-    /// Its first line, from 1.
+    /// The line of the whole text in which the document starts, from 1.
     pub first_line: u64,
 }
 
-/// The documents of `text`, without empty ones. Markers (`---`, `...`) are at the start of a line, where no other YAML
-/// content may look the same.
+/// Splits `text` into its documents, without empty ones. Markers (`---`, `...`) are recognized at the start of a line,
+/// where no other YAML content can look like a marker.
 pub fn documents(text: &str) -> Vec<StreamPart<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Times: `20ms`, `1.5s`.
+//! Durations: `20ms`, `1.5s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::quantity::{Quantity, QuantityError, as_text, scaled};
 
-/// A duration, written with its unit: `5ns`, `100us`, `20ms`, `1.5s`, `2m`, `1h`.
+/// A duration. It is written with its unit: `5ns`, `100us`, `20ms`, `1.5s`, `2m`, `1h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub Duration);
 
-/// Units and their nanoseconds, the longest first.
+/// Units with their number of nanoseconds, the longest first.
 const UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
     ("m", 60_000_000_000),
@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
-/// Alternative spellings: the micro sign, and the Greek letter that looks like it.
+/// Alternative spellings of `us`: with the micro sign, and with the Greek letter that looks like it.
 const ALIASES: [(&str, u64); 2] = [("µs", 1_000), ("μs", 1_000)];
 
 impl Time {
@@ -57,7 +57,7 @@ impl fmt::Display for Time {
     }
 }
 
-// A bare number has no unit, which is valid only for zero.
+// Without a unit, only zero is valid.
 as_text!(Time, { "anyOf": [{ "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? *(ns|us|µs|ms|s|m|h)$|^0$" }, { "const": 0 }] });
 
 #[cfg(test)]

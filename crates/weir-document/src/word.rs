@@ -1,4 +1,4 @@
-//! Words that YAML may parse as a number or boolean: `1.3`, `on`, `200`.
+//! Words that YAML may read as a number or a boolean: `1.3`, `on`, `200`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use serde::de::{self, Deserializer, Visitor};
 
-/// Reads a word that YAML may parse as a number or boolean: `1.3`, `on`.
+/// Deserializes a word that YAML may read as a number or a boolean: `1.3`, `on`.
 ///
 /// # Errors
-/// If the word is invalid.
+/// If the word is not valid for `T`.
 pub fn read_word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err = String>,
@@ -44,7 +44,8 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Word<T> {
     }
 }
 
-/// Implements serde and the schema for a word, in the form of its `Display`. The crate needs `serde` and `schemars`.
+/// Implements serde and the JSON Schema for a word that is written as its `Display`. The calling crate needs `serde`
+/// and `schemars`.
 #[macro_export]
 macro_rules! as_word {
     ($word:ident, $description:literal) => {

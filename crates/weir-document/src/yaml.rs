@@ -1,4 +1,4 @@
-//! YAML with `serde-saphyr`, with limits that stop YAML bombs but not large files.
+//! Reads YAML with `serde-saphyr`. Its limits stop YAML bombs, but not large files.
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_saphyr::budget::BudgetBreach;
@@ -8,20 +8,22 @@ use crate::error::{offset_of, readable_type};
 use crate::problem::{Position, Problem};
 use crate::seek::{AtEnd, Path, Seek};
 
-/// Maximum depth of nesting: weir's files have about eight levels, and the parser uses recursion.
+/// Maximum depth of nesting. weir's files have about eight levels. The parser is recursive, so deep nesting would
+/// overflow its stack.
 const DEPTH_MAX: usize = 32;
 
-/// Maximum number of events (scalars, starts and ends) per file: a route has about ten, so this is millions of routes.
+/// Maximum number of parser events (scalars, starts and ends) per file. A route has about ten events, so this allows
+/// millions of routes.
 const EVENTS_MAX: usize = 100_000_000;
 
-/// Maximum number of events that aliases add; they can expand a small file to a large one.
+/// Maximum number of events that aliases add, because they can expand a small file to a large one.
 const ALIAS_EVENTS_MAX: usize = 2_000_000;
 
 pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, Problem<Position>> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| located(source_name, text, &error))
 }
 
-/// Walks to one value; returns an error of the syntax or of the value.
+/// Walks to one value. Returns an error if the syntax or the value is wrong.
 pub(crate) fn seek<P: Path, E: AtEnd>(
     source_name: &str,
     text: &str,
@@ -32,7 +34,7 @@ pub(crate) fn seek<P: Path, E: AtEnd>(
     read.err().map(|error| located(source_name, text, &error))
 }
 
-/// The YAML options that weir uses everywhere.
+/// The YAML options of all readers in this crate.
 pub(crate) fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -47,7 +49,7 @@ pub(crate) fn options() -> Options {
             max_total_comment_bytes: 1 << 30,
             max_depth: DEPTH_MAX,
             flow_nesting_limit: DEPTH_MAX,
-            // One anchor may serve a hundred thousand routes; that is not an attack.
+            // One anchor can be used by a hundred thousand routes, which is not an attack.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIAS_EVENTS_MAX },
@@ -62,7 +64,7 @@ fn located(source_name: &str, text: &str, error: &Error) -> Problem<Position> {
         Some(place) if place.line() > 0 => (place.line(), place.column()),
         _ => (0, 0),
     };
-    // After a plain value the parser reports its end, although the tab is on a line below.
+    // If the tab follows a plain value, the parser reports the end of the value, although the tab is on a later line.
     let (line, column) = match error.to_string().contains("found a tab") {
         true => tab_from(text, line).unwrap_or((line, column)),
         false => (line, column),
@@ -74,7 +76,7 @@ fn located(source_name: &str, text: &str, error: &Error) -> Problem<Position> {
     problem(error, here).located(source_name, text, line, column)
 }
 
-/// The first tab in the indentation of this or a later line.
+/// The position of the first tab in the indentation of `line` or a later line.
 fn tab_from(text: &str, line: u64) -> Option<(u64, u64)> {
     let lines = (1_u64..).zip(text.lines()).skip_while(|(number, _)| *number < line);
     let indented = lines.map(|(number, text)| (number, text.chars().take_while(|c| *c == ' ').count(), text));
@@ -85,14 +87,14 @@ fn tab_from(text: &str, line: u64) -> Option<(u64, u64)> {
 /// The text around the position of an error.
 #[derive(Clone, Copy)]
 struct Here<'a> {
-    /// The whole line.
+    /// The whole line of the position.
     line: &'a str,
-    /// The rest of the line from the position.
+    /// The text from the position to the end of the document.
     rest: &'a str,
 }
 
 impl Here<'_> {
-    /// Describes the value at the position, in the words of the parser.
+    /// Describes the value at the position, as the parser would.
     fn value(&self) -> String {
         match self.rest.chars().next() {
             Some('[') => "a list".to_owned(),
@@ -158,7 +160,7 @@ fn over_budget(breach: &BudgetBreach) -> Problem<()> {
     }
 }
 
-/// An error of the YAML scanner.
+/// Describes an error of the YAML scanner.
 fn syntax(message: &str, line: &str) -> Problem<()> {
     let message = message.trim().trim_end_matches('.');
     if line.trim_start_matches(' ').starts_with('\t') {

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use weir_document::Problem;
 
-/// An error that prevents a load from running. Errors of a peer during the load are counted instead.
+/// An error that prevents a load from running. Errors of servers during the load are counted in its record instead.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The specification is contradictory or impossible: an error of the caller. The place is the field.
+    /// The specification is invalid: an error of the caller. The place of the problem is the name of the field.
     #[error("{0}")]
     Invalid(Problem<&'static str>),
-    /// The host's name does not resolve: the caller's or the environment's fault.
+    /// The host name does not resolve: an error of the caller or the environment.
     #[error("{connect}: cannot resolve the host name: {source}")]
     Resolve {
         /// `host:port` as configured.
@@ -19,53 +19,53 @@ pub enum EngineError {
         /// Error of the resolver.
         source: io::Error,
     },
-    /// The engine cannot connect to the Unix socket: an error of the caller or the environment.
+    /// The engine cannot use the Unix socket: an error of the caller or the environment.
     #[error("unix:{}: cannot connect: {source}", path.display())]
     Socket {
-        /// The socket's path.
+        /// Path of the socket.
         path: PathBuf,
-        /// Error of the system.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The limit of open files is too low for the connections: an error of the environment.
+    /// The limit of open files is too low for the number of connections: an error of the environment.
     #[error("{connections} connections need {needed} open files, but the limit of this process is {limit}")]
     OpenFiles {
-        /// Number of requested connections.
+        /// Number of connections of the load.
         connections: u32,
-        /// Number of files that they need.
+        /// Number of open files that the load needs.
         needed: u64,
-        /// Limit of open files of the process.
+        /// Maximum number of open files of this process.
         limit: u64,
     },
     /// The host has no port, descriptor or memory left for another connection: an error of the environment.
     #[error("this host cannot open another connection: {0}")]
     Exhausted(io::Error),
-    /// The load was not ready at its planned start: the plan was too tight, or a server was slow.
+    /// Connections were not open at the planned start: the start was planned too early, or a server was slow.
     #[error("cannot start at the planned time: the load was ready {:.1} ms after it", *late_ns as f64 / 1e6)]
     Late {
-        /// Time from the planned start until the load could have started.
+        /// Time in nanoseconds from the planned start until the load could have started.
         late_ns: u64,
     },
     /// The file of send times could not be written: an error of the environment.
     #[error("{}: cannot write the request times: {source}", path.display())]
     Trace {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of the system.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A worker thread could not start: an error of the environment.
     #[error("worker {worker} could not start: {source}")]
     Worker {
-        /// Number of the worker.
+        /// Index of the worker.
         worker: u32,
-        /// Error of the system.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A worker thread panicked: a bug in weir.
     #[error("worker {worker} panicked; this is a bug in weir")]
     Panicked {
-        /// Number of the worker.
+        /// Index of the worker.
         worker: u32,
     },
 }
@@ -76,7 +76,7 @@ pub(crate) fn not_base64(error: &base64::DecodeError) -> EngineError {
 }
 
 impl EngineError {
-    /// How to fix it.
+    /// What the user can do about the error.
     pub fn remedy(&self) -> &str {
         match self {
             Self::Invalid(problem) => &problem.remedy,

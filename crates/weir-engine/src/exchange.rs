@@ -1,4 +1,5 @@
-//! Reading one response at a time from bytes as they come. No I/O, no clock.
+//! Reads the responses of one HTTP/1.1 connection, one at a time, from bytes as they arrive. It does no I/O and
+//! reads no clock.
 //!
 //! ```text
 //!          head incomplete                 more body
@@ -18,19 +19,19 @@ use weir_http::{
 use crate::recording::books::Cause;
 use crate::request::{CheckFailed, CheckState, Checks, default_is_unexpected};
 
-/// Maximum length of the part of a response that a message shows.
+/// Maximum number of bytes of a malformed response that an error message shows.
 const BEGINNING_BYTES_MAX: usize = 40;
 
-/// Reads responses on one connection.
+/// Reads the responses of one connection.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     response_to: ResponseTo,
     limits: HeadLimits,
-    /// An incomplete head.
+    /// Bytes of a response head that is not complete yet.
     partial: Vec<u8>,
-    /// The body that is being read.
+    /// The body that is being read; `None` while the head is being read.
     body: Option<Body>,
-    /// State of the checks of this response.
+    /// State of the checks of the current response.
     check: CheckState,
     body_bytes: u64,
 }
@@ -43,28 +44,28 @@ pub(crate) struct Answer {
     pub(crate) reusable: bool,
 }
 
-/// Result of the checks of a response.
+/// Whether a response is expected, by its status and its checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged<'a> {
     Expected,
-    /// Unexpected by its status, or by the check that failed.
+    /// The status is unexpected, or a check failed. `None` if the request has no checks.
     Unexpected(Option<CheckFailed<'a>>),
 }
 
-/// The result of feeding some bytes.
+/// The result of [`Exchange::feed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fed {
     /// All bytes were used, and the response is incomplete.
     More,
-    /// The response is complete; this number of the bytes belongs to it.
+    /// The response is complete. The number is how many of the bytes belong to it.
     Whole(Answer, usize),
 }
 
-/// Malformed bytes instead of a response.
+/// The error for bytes that are not a well-formed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) cause: Cause,
-    /// The parse error, with the first bytes.
+    /// The parse error and the beginning of the bytes, for users.
     pub(crate) said: String,
 }
 
@@ -86,7 +87,7 @@ impl Exchange {
         }
     }
 
-    /// Expects the response to a request that was sent.
+    /// Prepares for the response to a request. `response_to` is the kind of request that was sent.
     #[inline]
     pub(crate) fn begin(&mut self, response_to: ResponseTo) {
         self.response_to = response_to;
@@ -96,7 +97,7 @@ impl Exchange {
         self.body_bytes = 0;
     }
 
-    /// Judges a complete response by its status and the checks.
+    /// Decides whether a complete response is expected, by its status and the checks of its request.
     #[inline]
     pub(crate) fn judge<'a>(&mut self, status: u16, checks: Option<&'a Checks>) -> Judged<'a> {
         match checks {
@@ -109,7 +110,7 @@ impl Exchange {
         }
     }
 
-    /// Parses the next bytes, which must not be empty.
+    /// Parses the next bytes from the connection. There must be at least one byte.
     #[inline]
     pub(crate) fn feed(&mut self, input: &[u8], checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         if self.body.is_some() {
@@ -118,20 +119,22 @@ impl Exchange {
         if self.partial.is_empty() {
             return self.feed_head(input, 0, checks);
         }
-        // The kept bytes and the new ones are parsed together; counts are relative to the new ones.
+        // Bytes that were kept from earlier calls are parsed together with the new bytes. The result counts only
+        // new bytes.
         let mut whole = std::mem::take(&mut self.partial);
         let kept = whole.len();
         whole.extend_from_slice(input);
         let fed = self.feed_head(&whole, kept, checks);
         if self.partial.is_empty() {
-            // Reuses the allocation.
+            // Keeps the allocation for the next response.
             whole.clear();
             self.partial = whole;
         }
         fed
     }
 
-    /// The peer closed the connection. The response is complete if its framing ends at the close.
+    /// Reports that the peer closed the connection. This completes a response that is framed by the end of the
+    /// connection; otherwise the request failed.
     pub(crate) fn close(&mut self) -> Result<Answer, Cause> {
         match &self.body {
             Some(body) if body.decoder.finish().is_ok() => Ok(body.answer),
@@ -139,7 +142,8 @@ impl Exchange {
         }
     }
 
-    /// Reads heads at the start of `bytes`. The first `kept` bytes arrived earlier.
+    /// Parses response heads at the start of `bytes`: interim ones (1xx) and the final one. The first `kept` bytes
+    /// are from earlier calls.
     #[inline]
     fn feed_head(&mut self, bytes: &[u8], kept: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
@@ -165,7 +169,7 @@ impl Exchange {
                     .for_each(|field| self.check.field(checks, field.name.as_bytes(), field.value));
             }
             let answer = Answer { status: head.status, reusable: head.keep_alive && !head.upgrade };
-            // The common case needs no state: the whole body arrived with its head.
+            // The common case needs no state: the whole body has arrived together with the head.
             if let Framing::Length(body_bytes) = head.framing
                 && let Some(end) = usize::try_from(body_bytes).ok().and_then(|length| at.checked_add(length))
                 && end <= bytes.len()
@@ -187,7 +191,7 @@ impl Exchange {
         }
     }
 
-    /// Continues reading the body; `before` bytes of the input are already used.
+    /// Continues with the body. The first `before` bytes of the caller's input are already used.
     fn feed_body(&mut self, input: &[u8], before: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
         while at < input.len() {
@@ -226,8 +230,8 @@ impl Unreadable {
             Some(Other::Tls) => {
                 "HTTP/1.1: the server uses TLS on this port; write https:// in the URL".into()
             }
-            Some(Other::Http2) => "HTTP/1.1: the server speaks HTTP/2 on this port; add --http2".into(),
-            None => format!("HTTP/1.1: {error}, in what begins with {}", Beginning(bytes)),
+            Some(Other::Http2) => "HTTP/1.1: the server uses HTTP/2 on this port; add --http2".into(),
+            None => format!("HTTP/1.1: {error}, in a response that begins with {}", Beginning(bytes)),
         };
         Self { cause, said }
     }
@@ -237,15 +241,15 @@ impl Unreadable {
         Self { cause: Cause::Parse, said: format!("HTTP/1.1: {error}: {}", Beginning(bytes)) }
     }
 
-    /// The error for bytes that arrive without a request.
+    /// The error for bytes that arrive while no request is waiting for a response.
     #[cold]
     pub(crate) fn unasked(bytes: &[u8]) -> Self {
-        let said = format!("HTTP/1.1: the server sent what nobody asked for: {}", Beginning(bytes));
+        let said = format!("HTTP/1.1: unsolicited response bytes: {}", Beginning(bytes));
         Self { cause: Cause::Parse, said }
     }
 }
 
-/// The protocol of a server that does not respond with HTTP/1.1.
+/// Another protocol that the server seems to use instead of HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Other {
     Tls,
@@ -253,8 +257,9 @@ enum Other {
 }
 
 impl Other {
-    /// Detects the protocol by its first message. TLS begins with an alert or handshake record (RFC 8446, section 5.1).
-    /// HTTP/2 begins with SETTINGS, whose entries have six bytes (RFC 9113, section 6.5).
+    /// Detects the protocol by the first bytes from the server. TLS begins with an alert or handshake record (RFC
+    /// 8446, section 5.1). HTTP/2 begins with a SETTINGS frame, whose length is a multiple of six bytes (RFC 9113,
+    /// section 6.5).
     fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x15 | 0x16, 3, ..] => Some(Self::Tls),
@@ -266,7 +271,7 @@ impl Other {
     }
 }
 
-/// The first line of bytes, truncated for messages, in quotes.
+/// Displays the first line of some bytes in quotes, at most [`BEGINNING_BYTES_MAX`] of them.
 struct Beginning<'a>(&'a [u8]);
 
 impl fmt::Display for Beginning<'_> {
@@ -284,7 +289,7 @@ mod tests {
 
     const OK: Answer = Answer { status: 200, reusable: true };
 
-    /// Feeds `input` in one piece and cut at every byte, and checks that each result is as expected.
+    /// Feeds `input` in one piece, and then cut in two at every byte. Each result must be as expected.
     fn check(to: ResponseTo, input: &str, expected: Result<(Answer, usize), Cause>) {
         for cut in 0..=input.len() {
             let mut exchange = Exchange::new();
@@ -362,9 +367,9 @@ mod tests {
             exchange.begin(ResponseTo::Other);
             pieces.iter().find_map(|piece| exchange.feed(piece, None).err()).unwrap().said
         };
-        let ssh = "HTTP/1.1: malformed HTTP version, in what begins with \"SSH-2.0-OpenSSH\"";
+        let ssh = "HTTP/1.1: malformed HTTP version, in a response that begins with \"SSH-2.0-OpenSSH\"";
         assert_eq!(said(&[b"SSH-2.0-OpenSSH\r\n\r\n"]), ssh);
-        let odd = "HTTP/1.1: malformed status code, in what begins with \"HTTP/1.1 099 Odd\"";
+        let odd = "HTTP/1.1: malformed status code, in a response that begins with \"HTTP/1.1 099 Odd\"";
         assert_eq!(said(&[b"HTTP/1.1 0", b"99 Odd\r\n\r\n"]), odd, "also where it comes in pieces");
         let long = [b"HTTP/1.1 200 ".as_slice(), &[b'x'; 80], b"\r\nno field\r\n\r\n"].concat();
         let cut = format!("begins with \"HTTP/1.1 200 {}\"..", "x".repeat(BEGINNING_BYTES_MAX - 13));
@@ -377,7 +382,7 @@ mod tests {
     fn other_protocols_are_detected_by_the_first_message() {
         let said = |bytes| Unreadable::head(&HeadError::Nul, bytes).said;
         assert!(said(b"\x15\x03\x03\0\x02\x02\x46").contains("uses TLS"));
-        assert!(said(b"\0\0\x12\x04\0\0\0\0\0\0\x03").contains("speaks HTTP/2"));
+        assert!(said(b"\0\0\x12\x04\0\0\0\0\0\0\x03").contains("uses HTTP/2 on this port"));
         assert!(said(b"\0\0\x11\x04\0\0\0\0\0\0\x03").contains("begins with \"\\x00\\x00\\x11"));
         assert!(said(b"").ends_with("begins with \"\""));
     }

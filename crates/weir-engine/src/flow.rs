@@ -23,10 +23,11 @@ use crate::recording::routes::Routes;
 use crate::timeline::Timeline;
 use crate::warm_up::{Meter, WarmUp};
 
-/// Period of checks for time-outs and of samples of in-flight requests.
+/// Period of the checks for time-outs, and of the samples of the number of in-flight requests.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
-/// An arrival that waited long is sent only if this multiple of the usual response time is left.
+/// An arrival that waited for at least half of its time-out is sent only if the rest of the time-out is at least this
+/// many usual response times.
 const RESPONSES_LEFT: u64 = 4;
 
 /// One worker's load.
@@ -36,32 +37,32 @@ pub(crate) struct Flow {
     timeline: Timeline,
     timeout_ns: u64,
     slots: Vec<Slot>,
-    /// Whether each slot replays a recorded session from its first request.
+    /// Whether each slot replays a recorded session, beginning with the first request of the session.
     is_replay: bool,
-    /// Free connections, the longest free first, so that all connections carry load.
+    /// Free slots. The slot that has been free longest comes first, so that all connections carry load.
     free: VecDeque<u32>,
-    /// Slots that are up and pause; the next to continue is on top.
+    /// Slots that are up and pause, each with the end of its pause. The slot whose pause ends first is on top.
     pausing: BinaryHeap<Reverse<(u64, u32)>>,
     pauses: Pauses,
     busy: u32,
     warmup: Books,
     sustained: Books,
     recorder: Recorder,
-    /// Shared state of a warm-up that can be extended, until the sustained phase starts.
+    /// State of a warm-up that can be extended, shared by all workers; `None` once the sustained phase has started.
     warm_up: Option<Arc<WarmUp>>,
     meter: Option<Arc<Meter>>,
     /// Counts per route; `None` if there is only one route.
     routes: Option<Routes>,
     tick_ns: u64,
     in_flight: Samples,
-    /// Connections that could not be opened.
+    /// Samples of the number of connections whose last attempt failed.
     missing: Samples,
     unsent_with_free_connection: u64,
-    /// Time at which the last request was resolved: the end of a load that ends by its count.
+    /// Time at which the last request ended, in any way. This is the end of a load that ends by a count.
     resolved_ns: u64,
     /// Last time at which a connection was up.
     up_ns: u64,
-    /// Moving mean of the response time.
+    /// Moving mean of the time from sending a request to its response.
     response_ns: u64,
 }
 
@@ -80,7 +81,7 @@ pub(crate) struct FlowReport {
     pub(crate) unsent_with_free_connection: u64,
 }
 
-/// Accumulates a mean.
+/// Accumulates a mean: the sum and the number of samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Samples {
     pub(crate) sum: u64,
@@ -92,17 +93,17 @@ pub(crate) struct Samples {
 pub(crate) struct Start {
     pub(crate) slot: usize,
     pub(crate) index: u64,
-    /// Selects the request.
+    /// The argument for [`crate::request::RequestSource::choose`], which selects the request.
     pub(crate) pick: u64,
 }
 
-/// A response, as the counts need it.
+/// A complete response, with the properties that the counts need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) status: u16,
-    /// Whether the status is unexpected or a check failed.
+    /// Whether the status is unexpected, or a check of the response failed.
     pub(crate) is_unexpected: bool,
-    /// Arrival time of the last bytes, which may be before they were read.
+    /// Time at which the last bytes of the response arrived at this host. The worker may have read them later.
     pub(crate) came_ns: u64,
     /// Whether the slot can carry another request.
     pub(crate) is_reusable: bool,
@@ -112,9 +113,9 @@ pub(crate) struct Answered {
 #[derive(Debug)]
 struct Slot {
     state: State,
-    /// Whether it is in the queue of free connections. Queue entries that are not free are skipped.
+    /// Whether the slot is in the queue of free slots. Slots in the queue that are not free are skipped.
     is_queued: bool,
-    /// Number of requests of a recorded session that it has started.
+    /// Number of requests of a recorded session that this slot has started.
     replayed: u64,
 }
 
@@ -129,22 +130,23 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     arrival: Arrival,
-    /// Time since when the connection is free.
+    /// Time since which the slot was free when the request started.
     free_ns: u64,
     start_ns: u64,
-    /// Whether any byte of it was written.
+    /// Whether at least one byte of the request was written.
     is_sent: bool,
 }
 
 impl InFlight {
-    /// Whether any byte of it was written, now or before a peer reported it as not processed.
+    /// Whether at least one byte of the request was written, in this attempt or in an earlier one that a peer did
+    /// not process.
     fn was_ever_sent(&self) -> bool {
         self.is_sent || self.arrival.was_sent
     }
 }
 
 impl Flow {
-    /// A load over `slots` slots, all of them down.
+    /// A worker's load with this number of slots, all of which are down.
     pub(crate) fn new(source: Source, timeline: Timeline, timeout_ns: u64, slots: usize) -> Self {
         Self {
             recorder: Recorder::new(&timeline, source.is_open()),
@@ -172,29 +174,31 @@ impl Flow {
         }
     }
 
-    /// Pauses between requests, and before the first request of each slot.
+    /// Sets the pauses: think times between requests, and the period in which each slot is used.
     pub(crate) fn with_pauses(self, pauses: Pauses) -> Self {
         Self { pauses, ..self }
     }
 
-    /// A warm-up that is extended until it has settled, for the flow of `worker`.
+    /// Sets the state of a warm-up that is extended until it has settled. `worker` is the index of this flow's
+    /// worker.
     pub(crate) fn with_warm_up(mut self, warm_up: Option<Arc<WarmUp>>, worker: u32) -> Self {
         self.meter = warm_up.as_ref().map(|warm_up| warm_up.meter(worker));
         self.warm_up = warm_up;
         self
     }
 
-    /// Lets each slot of a closed loop replay a recorded session. Arrivals of an open loop share one pass through it.
+    /// If `is_recorded`, lets each slot of a closed loop replay the recorded session. The arrivals of an open loop
+    /// share one pass through the session.
     pub(crate) fn with_replay(self, is_recorded: bool) -> Self {
         Self { is_replay: is_recorded && !self.source.is_open(), ..self }
     }
 
-    /// Also counts per route.
+    /// Keeps counts per route in addition, if `routes` is given.
     pub(crate) fn with_routes(self, routes: Option<Routes>) -> Self {
         Self { routes, ..self }
     }
 
-    /// Keeps the times of every send.
+    /// If `is_wanted`, keeps the intended and the actual time of every send.
     pub(crate) fn with_trace(mut self, is_wanted: bool) -> Self {
         if is_wanted {
             self.recorder.keep_sends();
@@ -206,25 +210,25 @@ impl Flow {
         &self.timeline
     }
 
-    /// The connection or stream of `slot` is up and idle.
+    /// Reports that the connection or the HTTP/2 stream of `slot` is up and idle.
     pub(crate) fn connected(&mut self, slot: usize, now_ns: u64) {
         debug_assert!(matches!(self.slots[slot].state, State::Down));
         self.release(slot, now_ns);
     }
 
-    /// A slot without a request is down: its connection was closed, or takes no more requests.
+    /// Reports that an idle slot is down: its connection was closed, or accepts no more requests.
     pub(crate) fn disconnected(&mut self, slot: usize) {
         debug_assert!(!matches!(self.slots[slot].state, State::Busy(_)));
         self.slots[slot].state = State::Down;
     }
 
-    /// A connection attempt failed, or an idle connection broke without an orderly close.
+    /// Counts a connection attempt that failed, or an idle connection that ended without an orderly close.
     pub(crate) fn connection_error(&mut self, now_ns: u64, cause: Cause) {
         let phase = if self.timeline.sustained_at(now_ns) { Phase::Sustained } else { Phase::Warmup };
         count(&mut self.books(phase).errors, cause);
     }
 
-    /// Records the number of connections whose last attempt failed.
+    /// Records a sample of the number of connections whose last attempt failed.
     pub(crate) fn note_missing(&mut self, connections: u64, now_ns: u64) {
         if self.timeline.sustained_at(now_ns) {
             self.missing.sum += connections;
@@ -232,7 +236,8 @@ impl Flow {
         }
     }
 
-    /// A turn begins. Later reads and writes belong to the interval of `now_ns`.
+    /// Begins a turn of the worker's loop. Bytes that are read and written in this turn belong to the interval of
+    /// `now_ns`.
     #[inline]
     pub(crate) fn turn(&mut self, now_ns: u64) {
         self.observe(now_ns);
@@ -240,7 +245,8 @@ impl Flow {
         self.end_pauses(now_ns);
     }
 
-    /// Assigns the next due arrival to a free connection. The caller must write it now.
+    /// Takes the next due arrival and assigns it to a free slot. The caller must then write the request at once.
+    /// Returns `None` if no arrival is due or no slot is free.
     #[inline]
     pub(crate) fn start(&mut self, now_ns: u64) -> Option<Start> {
         self.observe(now_ns);
@@ -268,7 +274,7 @@ impl Flow {
             && self.source.next_due_ns(now_ns, &self.timeline).is_some_and(|due_ns| due_ns <= now_ns)
     }
 
-    /// The first bytes of the request on `slot` were written.
+    /// Reports that the first bytes of the request on `slot` were written.
     #[inline]
     pub(crate) fn sent(&mut self, slot: usize) {
         let State::Busy(request) = &mut self.slots[slot].state else { return };
@@ -300,7 +306,8 @@ impl Flow {
         self.sent(slot);
     }
 
-    /// Nothing of the request on `slot` could be written. Its connection is down, and another one sends the request.
+    /// Reports that nothing of the request on `slot` could be written. The slot is now down, and another slot sends
+    /// the request.
     pub(crate) fn not_sent(&mut self, slot: usize) {
         let State::Busy(request) = self.slots[slot].state else { return };
         debug_assert!(!request.is_sent);
@@ -309,7 +316,8 @@ impl Flow {
         self.source.give_back(request.arrival);
     }
 
-    /// The peer did not process the request on `slot`, which is down. Another connection sends the request.
+    /// Reports that the peer did not process the request on `slot`. The slot is now down, and another slot sends
+    /// the request.
     pub(crate) fn not_processed(&mut self, slot: usize) {
         let State::Busy(request) = self.slots[slot].state else { return };
         self.slots[slot].state = State::Down;
@@ -332,7 +340,7 @@ impl Flow {
         matches!(self.slots[slot].state, State::Busy(_))
     }
 
-    /// Whether the slot should be used now, if the number of connections changes over time.
+    /// Whether the slot should be used now. This depends on the time if the number of connections changes.
     pub(crate) fn is_in_use(&self, slot: usize, now_ns: u64) -> bool {
         self.pauses.begins_ns(slot, &self.timeline) <= now_ns && !self.is_done(slot, now_ns)
     }
@@ -346,7 +354,7 @@ impl Flow {
         matches!(self.slots[slot].state, State::Down)
     }
 
-    /// The response on `slot` is complete. The slot becomes free, or down if it is not reusable.
+    /// Reports that the response on `slot` is complete. The slot becomes free, or down if it cannot be reused.
     #[inline]
     pub(crate) fn completed(&mut self, slot: usize, now_ns: u64, answered: Answered) {
         let Some(request) = self.resolve(slot, now_ns) else { return };
@@ -356,7 +364,8 @@ impl Flow {
         let service_time_ns = came_ns.saturating_sub(request.start_ns);
         self.learn(service_time_ns);
         if came_ns >= intended_ns.saturating_add(self.timeout_ns) {
-            // The response arrived too late to count, but the request did arrive and the connection is intact.
+            // The response arrived too late to count. But the peer received the request, and the connection is
+            // intact.
             self.count(request.arrival, |requests| requests.timed_out += 1);
             self.recorder.lost(Loss::TimedOut);
         } else {
@@ -383,7 +392,7 @@ impl Flow {
         }
     }
 
-    /// The request on `slot` fails without a complete response; the slot is down.
+    /// Reports that the request on `slot` failed without a complete response. The slot is now down.
     pub(crate) fn failed(&mut self, slot: usize, now_ns: u64, cause: Cause) {
         let Some(request) = self.resolve(slot, now_ns) else { return };
         self.count(request.arrival, |requests| requests.failed += 1);
@@ -399,7 +408,8 @@ impl Flow {
         now_ns >= self.tick_ns
     }
 
-    /// Periodic work: samples and time-outs. Connections in `expired` are down; the caller must close them.
+    /// Takes samples, and gives up requests whose time-out has passed. Adds their slots to `expired`; these slots
+    /// are now down, and the caller must close their connections.
     pub(crate) fn tick(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         self.tick_ns = now_ns + TICK_NS;
         self.recorder.advance(now_ns, &self.timeline);
@@ -414,8 +424,8 @@ impl Flow {
         }
     }
 
-    /// Fixes the start of the sustained phase before any request is scheduled for it. A worker that had no CPU may come
-    /// here late. The start that all workers agreed on stays valid.
+    /// Fixes the start of the sustained phase before any request is scheduled in that phase. If another worker has
+    /// already fixed the start, that start stays valid, even if this worker had no CPU and is late.
     #[inline]
     fn observe(&mut self, now_ns: u64) {
         while now_ns >= self.timeline.sustain_ns
@@ -431,7 +441,7 @@ impl Flow {
         }
     }
 
-    /// Ends the phase early if `end_ns` is before its end, and drains for at most `drain_ns`.
+    /// Ends the phase at `end_ns` if this is earlier than planned, and then waits at most `drain_ns` for responses.
     pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
         if end_ns < self.timeline.end_ns {
             self.timeline.cut(end_ns, drain_ns);
@@ -439,7 +449,8 @@ impl Flow {
         }
     }
 
-    /// Next time of [`Flow::start`], [`Flow::tick`] or a phase boundary.
+    /// Returns the next time at which [`Flow::start`] or [`Flow::tick`] has something to do, a pause ends, or a
+    /// phase begins or ends.
     #[inline]
     pub(crate) fn next_deadline_ns(&mut self, now_ns: u64) -> u64 {
         let mut deadline_ns = self.tick_ns;
@@ -457,7 +468,7 @@ impl Flow {
         }
     }
 
-    /// Next event other than an arrival: a tick, a phase boundary or the end of a pause.
+    /// Like [`Flow::next_deadline_ns`], but ignores arrivals.
     pub(crate) fn next_event_ns(&self, now_ns: u64) -> u64 {
         let borders = [self.timeline.sustain_ns, self.timeline.end_ns];
         let pause = self.pausing.peek().map(|Reverse((until_ns, _))| *until_ns);
@@ -465,24 +476,25 @@ impl Flow {
         next.fold(self.tick_ns, u64::min)
     }
 
-    /// Due time of the first arrival of an open loop after `covered_ns`.
+    /// Returns the due time of the first arrival of an open loop after `covered_ns`.
     pub(crate) fn next_arrival_after_ns(&mut self, covered_ns: u64) -> Option<u64> {
         self.source.next_after(covered_ns, &self.timeline)
     }
 
-    /// Upper limit of the slots that can send a request now; some may have been lost since.
+    /// Returns an upper limit of the number of free slots. Some of them may have been lost since they became free.
     pub(crate) fn free_slots(&self) -> usize {
         self.free.len()
     }
 
-    /// Whether anything is still to be sent.
+    /// Whether requests are left to send.
     pub(crate) fn needs_connections(&self, now_ns: u64) -> bool {
         let is_used_up = self.timeline.end_ns == u64::MAX && self.source.is_used_up();
         now_ns < self.timeline.end_ns && !is_used_up
             || self.source.next_due_ns(now_ns, &self.timeline).is_some()
     }
 
-    /// Whether the load is finished: all requests are resolved after the end of the phase, or the drain timed out.
+    /// Whether the load is finished: the phase is over, and all requests have ended or the time to wait for
+    /// responses is over.
     pub(crate) fn is_finished(&mut self, now_ns: u64) -> bool {
         if self.timeline.end_ns == u64::MAX && self.source.ends_by_count() {
             let gave_up = now_ns.saturating_sub(self.up_ns) > self.timeout_ns && self.busy == 0;
@@ -501,7 +513,7 @@ impl Flow {
             || (self.busy == 0 && self.source.next_due_ns(now_ns, &self.timeline).is_none())
     }
 
-    /// Returns the intervals that have ended.
+    /// Returns the intervals that have ended since the last call.
     pub(crate) fn take_finished_intervals(&mut self) -> impl Iterator<Item = Interval> {
         self.recorder.take_finished()
     }
@@ -510,7 +522,7 @@ impl Flow {
         self.recorder.has_finished()
     }
 
-    /// Closes the counts. Requests that are neither completed nor given up count as in flight.
+    /// Ends the load and returns its counts. Requests that have not ended count as in flight.
     pub(crate) fn finish(mut self, now_ns: u64) -> FlowReport {
         self.observe(now_ns);
         self.recorder.advance(now_ns, &self.timeline);
@@ -524,7 +536,8 @@ impl Flow {
             }
         }
         if self.source.is_open() {
-            // A closed loop starts nothing after the end. An open loop has scheduled all arrivals that were due.
+            // A closed loop starts no request after the end. An open loop counts all arrivals as scheduled that
+            // were due.
             while let Some(arrival) = self.take_arrival(None, now_ns) {
                 self.leave_in_flight(arrival);
             }
@@ -557,7 +570,7 @@ impl Flow {
         }
     }
 
-    /// Changes the counts of an arrival: those of its phase and of its route.
+    /// Changes the counts of the phase and of the route that an arrival belongs to.
     #[inline]
     fn count(&mut self, arrival: Arrival, change: impl Fn(&mut Requests)) {
         let phase = self.timeline.phase(arrival.intended_ns);
@@ -569,7 +582,7 @@ impl Flow {
         }
     }
 
-    /// The longest free slot, and the time since when it is free.
+    /// Returns the slot that has been free longest, and the time since when it is free.
     #[inline]
     fn next_free(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         loop {
@@ -578,7 +591,7 @@ impl Flow {
                 if now_ns < self.pauses.ends_ns(slot, &self.timeline) {
                     return Some((slot, since_ns));
                 }
-                // The falling number of connections no longer includes this one.
+                // The number of connections falls and no longer includes this slot.
                 self.slots[slot].state = State::Down;
             }
             self.slots[slot].is_queued = false;
@@ -586,8 +599,9 @@ impl Flow {
         }
     }
 
-    /// Takes the next arrival. A slot that is `replaying` a recorded session chooses its request. An arrival that was
-    /// handed out before keeps its request, because it is already counted.
+    /// Takes the next due arrival. If `replaying` is a slot, this slot replays a recorded session, and its position in
+    /// the session selects the request. An arrival that was handed out before keeps its request, because it is already
+    /// counted.
     #[inline]
     fn take_arrival(&mut self, replaying: Option<usize>, now_ns: u64) -> Option<Arrival> {
         let mut arrival = self.source.take(now_ns, &self.timeline)?;
@@ -602,7 +616,7 @@ impl Flow {
         Some(arrival)
     }
 
-    /// The load ends while the arrival waits for a slot.
+    /// Counts an arrival that still waits for a slot when the load ends. It counts as in flight.
     fn leave_in_flight(&mut self, arrival: Arrival) {
         self.count(arrival, |requests| requests.in_flight += 1);
         self.books(self.timeline.phase(arrival.intended_ns)).uncertain += u64::from(arrival.was_sent);
@@ -610,7 +624,7 @@ impl Flow {
 
     fn drop_arrival(&mut self, arrival: Arrival) {
         if arrival.was_sent {
-            // It was sent once, and no peer processed it.
+            // The request was sent once, and no peer processed it.
             self.count(arrival, |requests| requests.failed += 1);
             let books = self.books(self.timeline.phase(arrival.intended_ns));
             books.uncertain += 1;
@@ -622,11 +636,12 @@ impl Flow {
         }
     }
 
-    /// Whether an arrival has waited so long that no response can arrive within its time-out.
+    /// Whether an arrival has waited so long that no response is likely to arrive within its time-out.
     ///
-    /// In a long overload, every arrival reaches the head of the queue just before its time-out. If it were sent then,
-    /// all requests would time out, and a saturated peer would seem to have no capacity. So an arrival is dropped if it
-    /// waited for at least half of its time-out and the rest is less than recent response times.
+    /// In a long overload, every arrival reaches the head of the queue just before its time-out. If requests were sent
+    /// then, all of them would time out, and a saturated peer would seem to have no capacity. So an arrival is dropped
+    /// if it waited for at least half of its time-out, and the rest of the time-out is shorter than a few recent
+    /// response times.
     #[inline]
     fn is_hopeless(&self, arrival: Arrival, now_ns: u64) -> bool {
         let waited_ns = now_ns.saturating_sub(arrival.intended_ns);
@@ -642,7 +657,7 @@ impl Flow {
         self.response_ns = (self.response_ns * 7 + response_ns) / 8;
     }
 
-    /// Drops requests that were not sent within their time-out.
+    /// Drops arrivals that were not sent within their time-out.
     fn drop_expired(&mut self, now_ns: u64) {
         let Some(before_ns) = now_ns.checked_sub(self.timeout_ns) else { return };
         while let Some(arrival) = self.source.take_expired(before_ns, &self.timeline) {
@@ -653,7 +668,7 @@ impl Flow {
         }
     }
 
-    /// Gives up requests that were sent and not answered within their time-out.
+    /// Gives up requests that were sent and got no response within their time-out.
     fn time_out(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         for slot in 0..self.slots.len() {
             let State::Busy(request) = self.slots[slot].state else { continue };
@@ -675,7 +690,7 @@ impl Flow {
         }
     }
 
-    /// The request on `slot` ends; the connection counts as down until it is released.
+    /// Ends the request on `slot` and returns it. The slot counts as down until it is released.
     #[inline]
     fn resolve(&mut self, slot: usize, now_ns: u64) -> Option<InFlight> {
         let State::Busy(request) = self.slots[slot].state else { return None };
@@ -688,7 +703,7 @@ impl Flow {
         Some(request)
     }
 
-    /// The slot is up and has no request: it pauses or becomes free.
+    /// Makes a slot that is up and idle pause or become free.
     #[inline]
     fn release(&mut self, slot: usize, now_ns: u64) {
         let until_ns = self.pauses.until_ns(slot, now_ns, &self.timeline);
@@ -707,7 +722,7 @@ impl Flow {
                 return;
             }
             self.pausing.pop();
-            // A slot that was lost during its pause is down by now, or in another pause.
+            // If a slot was lost during its pause, it is down now, or in a later pause.
             if matches!(self.slots[slot as usize].state, State::Pausing { until_ns: until } if until == until_ns)
             {
                 self.free_up(slot as usize, until_ns);

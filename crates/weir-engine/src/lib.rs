@@ -1,10 +1,11 @@
-//! The load engine: pacing x request source x connection x recorder x stop.
+//! The load engine: sends requests at intended times, and records latencies, counts and errors.
 //!
-//! [`run`] drives a [`LoadSpec`] and returns a [`weir_results::LoadRecord`]. Each worker is one thread, and the request
-//! path shares nothing. The [`Schedule`], the flow, the counts and the recorder use neither sockets nor clocks. They
-//! are tested in virtual time. The worker's loop does the I/O.
+//! [`run`] drives a [`LoadSpec`] and returns a [`weir_results::LoadRecord`]. Each worker is one thread, and takes
+//! no locks while it sends requests and reads responses. The [`Schedule`], the flow, the counts and the recorder
+//! use neither sockets nor clocks, and are tested in virtual time. The worker's loop does the I/O.
 //!
-//! Several engines on several machines can drive one load together: [`ShardSpec`] assigns the parts.
+//! Several engines on several machines can drive one load together. [`ShardSpec`] says which part each of them
+//! drives.
 //!
 //! This crate must not depend on gateways, scenarios or reports.
 

@@ -1,4 +1,4 @@
-//! One connection: it connects, does TLS, reads and writes bytes, and reconnects.
+//! The state of one connection: connecting, TLS handshake, reading, writing, and reconnecting.
 //!
 //! ```text
 //!   Down --connect--> Connecting --writable--> (TLS: Handshaking -->) Up
@@ -14,38 +14,41 @@ use crate::recording::books::Cause;
 use crate::spec::ShardSpec;
 use crate::tls::{Session, TlsClient};
 
-/// Time-out of a connection attempt, including its TLS handshake.
+/// Maximum duration of a connection attempt, including its TLS handshake.
 pub(crate) const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
-/// Delay before the second retry; it doubles from attempt to attempt.
+/// Delay before the second retry. It doubles from attempt to attempt. The first retry is immediate.
 const BACKOFF_FIRST_NS: u64 = 10_000_000;
+/// Maximum delay before a retry.
 const BACKOFF_MAX_NS: u64 = 500_000_000;
-/// A connection that was closed unused counts as a failed attempt, unless it lived at least this long.
+/// A connection that was closed before it carried a request counts as a failed attempt, unless it was open for at
+/// least this long.
 const UNUSED_LIFE_NS: u64 = 1_000_000_000;
 
-/// Message for a failed connection to a Unix socket that may succeed a moment later.
+/// Message for a failed connection to a Unix socket. A retry a moment later may succeed.
 const QUEUE_FULL: &str = "connect: the server's listen queue is full";
 
 /// Maximum size of one read from a TLS connection.
 const READ_BYTES: usize = 64 * 1024;
-/// More than the longest TLS record (RFC 8446, 5.2).
+/// A size above that of the longest TLS record (RFC 8446, 5.2).
 const RECORD_BYTES_MAX: usize = 32 * 1024;
 
-/// A connection and its state.
+/// One connection and its state.
 #[derive(Debug)]
 pub(crate) struct Link {
     state: State,
     socket: Option<Socket>,
     tls: Option<Box<Session>>,
-    /// Distinguishes kernel events of this connection from those of earlier connections with the same index.
+    /// Number of this connection among those that used this `Link`. It distinguishes kernel events of this
+    /// connection from late events of an earlier one.
     generation: u32,
     /// Number of consecutive failed attempts.
     attempts: u32,
     up_since_ns: u64,
-    /// Whether any part of a request was written to it.
+    /// Whether any part of a request was written on this connection.
     was_used: bool,
-    /// Why writing failed, while reading has not yet shown how the connection ended.
+    /// Why writing failed; set until reading has shown how the connection ended.
     write_broke: Option<Cause>,
-    /// Whether the kernel timestamps received bytes.
+    /// Whether the kernel adds the arrival time to received bytes.
     is_stamped: bool,
 }
 
@@ -57,29 +60,30 @@ enum State {
     Up,
 }
 
-/// Receive buffers, shared by all connections of a worker.
+/// Buffers for received bytes, shared by all connections of a worker.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    /// Bytes as the protocol reads them.
+    /// Received bytes in plain text, for the HTTP parser.
     pub(crate) plain: Box<[u8]>,
-    /// Encrypted bytes from the socket.
+    /// Received bytes before TLS decrypts them.
     sealed: Box<[u8]>,
 }
 
 impl Buffers {
     pub(crate) fn new(has_tls: bool) -> Self {
-        // Plaintext is not longer than the read, except for a record that mostly arrived earlier.
+        // One read of encrypted bytes decrypts to at most as many bytes in plain text, plus one TLS record that
+        // mostly arrived earlier.
         let sealed_bytes = if has_tls { READ_BYTES } else { 0 };
         Self { plain: vec![0; READ_BYTES + RECORD_BYTES_MAX].into(), sealed: vec![0; sealed_bytes].into() }
     }
 }
 
-/// How connections are opened.
+/// How the connections of a worker are opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialing {
     pub(crate) addresses: std::sync::Arc<[SockAddr]>,
     pub(crate) tls: Option<TlsClient>,
-    /// Whether the kernel should timestamp received bytes.
+    /// Whether the kernel should add the arrival time to received bytes.
     pub(crate) is_stamped: bool,
     pub(crate) shard: ShardSpec,
 }
@@ -87,12 +91,13 @@ pub(crate) struct Dialing {
 /// A failure: its cause and an optional message.
 pub(crate) type Failure = (Cause, Option<String>);
 
-/// Whether a retry may succeed as soon as the server has accepted other connections.
+/// Whether the connection failed only because the server's listen queue was full. A retry may succeed as soon as
+/// the server has accepted other connections.
 pub(crate) fn is_queue_full((_, said): &Failure) -> bool {
     said.as_deref() == Some(QUEUE_FULL)
 }
 
-/// The result of continuing an attempt.
+/// The result of [`Link::go_on`], which continues a connection attempt.
 #[derive(Debug)]
 pub(crate) enum Opening {
     /// The attempt has not ended.
@@ -103,28 +108,29 @@ pub(crate) enum Opening {
     Failed(Cause, Option<String>),
 }
 
-/// The result of reading.
+/// The result of [`Link::read`].
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// No bytes are available; the poll reports when there are some.
+    /// No bytes are available. The poll reports when bytes arrive.
     Nothing,
-    /// This number of bytes is in the buffer. The last of them reached this host at the real time `stamp_ns`.
+    /// This number of bytes is in the buffer. The last of them arrived at this host at the real time `stamp_ns`, if
+    /// known. If `is_drained`, no more bytes are available now.
     Bytes { bytes: usize, stamp_ns: Option<u64>, is_drained: bool },
-    /// The peer has closed its side.
+    /// The peer has closed the connection in its direction.
     Closed,
     /// The connection broke.
     Broken(Cause, Option<String>),
 }
 
 impl Dialing {
-    /// The same configuration for the connections of `worker`.
+    /// The same configuration for the connections of another worker.
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         let tls = self.tls.as_ref().map(|tls| tls.of_worker(worker));
         Self { tls, ..self.clone() }
     }
 
-    /// Address of the connection `place` after this number of failed attempts. Connections of all machines use the
-    /// addresses in round robin, and retries use the next one.
+    /// Address for connection `place` of this worker after a number of failed attempts. The connections of all
+    /// machines use the addresses in round robin, and each retry uses the next address.
     fn address(&self, place: usize, attempts: u32) -> &SockAddr {
         let turn = self.shard.number(place as u64) + u64::from(attempts);
         &self.addresses[(turn % self.addresses.len() as u64) as usize]
@@ -154,12 +160,12 @@ impl Link {
         matches!(self.state, State::Connecting { .. } | State::Handshaking { .. })
     }
 
-    /// Whether the last attempt before this one failed.
+    /// Whether the last finished attempt failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.attempts > 0
     }
 
-    /// The token under which this connection is registered now.
+    /// The token under which the poll reports events of this connection. `place` is the connection's index.
     pub(crate) fn token(&self, place: usize) -> u64 {
         u64::from(self.generation) << 32 | place as u64
     }
@@ -170,12 +176,12 @@ impl Link {
         (token >> 32) as u32 == self.generation && self.socket.is_some()
     }
 
-    /// Whether it is down and its retry delay is over.
+    /// Whether the connection is down and the delay before the next attempt is over.
     pub(crate) fn is_retry_due(&self, now_ns: u64) -> bool {
         matches!(self.state, State::Down { retry_ns } if retry_ns <= now_ns)
     }
 
-    /// Whether the attempt timed out.
+    /// Whether the current attempt has exceeded its time-out.
     pub(crate) fn is_given_up(&self, now_ns: u64) -> bool {
         match self.state {
             State::Connecting { give_up_ns } | State::Handshaking { give_up_ns, .. } => give_up_ns <= now_ns,
@@ -183,7 +189,7 @@ impl Link {
         }
     }
 
-    /// Starts an attempt. [`Link::go_on`] continues it when the poll reports an event.
+    /// Starts a connection attempt. [`Link::go_on`] continues it when the poll reports an event.
     pub(crate) fn connect(
         &mut self,
         dialing: &Dialing,
@@ -213,7 +219,7 @@ impl Link {
         }
     }
 
-    /// Continues an attempt after a poll event.
+    /// Continues a connection attempt after an event of the poll.
     pub(crate) fn go_on(
         &mut self,
         dialing: &mut Dialing,
@@ -245,7 +251,7 @@ impl Link {
         self.shake_hands(buffers, now_ns)
     }
 
-    /// Continues the TLS handshake until it waits for the peer or is complete.
+    /// Continues the TLS handshake until it has to wait for the peer, or is complete.
     fn shake_hands(&mut self, buffers: &mut Buffers, now_ns: u64) -> Opening {
         let State::Handshaking { since_ns, .. } = self.state else { return Opening::Waits };
         let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) else { return Opening::Waits };
@@ -254,7 +260,7 @@ impl Link {
             Ok(false) => Opening::Waits,
             Ok(true) => {
                 self.came_up(now_ns);
-                // Reads the clock again, so that the time includes the work of the handshake.
+                // The clock is read again, so that the duration includes the computations of this step.
                 Opening::Up { handshake_ns: Some(weir_io::mono_ns().saturating_sub(since_ns)) }
             }
             Err((cause, said)) => {
@@ -270,12 +276,12 @@ impl Link {
         self.write_broke = None;
     }
 
-    /// The TLS session of a connection that is up.
+    /// The TLS session of this connection; `None` without TLS.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.tls.as_deref()
     }
 
-    /// The attempt failed. The first retry is immediate; later ones back off.
+    /// Records that an attempt failed. The first retry is immediate; later retries wait longer and longer.
     pub(crate) fn attempt_failed(&mut self, now_ns: u64) {
         self.socket = None;
         self.tls = None;
@@ -283,7 +289,8 @@ impl Link {
         self.attempts = self.attempts.saturating_add(1);
     }
 
-    /// Whether the connection counts as a failed attempt although the peer accepted it.
+    /// Whether the connection counts as a failed attempt although the peer accepted it: it was closed early and
+    /// unused.
     pub(crate) fn is_useless(&self, now_ns: u64) -> bool {
         !self.was_used && now_ns.saturating_sub(self.up_since_ns) < UNUSED_LIFE_NS
     }
@@ -302,7 +309,7 @@ impl Link {
         self.state = State::Down { retry_ns: now_ns };
     }
 
-    /// The peer accepts no more of the request. Reading shows whether it has responded.
+    /// Records that writing failed because of `cause`. Reading then shows whether the peer has responded.
     pub(crate) fn stop_writing(&mut self, cause: Cause) {
         self.write_broke = Some(cause);
     }
@@ -312,13 +319,13 @@ impl Link {
         self.write_broke.is_some()
     }
 
-    /// The actual cause of an end that reading reports as `cause`. The kernel reports a reset only once, and a write
-    /// may have received it.
+    /// Returns the true cause of an end that a read reports as `cause`. The kernel reports a reset only once, and
+    /// an earlier write may have received it.
     pub(crate) fn cause_of_end(&self, cause: Cause) -> Cause {
         self.write_broke.unwrap_or(cause)
     }
 
-    /// Reads available bytes into `buffers.plain`; with TLS through `buffers.sealed`.
+    /// Reads the available bytes into `buffers.plain`. With TLS, they pass through `buffers.sealed`.
     #[inline]
     pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Read {
         let Some(socket) = &mut self.socket else { return Read::Nothing };
@@ -336,14 +343,15 @@ impl Link {
             Err(said) => return Read::Broken(Cause::Tls, Some(said)),
         }
         if tls.is_ended() {
-            // The peer sent close_notify after the bytes read before; its socket may stay open for long.
+            // The peer sent close_notify after the bytes that were read before. Its socket may stay open for a long
+            // time.
             return Read::Closed;
         }
         match receive(socket, &mut buffers.sealed, self.is_stamped) {
             Ok((0, _)) => Read::Closed,
             Ok((received, stamp_ns)) => {
                 let decrypted = tls.decrypt(&buffers.sealed[..received], &mut buffers.plain);
-                // Sends the replies of TLS itself. The next read or write reports a broken connection.
+                // Sends messages that TLS itself has to send. If this fails, the next read or write reports it.
                 let _ = tls.flush(socket);
                 match decrypted {
                     Ok(0) if tls.is_ended() => Read::Closed,
@@ -358,8 +366,8 @@ impl Link {
         }
     }
 
-    /// Writes as much of `bytes` as fits and returns the length. The caller retries the rest when the poll reports that
-    /// the socket is writable.
+    /// Writes as much of `bytes` as the socket accepts, and returns how much was written. The caller writes the
+    /// rest when the poll reports that the socket is writable.
     #[inline]
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, Cause> {
         let Some(socket) = &mut self.socket else { return Ok(0) };
@@ -370,7 +378,7 @@ impl Link {
         taken.map_err(|error| Cause::of_broken(&error))
     }
 
-    /// Writes TLS output that the socket did not accept before.
+    /// Writes encrypted bytes that the socket did not accept before.
     pub(crate) fn flush(&mut self) -> Result<(), Cause> {
         let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) else { return Ok(()) };
         tls.flush(socket).map(|_| ()).map_err(|error| Cause::of_broken(&error))
@@ -408,7 +416,7 @@ fn receive(socket: &mut Socket, buffer: &mut [u8], is_stamped: bool) -> io::Resu
     }
 }
 
-/// Writes as much as the socket accepts; returns 0 if it accepts nothing now.
+/// Writes as much as the socket accepts. Returns 0 if it accepts nothing now.
 #[inline]
 pub(crate) fn send(socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
     loop {
@@ -434,8 +442,8 @@ fn backoff_ns(attempts: u32) -> u64 {
     }
 }
 
-/// Cause of a failed attempt, with a message if the cause alone is not enough. A shortage of resources on this host is
-/// not an error of the server.
+/// Returns why an attempt failed, with a message if the cause alone is not clear. A shortage of resources on this
+/// host is not an error of the server.
 fn connect_failure(error: &io::Error) -> Failure {
     let said = match error.kind() {
         ErrorKind::ConnectionRefused => return (Cause::Refused, None),
@@ -480,7 +488,7 @@ mod tests {
         assert!(link.is_retry_due(7));
     }
 
-    /// A connection that the peer reset after it received `written` bytes.
+    /// A connection that the peer has reset after it received `written` bytes.
     fn reset_by_its_peer(written: usize) -> Link {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addresses = Arc::from([listener.local_addr().unwrap().into()]);

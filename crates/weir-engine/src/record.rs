@@ -1,4 +1,5 @@
-//! Merges the workers' records: exact sums, outside the hot path.
+//! Merges what the workers recorded into the record of the load. Sums are exact, and this work is not on the
+//! request path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,36 +18,37 @@ use crate::spec::{LoadSpec, ModelSpec, Part, ProtocolSpec};
 use crate::timeline::Span;
 use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 
-/// Builds the record of a load.
+/// Collects what workers report, and builds the record of a load.
 #[derive(Debug)]
 pub(crate) struct RecordBuilder {
     start_ns: u64,
     workers: u32,
-    /// Whether the latency of a second is dropped once the next second is reported.
+    /// Whether the latency of a second is dropped when the next second is complete.
     counts_only: bool,
-    /// Intervals that some workers have not reported yet, by their start, with the workers that have.
+    /// Intervals that not all workers have reported yet, by their start. Each holds the workers that have reported,
+    /// and the sum of their reports.
     open_intervals: BTreeMap<u64, (BTreeSet<u32>, Interval)>,
     seconds: BTreeMap<u64, LoadSecond>,
-    /// Latency of the sustained phase.
+    /// Latency of the requests of the sustained phase.
     latency: Hdr<u64>,
-    /// Responses that arrived within the sustained phase.
+    /// Number of responses that arrived within the sustained phase.
     completed_in_phase: u64,
     bytes: Bytes,
     reports: BTreeMap<u32, WorkerReport>,
 }
 
-/// The part of the record that a closed interval adds.
+/// An interval that all workers have reported.
 #[derive(Clone, Debug)]
 pub(crate) struct Closed {
     pub(crate) span: Span,
     pub(crate) second: LoadSecond,
-    /// Lost requests that were sent and timed out.
+    /// The lost requests that were sent and timed out.
     pub(crate) timed_out: u64,
-    /// Lost requests that were never sent.
+    /// The lost requests that were never sent.
     pub(crate) dropped: u64,
 }
 
-/// Times and CPU of the sustained phase, as the coordinator measured them.
+/// Start, end and CPU use of the sustained phase, as the coordinator measured them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PhaseFrame {
     pub(crate) start_ns: u64,
@@ -76,7 +78,8 @@ impl RecordBuilder {
         }
     }
 
-    /// Adds a worker's share of an interval. Returns the sum once all running workers have reported theirs.
+    /// Adds what a worker recorded in an interval. Returns the sum of all workers once all running workers have
+    /// reported the interval.
     pub(crate) fn interval(&mut self, worker: u32, share: Interval) -> Option<Closed> {
         let start_ns = share.span.start_ns;
         match self.open_intervals.get_mut(&start_ns) {
@@ -94,7 +97,7 @@ impl RecordBuilder {
         if is_whole { self.close(start_ns) } else { None }
     }
 
-    /// Adds a worker's final report and returns the intervals that it completes.
+    /// Adds the final report of a worker. Returns the intervals that are complete now.
     pub(crate) fn report(&mut self, worker: u32, mut report: WorkerReport) -> Vec<Closed> {
         let intervals = std::mem::take(&mut report.flow.intervals);
         let closed = intervals.into_iter().filter_map(|interval| self.interval(worker, interval)).collect();
@@ -102,18 +105,18 @@ impl RecordBuilder {
         closed
     }
 
-    /// Closes the intervals that no worker will report again.
+    /// Completes the intervals that no worker will report again, and returns them.
     pub(crate) fn close_all(&mut self) -> Vec<Closed> {
         let starts: Vec<u64> = self.open_intervals.keys().copied().collect();
         starts.into_iter().filter_map(|start_ns| self.close(start_ns)).collect()
     }
 
-    /// End of the sustained phase, by the workers' reports.
+    /// Returns the end of the sustained phase as the workers reported it; `None` without reports.
     pub(crate) fn phase_end_ns(&self) -> Option<u64> {
         self.reports.values().map(|report| report.flow.timeline.end_ns).max()
     }
 
-    /// The send times that workers kept, in order of the intended times.
+    /// Returns the send times that workers kept, in the order of the intended times.
     pub(crate) fn sends(&self) -> Vec<Send> {
         let mut sends: Vec<Send> =
             self.reports.values().flat_map(|report| report.flow.sends.iter().copied()).collect();
@@ -121,7 +124,7 @@ impl RecordBuilder {
         sends
     }
 
-    /// Builds the record.
+    /// Builds the record of the load.
     pub(crate) fn build(mut self, part: Part<'_>, frame: PhaseFrame) -> LoadRecord {
         self.close_all();
         let (mut sustained, mut warmup) = (Books::default(), Books::default());
@@ -131,7 +134,7 @@ impl RecordBuilder {
         }
         let mut whole = sustained.requests;
         whole.add(&warmup.requests);
-        // Unbalanced counts would be a bug in weir and make every result doubtful.
+        // If counts do not balance, weir has a bug, and no result can be trusted.
         assert!(
             sustained.requests.balance() && whole.balance(),
             "the books must balance: {sustained:?} {warmup:?}"
@@ -141,7 +144,8 @@ impl RecordBuilder {
         let tls = self.tls_books();
         let generator = self.evidence(part, &sustained, open.as_ref(), wall_s);
         let result = self.result(part.spec, &sustained, open.as_ref(), &tls, &frame);
-        // Only a merge needs them, and the only machine of a load has nothing to merge.
+        // Only merging the records of several machines needs the distributions, so a load on one machine does not
+        // keep them.
         let distributions = (!part.shard.is_whole()).then(|| distributions(open.as_ref(), &tls));
         let service_time = open.as_ref().map_or(&self.latency, |open| &open.service_time);
         LoadRecord {
@@ -178,7 +182,8 @@ impl RecordBuilder {
         let second = self.second(&interval);
         let Interval { span, timed_out, dropped, .. } = interval;
         let closed = Closed { span, second: second.clone(), timed_out, dropped };
-        // A worker that ended early reports its last share late. Closed intervals are added to, never replaced.
+        // A worker that ends early reports its last interval late, so this second may already be complete. The late
+        // values are then added to it.
         let merged = match self.seconds.remove(&start_ns) {
             Some(before) => merge_seconds(before, second),
             None => second,
@@ -328,7 +333,7 @@ fn distributions(open: Option<&OpenTimes>, tls: &TlsBooks) -> Distributions {
     }
 }
 
-/// Workers sample at the same times, so the sum of their means is the mean of the sum.
+/// All workers take samples at the same times, so the sum of their means is the mean of the sum.
 fn sum_of_means(samples: impl Iterator<Item = Samples>) -> Option<f64> {
     samples.map(|s| (s.count > 0).then(|| s.sum as f64 / s.count as f64)).sum()
 }

@@ -1,4 +1,4 @@
-//! What workers record: counts, causes of failures, latencies.
+//! What workers record: counts of requests, causes of failures, latencies, CPU time.
 
 pub(crate) mod books;
 pub(crate) mod recorder;

@@ -1,7 +1,7 @@
-//! The request source: the request of each arrival, a pure function of (seed, index).
+//! The requests of a load: the request of each arrival is a pure function of (seed, index).
 //!
-//! Requests are rendered before the clock starts, into one contiguous buffer. Requests without placeholders are sent
-//! from there. For the others, fixed parts are copied and the rest is generated.
+//! Requests are rendered into one contiguous buffer before the load starts. Requests without placeholders are sent
+//! directly from this buffer. For the others, the constant parts are copied and the values are inserted.
 
 mod build;
 mod checks;
@@ -29,10 +29,10 @@ pub(crate) use self::choice::Choice;
 pub(crate) use self::http2::Http2Request;
 pub(crate) use self::lines::{LINES_BYTES_MAX, LINES_MAX};
 
-/// Number of requests that are checked before the load for whether HTTP/2 can carry them.
+/// Number of requests for which the engine checks, before the load starts, whether HTTP/2 can carry them.
 const HTTP2_CHECKED_MAX: usize = 10_000;
 
-/// Header field that is added to the last request of a connection.
+/// Header field that is added to the last request on a connection.
 const CLOSE: &[u8] = b"Connection: close\r\n";
 
 /// The requests of a load. A clone shares them.
@@ -41,14 +41,15 @@ pub(crate) struct RequestSource {
     shared: Arc<Shared>,
 }
 
-/// Where a request is sent. Rendering depends on it.
+/// The arrival and the connection that a request is rendered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The arrival's index in the whole schedule.
+    /// The index of the arrival in the whole schedule.
     pub(crate) index: u64,
-    /// The domain of the connection, if connections have their own (TLS).
+    /// The index of the connection's domain, if each connection has its own domain (TLS). Otherwise `None`, and each
+    /// request has its own domain.
     pub(crate) domain: Option<u32>,
-    /// HTTP/1.1: whether it is the last request of the connection, and must say so.
+    /// HTTP/1.1: whether this is the last request on the connection, so that `Connection: close` must be sent.
     pub(crate) close: bool,
 }
 
@@ -58,38 +59,39 @@ struct Shared {
     entries: Vec<Entry>,
     /// All constant bytes: whole requests, and the literal parts of templates.
     bytes: Vec<u8>,
-    /// By request: position in `bytes` of the variant that closes the connection; empty if variants are rendered on
-    /// demand.
+    /// For each request: the range of `bytes` with the variant that has `Connection: close`. Empty if this variant
+    /// is rendered when it is sent.
     closing: Vec<(u32, u32)>,
     parts: Vec<Part>,
     values: Values,
     routes: Vec<String>,
     checks: Vec<Checks>,
     is_https: bool,
-    /// Entries of a recorded session that were left out.
+    /// How many entries of a recorded session were left out, and why; `None` if there are none.
     left_out: Option<LeftOut>,
-    /// Whether the requests are a recorded session, in order.
+    /// Whether the requests are a recorded session, which is sent in order.
     is_recorded: bool,
 }
 
-/// A request.
+/// A rendered request.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Index into the bytes for a static request, otherwise into the parts.
+    /// Start and end of the request: positions in `bytes` for a static request, otherwise in `parts`.
     start: u32,
     end: u32,
-    /// Where another header field can be inserted; the empty line and the body follow.
+    /// Position after the header fields, where another header field can be inserted. The empty line and the body
+    /// follow.
     head_end: u32,
     checks: u32,
     route: u16,
     is_static: bool,
-    /// Whether its own header fields close the connection.
+    /// Whether the request's own header fields contain `Connection: close`.
     says_close: bool,
     response_to: ResponseTo,
 }
 
 impl RequestSource {
-    /// Renders the requests of a valid load, and reads their files.
+    /// Renders the requests of a valid load, and reads the files that they need.
     ///
     /// # Errors
     /// If a template is invalid, or a file cannot be read or has invalid content.
@@ -112,10 +114,11 @@ impl RequestSource {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Checks that HTTP/2 can carry the requests. Of a large number, only the first are checked.
+    /// Checks that HTTP/2 can carry the requests. Of many requests, only the first [`HTTP2_CHECKED_MAX`] are
+    /// checked.
     ///
     /// # Errors
-    /// With the first request that it cannot carry.
+    /// With the first request that HTTP/2 cannot carry.
     pub(crate) fn check_http2(&self) -> Result<(), EngineError> {
         let mut rendered = Http2Request::new();
         for request in 0..self.shared.entries.len().min(HTTP2_CHECKED_MAX) as u32 {
@@ -127,41 +130,41 @@ impl RequestSource {
         Ok(())
     }
 
-    /// The request that `pick` selects. In a mix, `pick` is an arrival's index, and the choice is by weight. In a
-    /// recorded session it is a position, modulo the length of the session.
+    /// Returns the index of the request that `pick` selects. In a mix, `pick` is the index of an arrival, and the
+    /// choice is random by weight. In a recorded session, `pick` is a position in the session, modulo its length.
     #[inline]
     pub(crate) fn choose(&self, pick: u64) -> u32 {
         self.shared.choice.of(pick)
     }
 
-    /// Whether requests are sent in the order of a recorded session.
+    /// Whether the requests are a recorded session that is sent in order.
     pub(crate) fn is_recorded(&self) -> bool {
         self.shared.is_recorded
     }
 
-    /// Entries of a recorded session that were left out, if any.
+    /// How many entries of a recorded session were left out, and why; `None` if there are none.
     pub(crate) fn left_out(&self) -> Option<&LeftOut> {
         self.shared.left_out.as_ref()
     }
 
-    /// The index of the request's route in [`RequestSource::routes`].
+    /// Returns the index in [`RequestSource::routes`] of the route that the request belongs to.
     #[inline]
     pub(crate) fn route_of(&self, request: u32) -> u16 {
         self.entry(request).route
     }
 
-    /// The names of all routes, given or derived: at most [`ROUTES_MAX`], followed by [`OTHER`].
+    /// The names of all routes, configured or derived: at most [`ROUTES_MAX`], then [`OTHER`] if there are more.
     pub(crate) fn routes(&self) -> &[String] {
         &self.shared.routes
     }
 
-    /// The kind of request that the response answers, which decides whether the response can have a body.
+    /// What kind of request it is; this decides whether its response can have a body.
     #[inline]
     pub(crate) fn response_to(&self, request: u32) -> ResponseTo {
         self.entry(request).response_to
     }
 
-    /// Checks of the request's responses; `None` if there are none.
+    /// The checks for responses to the request; `None` if it has none.
     #[inline]
     pub(crate) fn checks(&self, request: u32) -> Option<&Checks> {
         match self.entry(request).checks {
@@ -170,14 +173,14 @@ impl RequestSource {
         }
     }
 
-    /// Whether the request is the same each time.
+    /// Whether the request consists of the same bytes each time.
     #[cfg(test)]
     pub(crate) fn is_static(&self, request: u32) -> bool {
         self.entry(request).is_static
     }
 
-    /// The whole request for HTTP/1.1, borrowed if it is static, otherwise rendered into `scratch`. The same place
-    /// gives the same bytes, so that a partial write can continue.
+    /// Returns the whole request for HTTP/1.1. A static request is borrowed; others are rendered into `scratch`.
+    /// The same `at` gives the same bytes, so a partial write can continue later.
     #[inline]
     pub(crate) fn http1<'a>(&'a self, request: u32, at: &Place, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         let (shared, entry) = (&*self.shared, self.entry(request));
@@ -194,8 +197,8 @@ impl RequestSource {
         scratch
     }
 
-    /// The request for HTTP/2. If `out` already contains this static request, it stays unchanged. So `out` must belong
-    /// to one source.
+    /// Renders the request for HTTP/2 into `out`. If `out` already contains this static request, it stays
+    /// unchanged. So `out` must be used with one source only.
     #[inline]
     pub(crate) fn http2(&self, request: u32, at: &Place, out: &mut Http2Request) {
         let entry = self.entry(request);
@@ -223,7 +226,7 @@ impl Shared {
             out.extend_from_slice(&self.bytes[head_end..end]);
             return;
         }
-        // The first part after the header fields is the empty line.
+        // The first part after the header fields is the empty line, and the body follows.
         let body = &self.parts[head_end + 1..end];
         self.append_parts(&self.parts[start..head_end], body, at, out);
         out.extend_from_slice(close);

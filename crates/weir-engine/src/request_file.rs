@@ -30,20 +30,20 @@ use crate::spec::{REQUESTS_MAX, RequestFileSpec, RequestSpec};
 /// Maximum size of a request file.
 pub const REQUEST_FILE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// Defaults of the load for the requests of a file.
+/// Values of the load that apply to the requests of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Base {
-    /// Method, header fields (including `Host`), body, name, weight and checks of requests that do not set them. A
-    /// header field of a request replaces the default of the same name.
+    /// Method, header fields (including `Host`), body, name, weight and checks for requests that do not set their
+    /// own. A header field of a request replaces the one of the same name.
     pub request: RequestSpec,
-    /// Whether the method is configured. Otherwise a request with its own body is a POST.
+    /// Whether the user configured the method. If not, a request with its own body and without a method is a POST.
     pub is_method_given: bool,
-    /// Whether the target is `https`. URLs with the other scheme are rejected.
+    /// Whether the target uses `https`. URLs with the other scheme are rejected.
     pub is_https: bool,
 }
 
 impl RequestFileSpec {
-    /// Defaults of the load for the requests of the file.
+    /// The values of the load that apply to the requests of this file.
     pub fn base(&self, is_https: bool) -> Base {
         Base { request: self.base.clone(), is_method_given: self.is_method_given, is_https }
     }
@@ -54,14 +54,14 @@ impl Base {
         if self.is_https { "https" } else { "http" }
     }
 
-    /// The value of Host, if the load sets one.
+    /// The value of the Host header field, if the load sets one.
     fn host(&self) -> Option<&str> {
         let fields = &self.request.headers;
         fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.as_str())
     }
 }
 
-/// Receives requests while they are read.
+/// Receives the requests of a file one by one, while the file is read.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(RequestSpec) -> Result<(), Problem<()>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +71,20 @@ enum Format {
     Har,
 }
 
-/// Reads the requests of a file.
+/// Reads the requests of a file. Equal requests are merged into one.
 ///
 /// # Errors
-/// If the file cannot be read, or as [`parse`].
+/// If the file cannot be read; otherwise like [`parse`].
 pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let (source_name, text) = open(path)?;
     parse(&source_name, &text, base)
 }
 
-/// Parses requests from the text of a file. Errors contain `source_name`, and its suffix decides the format.
+/// Parses the requests in the text of a file. `source_name` is the file name for errors. Its suffix decides the format,
+/// or else the beginning of the text.
 ///
 /// # Errors
-/// With the position of the first invalid request, or if there are no requests or too many.
+/// The first invalid request, with its position; or the whole file, if it has no requests or too many.
 pub fn parse(source_name: &str, text: &[u8], base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let mut merger = Merger::default();
     parse_each(source_name, text, base, REQUESTS_MAX, &mut |request| merger.push(request))?;
@@ -101,9 +102,9 @@ fn open(path: &Path) -> Result<(String, Vec<u8>), Problem<Position>> {
     }
 }
 
-/// Reads the requests of a file one at a time and passes each to `sink`.
+/// Reads a file and passes its requests to `sink` one by one.
 ///
-/// Returns the entries that were left out of a recorded session, and `None` for other formats.
+/// For a recorded session, returns how many entries were left out, and why. For other formats, returns `None`.
 pub(crate) fn read_each(
     path: &Path,
     base: &Base,
@@ -164,7 +165,7 @@ impl Format {
             "jsonl" | "ndjson" => return Self::JsonLines,
             _ => {}
         }
-        // A HAR is one object with one member; lines of a list begin with letters, `/` or `#`.
+        // A HAR is one object with the single member `log`. The lines of a list begin with a letter, `/` or `#`.
         match text.trim_start().strip_prefix('{') {
             Some(inside) if inside.trim_start().starts_with("\"log\"") => Self::Har,
             Some(_) => Self::JsonLines,
@@ -179,22 +180,23 @@ impl From<EngineError> for Problem<()> {
     }
 }
 
-/// An error of the file as a whole.
+/// An error that concerns the whole file.
 fn whole(source_name: &str, message: impl Into<String>, remedy: &str) -> Problem<Position> {
     Problem::new(message, remedy).at(Position::whole(source_name))
 }
 
-/// Sets a header field and replaces one of the same name.
+/// Sets a header field, and replaces a header field of the same name.
 fn set_field(fields: &mut Vec<(String, String)>, name: &str, value: String) {
     match fields.iter_mut().find(|(given, _)| given.eq_ignore_ascii_case(name)) {
         Some(field) => field.1 = value,
-        // Host is first (RFC 9110, 7.2).
+        // Host comes first (RFC 9110, 7.2).
         None if name.eq_ignore_ascii_case("host") => fields.insert(0, (name.to_owned(), value)),
         None => fields.push((name.to_owned(), value)),
     }
 }
 
-/// Sets header fields and replaces all existing ones of the same names. Several of one name are all kept.
+/// Sets header fields. Each replaces all existing header fields of the same name, but several new ones of one name
+/// are all kept.
 fn set_fields(fields: &mut Vec<(String, String)>, own: Vec<(String, String)>) {
     fields.retain(|(given, _)| !own.iter().any(|(name, _)| name.eq_ignore_ascii_case(given)));
     fields.extend(own);

@@ -1,4 +1,4 @@
-//! Resolves names to addresses before the clock starts.
+//! Resolves the address of the server before the load starts.
 
 use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -12,13 +12,13 @@ use weir_io::SockAddr;
 use crate::EngineError;
 use crate::spec::{LoadSpec, UNIX};
 
-/// Time-out of a trial connection to one of several addresses.
+/// Time-out for trying one of several addresses.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// The addresses of a load: configured ones, or those that its name resolves to.
+/// The addresses of the server: configured ones, or those that its name resolves to.
 ///
-/// Of several addresses, only the first that accepts a connection is used. A name like `localhost` often has an address
-/// without a listener, and every connection would fail there first.
+/// If a name has several addresses, only the first that accepts a connection is used. A name like `localhost` often
+/// has an address on which no server listens, and each connection would fail there first.
 pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SockAddr]>, EngineError> {
     match spec.connect.strip_prefix(UNIX) {
         Some(path) if spec.addresses.is_empty() => Ok(Arc::from([unix(path)?])),
@@ -26,7 +26,8 @@ pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SockAddr]>, EngineError> {
     }
 }
 
-/// The Unix socket at `path`, which must exist and be writable. Otherwise the load would only count failed connections.
+/// Returns the address of the Unix socket at `path`. The socket must exist and be writable, because otherwise the
+/// load would only count failed connections.
 fn unix(path: &str) -> Result<SockAddr, EngineError> {
     let failed = |source| EngineError::Socket { path: path.into(), source };
     let address = SockAddr::unix(path).map_err(failed)?;
@@ -59,7 +60,7 @@ fn ip(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
     }
 }
 
-/// Whether a configured address is for this `host:port`.
+/// Whether `connect` (`host:port`) has this host and port, so that a configured address applies to it.
 fn is_for(connect: &str, host: &str, port: u16) -> bool {
     connect.rsplit_once(':').is_some_and(|(name, asked)| {
         name.trim_matches(['[', ']']).eq_ignore_ascii_case(host) && asked.parse() == Ok(port)

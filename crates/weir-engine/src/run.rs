@@ -1,4 +1,4 @@
-//! Drives a load: starts the workers, controls the phases, merges the results.
+//! Drives a load: starts the workers, lets the phases begin and end, and merges the results.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -43,32 +43,37 @@ use crew::{Crew, await_connections};
 use gate::Start;
 use progress::Asked;
 
-/// Time from the announcement of the start until the start, so that all workers are waiting by then.
+/// Minimum time from announcing the start until the start, so that all workers wait for it by then.
 const LEAD_NS: u64 = 2_000_000;
+/// Additional time per worker.
 const LEAD_PER_WORKER_NS: u64 = 1_000_000;
-/// Extra time per slot: each slot is visited once before the start.
+/// Additional time per slot, because each slot is visited once before the start.
 const LEAD_PER_PLACE_NS: u64 = 3_000;
-/// Time from the announcement of an early end until that end, so that all workers receive it in time.
+/// Time from announcing an early end until that end, so that all workers learn of it in time.
 const EARLY_END_LEAD_NS: u64 = 30_000_000;
-/// Time before the end of the warm-up at which it is judged, so that no worker waits for the decision.
+/// Time before the end of the warm-up at which weir decides whether to extend it, so that no worker has to wait for
+/// the decision.
 const WARM_UP_LEAD_NS: u64 = 5_000_000;
-/// Period at which the coordinator checks the stop flag.
+/// How often the coordinator checks the stop flag.
 const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 
-/// Drives the load to its end, or until `stop` is set; then the record contains the measurements so far.
+/// Drives the load until it ends, or until `stop` is set. If it is stopped, the record contains the measurements
+/// until then.
 ///
-/// Errors of peers are counted in the record.
+/// Errors of the server are counted in the record.
 ///
 /// # Errors
-/// If the specification is invalid, this process cannot drive it, or it misses its planned start.
+/// If the specification is invalid, if this process cannot drive the load, or if it cannot start at its planned
+/// start.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
     run_behind(&(), spec, progress, stop)
 }
 
-/// [`run`] with a `gate` that decides when a load without a planned start begins.
+/// Like [`run`], with a `gate` that decides when the load starts. The gate is not called if the load has a planned
+/// start.
 ///
 /// # Errors
-/// As [`run`].
+/// Like [`run`].
 pub fn run_behind(
     gate: &dyn Gate,
     spec: &LoadSpec,
@@ -82,8 +87,8 @@ pub fn run_behind(
     let addresses = resolve(spec)?;
     let prepared = Prepared {
         dialing: Dialing {
-            // A closed loop reads responses as they arrive, so kernel timestamps would cost more than they gain. Unix
-            // sockets have no timestamps.
+            // A closed loop reads responses when they arrive, so timestamps of the kernel would cost more than they
+            // gain. Unix sockets have no timestamps.
             is_stamped: matches!(spec.model, ModelSpec::Open { .. })
                 && !addresses.iter().any(SockAddr::is_unix),
             addresses,
@@ -111,13 +116,13 @@ pub fn run_behind(
     }
 }
 
-/// State that is prepared once and shared by all steps.
+/// What is prepared once and used by all steps of a load.
 struct Prepared {
     dialing: Dialing,
     requests: RequestSource,
 }
 
-/// Drives one step.
+/// Drives one step, or a load without steps.
 fn drive(
     spec: &LoadSpec,
     prepared: &Prepared,
@@ -133,7 +138,8 @@ fn drive(
     drop(events_in);
     let is_whole = await_connections(&events, part.workers, || {
         if stop.load(Ordering::Acquire) {
-            // The clock has not started, so any value works. It stops the workers from opening more connections.
+            // The load has not started, so any time other than 0 is enough to stop the workers from opening more
+            // connections.
             early_end_ns.store(1, Ordering::Release);
         }
         crew.has_lost_one()
@@ -157,7 +163,7 @@ fn drive(
     }
 }
 
-/// Checks that the planned start is in the near future.
+/// Checks that a planned start is in the future, but not too far.
 fn check_start(start_ns: Option<u64>, now_ns: u64) -> Result<(), EngineError> {
     let Some(start_ns) = start_ns else { return Ok(()) };
     if start_ns < now_ns {
@@ -176,7 +182,7 @@ struct Coordinator<'a> {
     early_end_ns: Arc<AtomicU64>,
 }
 
-/// CPU time at the phase boundaries.
+/// CPU time of this process at the start and at the end of the sustained phase.
 #[derive(Default)]
 struct PhaseCpu {
     start: Option<CpuTime>,
@@ -184,7 +190,7 @@ struct PhaseCpu {
 }
 
 impl Coordinator<'_> {
-    /// Starts all workers on one clock.
+    /// Passes the flow to all workers, which then start at the same time.
     fn start(&self, crew: &mut Crew) -> Result<(Timeline, Option<Arc<WarmUp>>), EngineError> {
         let Part { spec, shard, workers } = self.part;
         let mut duration_ns = spec.duration_ns;
@@ -197,7 +203,8 @@ impl Coordinator<'_> {
                 if let Some(count) = self.part.request_count() {
                     let (index, end_ns) = schedule.end_of(spec.warmup_ns, count);
                     end_index = index;
-                    // The last arrival may have the same nanosecond as the first one after the phase.
+                    // The last arrival of the phase may be due in the same nanosecond as the first arrival after
+                    // it, so the phase is one nanosecond longer.
                     duration_ns = Some(end_ns - spec.warmup_ns + 1);
                 }
                 Some(schedule)
@@ -224,22 +231,24 @@ impl Coordinator<'_> {
                 .with_routes(Routes::new(self.requests))
                 .with_warm_up(warm_up.clone(), worker)
                 .with_trace(spec.trace.is_some());
-            // A worker that has ended is detected when it is joined.
+            // If the worker has ended, joining its thread reports why.
             let _ = start.send(flow);
         }
         Ok((timeline, warm_up))
     }
 
-    /// The planned start, or one at which every worker is ready.
+    /// Returns the planned start if all workers can be ready by then. Without a planned start, returns a time at
+    /// which all workers are ready.
     fn start_ns(&self) -> Result<u64, EngineError> {
         let (part, workers) = (&self.part, u64::from(self.part.workers));
-        // Each step has its own planned start.
+        // Each step has its own planned start, so the gate is called only for a load without one.
         let planned_ns = match part.spec.start_at_ns {
             Some(planned_ns) => Some(planned_ns),
             None => self.start.wait(self.stop),
         };
         check_start(planned_ns, mono_ns())?;
-        // Read the clock only now: walking a long schedule and allocating the workers' counts take time.
+        // The clock is read only now, because computing the due times of a long schedule and allocating memory for
+        // the counts take time.
         let places = part.connections_of(0) as u64 * u64::from(part.streams()) * workers;
         let ready_ns = mono_ns() + LEAD_NS + workers * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
         match planned_ns {
@@ -249,7 +258,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Receives the workers' messages until all workers have ended.
+    /// Collects the workers' messages until all workers have ended, and returns the record.
     fn collect(
         &self,
         mut timeline: Timeline,
@@ -288,7 +297,7 @@ impl Coordinator<'_> {
             }
         }
         builder.close_all().iter().for_each(|closed| tell(closed, &timeline));
-        // A load that is stopped during its warm-up has an empty phase.
+        // If a load is stopped during its warm-up, its sustained phase is empty.
         let end_ns = builder.phase_end_ns().unwrap_or_else(mono_ns).max(timeline.sustain_ns);
         let now = process_cpu_time();
         let frame = PhaseFrame {
@@ -311,7 +320,7 @@ impl Coordinator<'_> {
     }
 }
 
-/// A warm-up that is extended while latencies have not settled.
+/// Extends a warm-up while latencies have not settled.
 struct Growth {
     warm_up: Arc<WarmUp>,
     has_settled: bool,
@@ -323,8 +332,8 @@ impl Growth {
         Self { warm_up, has_settled: false, is_over: false }
     }
 
-    /// Postpones the sustained phase if the warm-up is about to end and has not settled. Returns the time of the next
-    /// check.
+    /// If the warm-up is about to end and latencies have not settled, postpones the sustained phase. Returns when
+    /// to call this again.
     fn look(&mut self, now_ns: u64, timeline: &mut Timeline) -> u64 {
         if self.is_over {
             return u64::MAX;
@@ -347,7 +356,8 @@ impl Growth {
     }
 }
 
-/// Writes a line per send, in nanoseconds from the start of the phase. An existing file is appended to.
+/// Appends one line per send to the file: the intended and the actual time, in nanoseconds from the start of the
+/// sustained phase.
 fn write_sends(path: &Path, sends: &[Send], start_ns: u64) -> Result<(), EngineError> {
     let write = || {
         let mut file = BufWriter::new(File::options().create(true).append(true).open(path)?);
@@ -360,7 +370,8 @@ fn write_sends(path: &Path, sends: &[Send], start_ns: u64) -> Result<(), EngineE
 }
 
 impl PhaseCpu {
-    /// Reads the CPU time of the process when a phase boundary has passed; returns the next boundary.
+    /// Reads the CPU time of this process when the sustained phase has begun or ended. Returns the time of the next
+    /// boundary.
     fn observe(&mut self, now_ns: u64, timeline: &Timeline) -> u64 {
         for (place, border_ns) in [(&mut self.start, timeline.sustain_ns), (&mut self.end, timeline.end_ns)] {
             if place.is_none() {
@@ -374,7 +385,7 @@ impl PhaseCpu {
     }
 }
 
-/// The maximum number of connections of this machine at any time.
+/// Maximum number of connections that this machine uses at the same time.
 fn most_connections(spec: &LoadSpec) -> usize {
     let steps = spec.steps.iter().filter_map(|step| step.connections);
     let most = steps.chain(spec.connections_from).fold(spec.connections, u32::max);
@@ -397,7 +408,7 @@ fn pauses_of(part: Part<'_>, worker: u32, slots: usize) -> Pauses {
 mod tests {
     use super::*;
 
-    /// Checks a warm-up of 100 ms that can grow to 250 ms. `latency_ns` gives its latency by millisecond.
+    /// Runs a warm-up of 100 ms that may be extended to 250 ms. `latency_ns` gives the latency at each millisecond.
     fn grown(latency_ns: impl Fn(u64) -> u64) -> (Timeline, Growth) {
         const MS: u64 = 1_000_000;
         let warm_up = WarmUp::new(0, 100 * MS, 250 * MS, 1).unwrap();

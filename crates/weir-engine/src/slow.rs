@@ -1,5 +1,5 @@
-//! Slow clients: they send heads or bodies, or read responses, a few bytes at a time. They measure nothing themselves.
-//! The load beside them shows their effect.
+//! Slow clients: they send requests or read responses a few bytes at a time. They measure nothing themselves. A
+//! normal load that runs at the same time shows their effect on the server.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,43 +20,44 @@ use weir_results::{SlowClients, SlowCounts};
 use crate::error::EngineError;
 use crate::run::raise_open_files;
 
-/// Approximate length of a slow head: a browser's head with some cookies.
+/// Approximate length of a request head that is sent slowly: like that of a browser with some cookies.
 const HEAD_BYTES: usize = 1024;
-/// Approximate maximum that a slow reader leaves in the kernel; with more, the reading would not be slow.
+/// Size of the receive buffer of a client that reads slowly. With a larger buffer, the kernel would accept the
+/// response fast.
 const RECEIVE_BYTES: u32 = 4096;
-/// Read size of a client that does not read slowly.
+/// Size of a read by clients that do not read slowly.
 const READ_BYTES: usize = 16 * 1024;
-/// Write size of bodies.
+/// Size of a write of request bodies.
 const WRITE_BYTES: usize = 16 * 1024;
-/// Period of checks for the end.
+/// How often clients check whether to stop.
 const STOP_LOOK: Duration = Duration::from_millis(10);
 
-/// Slow clients and their target.
+/// Which slow clients to run, and against which server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlowSpec {
-    /// Address to connect to, in plain text.
+    /// Address of the server, which is connected to in plain text.
     pub address: SocketAddr,
-    /// The value of Host.
+    /// Value of the `Host` header field.
     pub host: String,
     /// Path of the requests.
     pub path: String,
     /// Additional header fields of every request.
     pub fields: Vec<(String, String)>,
-    /// Connections that send the head of their request slowly.
+    /// Number of clients that send the head of their requests slowly.
     pub heads: u32,
-    /// Connections that send the body of their request slowly.
+    /// Number of clients that send the body of their requests slowly.
     pub bodies: u32,
-    /// Connections that read the response slowly.
+    /// Number of clients that read responses slowly.
     pub responses: u32,
-    /// Bytes that are sent or read at a time.
+    /// How many bytes are sent or read at a time.
     pub piece_bytes: u32,
     /// Time between pieces, in nanoseconds.
     pub every_ns: u64,
-    /// Length of request bodies. Requests with slow heads have no body.
+    /// Length of request bodies. Requests whose head is sent slowly have no body.
     pub body_bytes: u64,
 }
 
-/// The slow part of a client.
+/// What a client does slowly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Head,
@@ -64,7 +65,7 @@ enum Kind {
     Response,
 }
 
-/// Counts of the clients of one kind.
+/// Counts of all clients of one kind.
 #[derive(Debug, Default)]
 struct Counts {
     connections: u32,
@@ -76,13 +77,15 @@ struct Counts {
     refused: Cell<u64>,
 }
 
-/// Set when this host lacks a resource that a client needs. It is not an error of the peer.
+/// The error of a connection that failed because this host lacks a resource, such as a port. It is not an error of
+/// the server.
 type Lack = Rc<RefCell<Option<io::Error>>>;
 
-/// Runs slow clients until `stop`. A connection that has ended is reopened after the time of one piece.
+/// Runs slow clients until `stop` is set. When a connection ends, its client waits for `every_ns` and opens
+/// another.
 ///
 /// # Errors
-/// If this host lacks resources for so many clients, which may show only while they connect. Other failures of
+/// If this host lacks resources for so many clients, which may become clear only while they connect. Other failed
 /// connections are counted.
 pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, EngineError> {
     raise_open_files(spec.heads.saturating_add(spec.bodies).saturating_add(spec.responses), 1)?;
@@ -110,9 +113,9 @@ pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, Engin
     Ok(SlowClients { heads, bodies, responses })
 }
 
-/// One client: it sends one request per connection, one after the other.
+/// Runs one client, which sends one request per connection.
 async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>, lack: Lack) {
-    // Clients start spread over the time of one piece, so that they do not synchronize.
+    // The clients start at different times within `every_ns`, so that they do not send at the same time.
     sleep(spec.every().mul_f64(f64::from(number) / f64::from(counts.connections))).await;
     loop {
         match connect(&spec, kind).await {
@@ -136,7 +139,7 @@ async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>,
     }
 }
 
-/// Whether a connection failed because this host lacks a resource.
+/// Whether a connection failed because this host lacks a resource, such as a port or memory.
 fn is_lack(error: &io::Error) -> bool {
     let here = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
     error.raw_os_error().is_some_and(|code| here.contains(&code))
@@ -152,11 +155,12 @@ async fn connect(spec: &SlowSpec, kind: Kind) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends one request and returns the status of its response.
+/// Sends one request, and returns the status of its response.
 async fn exchange(spec: &SlowSpec, kind: Kind, mut stream: TcpStream) -> io::Result<u16> {
     let head = spec.head(kind);
     match kind {
-        // A server that responds before the request is complete rejects the rest.
+        // A server that responds before the request is complete may reject the rest of it, so a failed write is
+        // ignored.
         Kind::Head => {
             let _ = trickle(spec, &mut stream, head.len() as u64, |at| head[at as usize]).await;
             read_response(&mut stream, None).await
@@ -183,7 +187,7 @@ async fn exchange(spec: &SlowSpec, kind: Kind, mut stream: TcpStream) -> io::Res
     }
 }
 
-/// Sends `length` bytes piece by piece, until the peer responds.
+/// Sends `length` bytes in pieces, until the peer responds.
 async fn trickle(
     spec: &SlowSpec,
     stream: &mut TcpStream,
@@ -217,7 +221,8 @@ async fn write_all(writer: &mut (impl AsyncWrite + Unpin), head: &[u8], body_byt
     Ok(())
 }
 
-/// Reads a whole response, one piece per tick of `pace` or as it arrives. Returns the status.
+/// Reads a response, and returns its status. With `pace`, reads one piece of this size per tick; otherwise as fast
+/// as it arrives.
 async fn read_response(
     reader: &mut (impl AsyncRead + Unpin),
     mut pace: Option<(Interval, usize)>,
@@ -250,8 +255,8 @@ async fn read_response(
     }
 }
 
-/// Returns the status and the decoder of the rest of the body once the head is complete. Skips body bytes that are
-/// there.
+/// Parses a response head. Once it is complete, returns the status and the decoder for the rest of the body, which
+/// has already processed the body bytes in `bytes`.
 fn begun(bytes: &[u8]) -> io::Result<Option<(u16, BodyDecoder)>> {
     let mut slots = FieldSlots::new();
     let head = parse_response(bytes, ResponseTo::Other, &HeadLimits::default(), &mut slots);
@@ -284,7 +289,7 @@ impl SlowSpec {
         ticks
     }
 
-    /// The request without its body.
+    /// The request line and header fields of the requests of this kind of client.
     fn head(&self, kind: Kind) -> Vec<u8> {
         let method = if kind == Kind::Head { "GET" } else { "POST" };
         let mut head =

@@ -1,4 +1,4 @@
-//! Specifications of loads.
+//! Specifications of loads: which requests are sent, when, and on which connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -31,220 +31,232 @@ pub(crate) use part::Part;
 pub(crate) use requests::is_token_byte;
 pub(crate) use shard::{check_start_ahead, share};
 
-/// Prefix of the path of a Unix socket, instead of `host:port`.
+/// Prefix of [`LoadSpec::connect`] before the path of a Unix socket.
 pub const UNIX: &str = "unix:";
 
-/// A load: the requests, their rate, the connections and the end. With a [`ShardSpec`] it is still the whole load, of
-/// which this machine drives a part.
+/// A load: its requests, their rate, the connections and the end. If [`LoadSpec::shard`] is set, this is still the
+/// whole load, and this machine drives a part of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
-    /// `host:port`, or [`UNIX`] and the path of a Unix socket; resolved before the load starts.
+    /// The server: `host:port`, or [`UNIX`] and the path of a Unix socket. The name is resolved before the load
+    /// starts.
     pub connect: String,
-    /// The server name of TLS connections, if neither `tls` nor `domains` give another.
+    /// The server name (SNI) of TLS connections, unless `tls` or `domains` set another.
     #[serde(default)]
     pub host: String,
-    /// Addresses that override name resolution.
+    /// Addresses to use for a host and port instead of resolving the name.
     #[serde(default)]
     pub resolve: Vec<ResolveSpec>,
-    /// Addresses that override all of these; connections use them in round robin.
+    /// Addresses to connect to, instead of those of `connect` and `resolve`. Connections use them in round robin.
     #[serde(default)]
     pub addresses: Vec<SocketAddr>,
-    /// TLS configuration; `None` is plain TCP.
+    /// TLS configuration; `None` for plain text.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
     /// Protocol of the connections.
     #[serde(default)]
     pub protocol: ProtocolSpec,
-    /// HTTP/2: maximum in-flight requests per connection; the default is 1.
+    /// HTTP/2: maximum number of in-flight requests per connection. The default is 1.
     #[serde(default)]
     pub streams: Option<u32>,
-    /// Requests of the mix. Each arrival selects one by (seed, index), in proportion to the weights.
+    /// The requests of the mix. Each arrival chooses one at random by weight, depending on (seed, index).
     pub requests: Vec<RequestSpec>,
-    /// Additional requests from a file.
+    /// A file with further requests of the mix.
     #[serde(default)]
     pub request_file: Option<RequestFileSpec>,
-    /// Values of `{domain}`. With TLS, each connection uses one of them in round robin, also as its server name.
-    /// Otherwise each request does.
+    /// Values of `{domain}`, used in round robin. With TLS, each connection has one of them, which is also its
+    /// server name. Without TLS, each request has one.
     #[serde(default)]
     pub domains: Vec<String>,
-    /// Weights of the domains for TLS connections, which draw one whenever they open. If empty, each connection always
-    /// uses the same one.
+    /// Weights of `domains` for TLS connections. A connection then chooses a domain at random each time it opens.
+    /// If empty, each connection always uses the same domain.
     #[serde(default)]
     pub domain_weights: Vec<f64>,
-    /// Bearer tokens for the `Authorization` field, used by requests in round robin.
+    /// Bearer tokens for the `Authorization` header field. Requests use them in round robin.
     #[serde(default)]
     pub tokens: Vec<String>,
-    /// The arrival model.
+    /// When requests are sent: after responses (closed loop), or by a schedule (open loop).
     pub model: ModelSpec,
-    /// Number of connections over all workers.
+    /// Number of connections of the whole load.
     pub connections: u32,
-    /// Closed loop: number of connections at the start of the sustained phase. It changes linearly to `connections` at
-    /// the end.
+    /// Closed loop: number of connections at the start of the sustained phase. From there it changes linearly to
+    /// `connections` at the end of the phase.
     #[serde(default)]
     pub connections_from: Option<u32>,
-    /// Requests per connection, after which it is closed and reopened; 1 opens a connection per request.
+    /// Number of requests after which a connection is closed and reopened. With 1, each request has its own
+    /// connection.
     #[serde(default)]
     pub requests_per_connection: Option<u64>,
-    /// Worker threads per machine. A shard with fewer connections has as many workers as connections.
+    /// Number of worker threads per machine. A machine with fewer connections uses one worker per connection.
     pub workers: u32,
     /// Duration of the warm-up in nanoseconds.
     pub warmup_ns: u64,
-    /// Maximum duration of the warm-up while latencies have not settled, in nanoseconds. It is not extended if this is
-    /// at most `warmup_ns`. Ramps, bursts, steps, loads that end by a count, and shards are never extended: each
-    /// machine would choose another duration, and their phases would differ.
+    /// Maximum duration of the warm-up in nanoseconds. The warm-up is extended up to this duration while latencies have
+    /// not settled. A value of at most `warmup_ns` turns this off. Loads with ramps, bursts or steps, loads that end by
+    /// a count, and loads that several machines share are not extended: each machine would choose another duration, and
+    /// their phases would differ.
     #[serde(default)]
     pub warmup_most_ns: u64,
-    /// Duration of the sustained phase (of each step) in nanoseconds; this or `request_count`.
+    /// Duration of the sustained phase, or of each step, in nanoseconds. Either this or `request_count` is set.
     pub duration_ns: Option<u64>,
-    /// Requests of the sustained phase (of each step); this or `duration_ns`. Each shard ends with its share, so the
-    /// rate of an open load falls at the end.
+    /// Number of requests of the sustained phase, or of each step. Either this or `duration_ns` is set. If several
+    /// machines share the load, each stops after its own part, so the rate of an open loop falls at the end.
     pub request_count: Option<u64>,
-    /// Steps, one after the other. If empty, the load has one step with the values above. The warm-up precedes the
-    /// first.
+    /// Steps that are driven one after the other. The warm-up is before the first one. If empty, the load has one
+    /// step with the values above.
     #[serde(default)]
     pub steps: Vec<StepSpec>,
-    /// Time-out of a request from its intended start, in nanoseconds.
+    /// Time-out of a request, measured from its intended start, in nanoseconds.
     pub timeout_ns: u64,
-    /// Seed of arrivals, of the choice of requests, and of template values.
+    /// Seed of all random choices: arrivals, requests and the values of templates.
     pub seed: u64,
-    /// Number of earlier runs of the load against the same servers. UUIDs differ between runs; all other values repeat.
+    /// Number of earlier runs of this load against the same servers. The values of `{uuid}` differ between runs;
+    /// all other values repeat.
     #[serde(default, skip_serializing_if = "is_first")]
     pub attempt: u32,
-    /// File for the intended and the actual send times of the sustained phase, up to a million per worker.
+    /// File to which the intended and the actual send times of the sustained phase are written, up to a million per
+    /// worker.
     #[serde(default)]
     pub trace: Option<PathBuf>,
-    /// Whether the record keeps only counts per second. Latencies need about 3 KiB per second, which long loads can
-    /// omit if nobody plots them.
+    /// Whether the record keeps only counts per second, and no latencies per second. Latencies take about 3 KiB per
+    /// second, which long loads can save if nobody plots them.
     #[serde(default)]
     pub counts_only: bool,
-    /// Whether workers busy-wait, which needs a core each: less lateness for more CPU time.
+    /// Whether workers busy-wait instead of sleeping. Requests are then less late, but each worker uses a whole
+    /// core.
     #[serde(default)]
     pub spin: bool,
-    /// The part of the load that this machine drives; `None` is all of it.
+    /// Which part of the load this machine drives; `None` for the whole load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardSpec>,
-    /// Start of the warm-up on this machine's `CLOCK_MONOTONIC`, in nanoseconds; at most 10 minutes ahead. Connections
-    /// are opened before. If they are not open by then, the load fails with [`EngineError::Late`] and sends nothing.
-    /// Steps also start at planned times: a time-out and a second after the end of the step before. `None` starts as
-    /// soon as connections are open.
+    /// Planned start of the warm-up, as a time of this machine's `CLOCK_MONOTONIC` in nanoseconds; at most 10 minutes
+    /// ahead. Connections are opened before. If the load is not ready by then, it fails with [`EngineError::Late`] and
+    /// sends nothing. Each later step also has a planned start: the end of the step before, plus the request time-out
+    /// and one second. With `None`, the load starts as soon as its connections are open.
     ///
     /// [`EngineError::Late`]: crate::EngineError::Late
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at_ns: Option<u64>,
 }
 
-/// An address that overrides name resolution.
+/// An address to use instead of resolving a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveSpec {
-    /// The name.
+    /// The host name.
     pub host: String,
-    /// The port to which it applies.
+    /// The port for which the address is used.
     pub port: u16,
-    /// The address to connect to.
+    /// The address to connect to instead.
     pub address: IpAddr,
 }
 
-/// Protocol of the connections.
+/// HTTP version on the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProtocolSpec {
     /// HTTP/1.1, one request at a time per connection.
     #[default]
     Http1,
-    /// HTTP/2: by ALPN over TLS, else by prior knowledge.
+    /// HTTP/2. It is negotiated by ALPN with TLS, and used with prior knowledge without TLS.
     Http2,
 }
 
-/// The arrival model.
+/// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ModelSpec {
-    /// Each connection (or stream) sends the next request after a response.
+    /// Closed loop: each connection (HTTP/2: each stream) sends the next request after the response to the one
+    /// before.
     Closed {
-        /// Pause between a response and the next request.
+        /// Think time between a response and the next request.
         #[serde(default)]
         think: Option<Pause>,
     },
-    /// Arrivals follow a schedule that is independent of responses.
+    /// Open loop: requests are sent by a schedule that does not depend on responses.
     Open {
-        /// Mean number of arrivals per second, over all workers.
+        /// Mean number of requests per second over all machines. With a ramp, this is the rate at its start.
         rate_per_s: f64,
-        /// Rate at the end of the sustained phase; the rate changes linearly from `rate_per_s`.
+        /// Rate at the end of the sustained phase, which is reached linearly from `rate_per_s`; `None` without a
+        /// ramp.
         #[serde(default)]
         rate_to_per_s: Option<f64>,
-        /// Bursts in addition to this rate.
+        /// Regular periods with another rate, which then replaces `rate_per_s`.
         #[serde(default)]
         burst: Option<Burst>,
-        /// Distribution of the gaps between arrivals.
+        /// How the gaps between requests are distributed.
         spacing: Spacing,
     },
 }
 
-/// Arrivals of an open load. A ramp, a burst or a step only changes the rate.
+/// How arrivals are spaced in an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Spacing {
-    /// Exponential gaps, like many independent clients.
+    /// Random, exponentially distributed gaps, as from many independent clients.
     #[default]
     Poisson,
     /// Equal gaps.
     Even,
 }
 
-/// A step of a load.
+/// One step of a load. Values that are not set are those of the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
-    /// Connections, over all workers.
+    /// Number of connections of the whole load in this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "those of the load"))]
     pub connections: Option<u32>,
-    /// Arrival rate (open loop only).
+    /// Arrival rate; for an open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "that of the load"))]
     pub rate: Option<Rate>,
 }
 
-/// One request of the mix. Path, values of header fields and body may contain `{1..50}`, `{domain}`, `{seq}`, `{uuid}`
-/// and `{pick:FILE}`.
+/// One request of the mix. The path, the values of header fields and a text body may contain the placeholders
+/// `{1..50}`, `{domain}`, `{seq}`, `{uuid}` and `{pick:FILE}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestSpec {
-    /// The method, a token.
+    /// The method, like `GET`.
     pub method: String,
     /// Path and query, starting with `/`.
     pub path: String,
-    /// Header fields in order, including `Host`; framing is added.
+    /// Header fields in order, including `Host`. Content-Length is added.
     pub headers: Vec<(String, String)>,
-    /// The body. Content-Length is added if the body is not empty or the method requires it.
+    /// The body. Content-Length is added if the body is not empty, or if requests with this method usually have a
+    /// body.
     pub body: Body,
-    /// Name of its route in the results; `None` derives one from method and path.
+    /// Name of the route under which the results of the request are reported; `None` derives a name from method and
+    /// path.
     #[serde(default)]
     pub name: Option<String>,
-    /// Weight in the mix.
+    /// Weight in the mix: how often this request is sent, relative to the weights of the others.
     #[serde(default = "full_share")]
     pub weight: f64,
-    /// Checks of its responses. Responses that fail them count as unexpected.
+    /// Checks of the responses. A response that fails a check counts as unexpected.
     #[serde(default)]
     pub checks: ChecksSpec,
 }
 
-/// Requests from a file. It is read when the load is prepared, so a list of a million URLs needs little more memory
-/// than its size.
+/// A file with requests. It is read when the load is prepared, so a list of a million URLs needs little more memory
+/// than the size of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestFileSpec {
-    /// The file; see [`crate::request_file`] for the formats.
+    /// Path of the file; see [`crate::request_file`] for the formats.
     pub path: PathBuf,
-    /// Defaults for its requests.
+    /// Values for requests of the file that do not set their own.
     pub base: RequestSpec,
-    /// Whether the base's method is configured. Otherwise a request with its own body is a POST.
+    /// Whether the method of `base` was configured by the user. If not, a request with its own body and without a
+    /// method is a POST.
     #[serde(default)]
     pub is_method_given: bool,
-    /// Whether requests of a recorded session (HAR) are drawn at random. Otherwise each connection replays the session
-    /// in order, and arrivals of an open loop share one pass through it. Other files are always drawn at random.
+    /// Whether the requests of a recorded session (HAR) are drawn at random. If not, each connection of a closed
+    /// loop replays the session in order, and the arrivals of an open loop share one pass through it. Requests of
+    /// other files are always drawn at random.
     #[serde(default)]
     pub shuffle: bool,
 }
@@ -253,9 +265,9 @@ pub struct RequestFileSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Body {
-    /// Text with templates.
+    /// Text, which may contain placeholders.
     Text(String),
-    /// Literal bytes in base64.
+    /// Constant bytes, encoded as base64.
     Base64(String),
 }
 
@@ -277,7 +289,7 @@ impl Default for ModelSpec {
 }
 
 impl Default for RequestSpec {
-    /// `GET /` without any header field.
+    /// `GET /` without header fields.
     fn default() -> Self {
         Self {
             method: "GET".into(),
@@ -292,7 +304,7 @@ impl Default for RequestSpec {
 }
 
 impl Default for LoadSpec {
-    /// A closed loop of ten seconds over one plain connection, without a target or requests.
+    /// A closed loop of ten seconds with one connection in plain text, but without a server and without requests.
     fn default() -> Self {
         Self {
             connect: String::new(),
@@ -329,7 +341,7 @@ impl Default for LoadSpec {
     }
 }
 
-/// Whether the load was not run before.
+/// Whether the load runs for the first time.
 fn is_first(attempt: &u32) -> bool {
     *attempt == 0
 }

@@ -1,8 +1,8 @@
-//! Start, warm-up, sustained phase and end of a load, and the intervals of its series.
+//! When a load starts, when its phases end, and the intervals for which values are reported (one second each).
 
 use crate::recording::books::Phase;
 
-/// Length of an interval of the series.
+/// Length of an interval for which values are reported.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The times of a load on the monotonic clock, in nanoseconds.
@@ -12,13 +12,13 @@ pub(crate) struct Timeline {
     pub(crate) start_ns: u64,
     /// Start of the sustained phase.
     pub(crate) sustain_ns: u64,
-    /// End of the sustained phase; `u64::MAX` while only a count ends it.
+    /// End of the sustained phase; `u64::MAX` if a count of requests ends it and is not reached yet.
     pub(crate) end_ns: u64,
-    /// End of the drain.
+    /// End of the time to wait for the last responses after the phase.
     pub(crate) drain_end_ns: u64,
 }
 
-/// An interval of the series.
+/// An interval for which values are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
@@ -28,14 +28,14 @@ pub(crate) struct Span {
 }
 
 impl Timeline {
-    /// A load that starts now.
+    /// The times of a load that starts at `start_ns`. Without a `duration_ns`, a count of requests ends it.
     pub(crate) fn new(start_ns: u64, warmup_ns: u64, duration_ns: Option<u64>, drain_ns: u64) -> Self {
         let sustain_ns = start_ns + warmup_ns;
         let end_ns = duration_ns.map_or(u64::MAX, |duration_ns| sustain_ns + duration_ns);
         Self { start_ns, sustain_ns, end_ns, drain_end_ns: end_ns.saturating_add(drain_ns) }
     }
 
-    /// Ends the phase early if `end_ns` is before its end, and drains for at most `drain_ns`.
+    /// Ends the phase at `end_ns` if this is earlier than planned, and then waits at most `drain_ns` for responses.
     pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
         if end_ns < self.end_ns {
             self.end_ns = end_ns;
@@ -43,7 +43,8 @@ impl Timeline {
         }
     }
 
-    /// Postpones the start of the sustained phase and its end. An earlier fixed end stays.
+    /// Postpones the start and the end of the sustained phase. If the load was cut short during the warm-up, only
+    /// the start moves.
     pub(crate) fn put_off(&mut self, sustain_ns: u64) {
         let by_ns = sustain_ns.saturating_sub(self.sustain_ns);
         if self.end_ns > self.sustain_ns {

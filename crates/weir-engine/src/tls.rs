@@ -1,4 +1,5 @@
-//! TLS on a connection with rustls. Configurations are created once; sessions are driven without I/O.
+//! TLS on connections, with rustls. Configurations are built once per load. Sessions are driven with sockets that
+//! do not block.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::Path;
@@ -29,40 +30,40 @@ use names::Names;
 pub use rejection::CertificateRejection;
 use tickets::Tickets;
 
-/// Amount of plaintext that is encrypted at once; the socket accepts about as much.
+/// How much plain text is encrypted at once: about as much as the socket accepts.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Separates the choice of session resumption from other random numbers of the same seed.
+/// Separates the choice of sessions to resume from other random numbers of the same seed.
 const RESUME: u64 = 0x2545_f491_4f6c_dd1d;
 
-/// Creates TLS sessions; cheap to clone.
+/// Creates TLS sessions. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsClient {
     resuming: Arc<ClientConfig>,
     fresh: Arc<ClientConfig>,
     names: Names,
-    /// Share of sessions that may resume an earlier one.
+    /// Share of the sessions that may resume an earlier one, from 0 to 1.
     resumption: f64,
     seed: u64,
     sessions: u64,
 }
 
-/// One connection's TLS.
+/// The TLS session of one connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: ClientConnection,
-    /// The index of its server name.
+    /// The index of the server name.
     domain: u32,
-    /// Whether plaintext may be pending that arrived together with the end of the handshake.
+    /// Whether plain text may be pending that arrived together with the end of the handshake.
     has_early: bool,
     /// Whether the peer has sent close_notify.
     is_ended: bool,
 }
 
 impl TlsClient {
-    /// Reads the certificates of the specification.
+    /// Reads the certificates and keys, and builds the configurations.
     ///
     /// # Errors
-    /// If a file cannot be read or lacks the required content.
+    /// If a file cannot be read, or does not contain what it should.
     pub(crate) fn new(
         spec: &TlsSpec,
         protocol: ProtocolSpec,
@@ -88,12 +89,12 @@ impl TlsClient {
         })
     }
 
-    /// The same configuration for the connections of `worker`.
+    /// The same configuration for the connections of another worker.
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         Self { names: self.names.of_worker(worker), ..self.clone() }
     }
 
-    /// A new session for the connection in `place`.
+    /// Begins a new session for the connection with index `place`.
     pub(crate) fn session(&mut self, place: usize) -> Session {
         self.sessions += 1;
         let drawn = hash(self.seed, (place as u64) << 40 | self.sessions) as f64 / u64::MAX as f64;
@@ -107,7 +108,8 @@ impl TlsClient {
 }
 
 impl Session {
-    /// Continues the handshake until it waits for the peer (false) or is complete (true). Reads through `sealed`.
+    /// Continues the handshake. Returns true when it is complete, and false when it has to wait for the peer.
+    /// Received bytes pass through `sealed`.
     pub(crate) fn shake_hands(
         &mut self,
         socket: &mut Socket,
@@ -120,13 +122,13 @@ impl Session {
             }
             match socket.read(sealed) {
                 Ok(0) => {
-                    return Err((Cause::Tls, Some("TLS: closed during the handshake".into())));
+                    return Err((Cause::Tls, Some("TLS: connection closed during the handshake".into())));
                 }
                 Ok(received) => {
                     let mut rest = &sealed[..received];
                     while !rest.is_empty() {
                         self.take(&mut rest).map_err(|error| {
-                            // Sends the alert, if the peer still reads.
+                            // Sends the alert that explains the failure, if the peer still reads.
                             let _ = self.flush(socket);
                             (Cause::Tls, Some(error))
                         })?;
@@ -139,8 +141,8 @@ impl Session {
         }
     }
 
-    /// Returns the plaintext that arrived together with the end of the handshake, once. The server's first bytes may
-    /// arrive with its Finished, and the socket does not report them again.
+    /// Returns the plain text that arrived together with the end of the handshake; nothing from the second call on.
+    /// The server's first bytes may arrive with its Finished message, and the socket does not report them again.
     pub(crate) fn take_early(&mut self, plain: &mut [u8]) -> Result<usize, String> {
         match std::mem::take(&mut self.has_early) {
             true => self.decrypt(&[], plain),
@@ -148,11 +150,12 @@ impl Session {
         }
     }
 
-    /// Decrypts received bytes into `plain`, which must have room for all of them; returns the length of the plaintext.
+    /// Decrypts received bytes into `plain`, which must have room for all of them. Returns the length of the plain
+    /// text.
     pub(crate) fn decrypt(&mut self, mut sealed: &[u8], plain: &mut [u8]) -> Result<usize, String> {
         let mut bytes = 0;
         loop {
-            // Plaintext may be pending before any input is used; see `Session::take_early`.
+            // Plain text may be pending before any input is used; see [`Session::take_early`].
             loop {
                 match self.connection.reader().read(&mut plain[bytes..]) {
                     Ok(0) => {
@@ -171,14 +174,14 @@ impl Session {
         }
     }
 
-    /// Encrypts and writes as much as the socket accepts. Returns how much of `bytes` was used.
+    /// Encrypts `bytes` and writes as much as the socket accepts. Returns how many of them were used.
     #[inline]
     pub(crate) fn write(&mut self, socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
         loop {
             match self.flush(socket) {
                 Ok(true) if taken < bytes.len() => {}
-                // Bytes that were used are reported first; the next call reports why the connection broke.
+                // If some bytes were used, that is returned first. The next call returns the error.
                 Err(error) if taken == 0 => return Err(error),
                 _ => return Ok(taken),
             }
@@ -187,7 +190,7 @@ impl Session {
         }
     }
 
-    /// Writes encrypted bytes; returns whether all of them were written.
+    /// Writes encrypted bytes that are pending. Returns whether all of them were written.
     pub(crate) fn flush(&mut self, socket: &mut Socket) -> io::Result<bool> {
         while self.connection.wants_write() {
             match self.connection.write_tls(socket) {
@@ -201,14 +204,14 @@ impl Session {
         Ok(true)
     }
 
-    /// Sends close_notify if the socket accepts it.
+    /// Sends close_notify, if the socket accepts it.
     pub(crate) fn say_goodbye(&mut self, socket: &mut Socket) {
         self.connection.send_close_notify();
-        // The connection is closed in any case.
+        // The connection is closed even if this fails.
         let _ = self.flush(socket);
     }
 
-    /// The index of its server name.
+    /// The index of the server name.
     #[inline]
     pub(crate) fn domain(&self) -> u32 {
         self.domain
@@ -219,7 +222,7 @@ impl Session {
         self.is_ended
     }
 
-    /// Whether the handshake resumed a session.
+    /// Whether the handshake resumed an earlier session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -229,8 +232,8 @@ impl Session {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// Version, cipher suite, key exchange and ALPN protocol as text. A resumed TLS 1.2 session has no key exchange, so
-    /// that part is missing.
+    /// Describes the negotiated version, cipher suite, key exchange and ALPN protocol. The key exchange is missing
+    /// for TLS 1.2, because a resumed session of that version has none.
     pub(crate) fn negotiated(&self) -> String {
         let (version, group) = match self.connection.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_3) => {
@@ -245,7 +248,7 @@ impl Session {
         format!("{version} {}{group} {alpn}", suite.unwrap_or("unknown suite"))
     }
 
-    /// Uses some of the received bytes.
+    /// Passes received bytes to rustls, which uses some of them.
     fn take(&mut self, sealed: &mut &[u8]) -> Result<(), String> {
         self.connection.read_tls(sealed).map_err(|error| format!("TLS: {error}"))?;
         self.connection.process_new_packets().map_err(|error| said(&error))?;
@@ -253,7 +256,7 @@ impl Session {
     }
 }
 
-/// The library's message, without parts that differ between connections.
+/// The error message of rustls, without parts that differ from connection to connection.
 fn said(error: &Error) -> String {
     if let Error::InvalidCertificate(error) = error
         && let Some(message) = rejection::message(error)
@@ -262,7 +265,7 @@ fn said(error: &Error) -> String {
     }
     match error {
         Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
-            "TLS: the server speaks none of the protocols asked for (ALPN)".into()
+            "TLS: the server supports none of the requested protocols (ALPN)".into()
         }
         Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
             "TLS: the server does not use TLS on this port; write http:// in the URL".into()
@@ -296,8 +299,8 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
         .map_err(|error| invalid("key", format!("{}: {error}", key_path.display()), KEY_REMEDY))
 }
 
-/// Offers AES-128 and X25519 first, like browsers. Servers with the client's order and servers with their own order
-/// then agree on the same ones, and results compare.
+/// Offers AES-128 and X25519 first, as browsers do. Servers that prefer the client's order and servers that prefer
+/// their own then choose the same, so that results can be compared.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     let is_first = |suite: CipherSuite| {
@@ -361,7 +364,7 @@ fn invalid(field: &'static str, message: impl Into<String>, remedy: &str) -> Eng
     EngineError::Invalid(Problem::new(message, remedy).at(field))
 }
 
-/// Accepts every certificate: users who measure their own server already trust it.
+/// Accepts every certificate: users who measure their own server trust it already.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

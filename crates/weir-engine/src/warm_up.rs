@@ -1,4 +1,5 @@
-//! A warm-up that is extended while latencies have not settled: the state that workers and coordinator share.
+//! A warm-up that is extended while latencies have not settled. This state is shared by the workers and their
+//! coordinator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,25 +8,27 @@ mod settle;
 
 use settle::has_settled;
 
-/// Slots of the configured warm-up; each gives one observation.
+/// Number of time slots that the configured warm-up is divided into. The mean latency in each slot is one
+/// observation.
 const SLOTS: u64 = 100;
 
-/// Set when a worker has entered the sustained phase; no clock reaches this bit.
+/// Bit of [`WarmUp::sustain_ns`] that is set once a worker has entered the sustained phase. No clock value reaches
+/// this bit.
 const REACHED: u64 = 1 << 63;
 
-/// The start of the sustained phase while it may still move, and the latencies of the warm-up.
+/// The start of the sustained phase while it may still be postponed, and the latencies of the warm-up.
 #[derive(Debug)]
 pub(crate) struct WarmUp {
     start_ns: u64,
     asked_ns: u64,
     most_ns: u64,
-    /// Start of the sustained phase, and whether it has been reached.
+    /// Start of the sustained phase, and in the bit [`REACHED`] whether a worker has reached it.
     sustain_ns: AtomicU64,
-    /// By worker.
+    /// The latencies that each worker recorded, by the worker's index.
     meters: Vec<Arc<Meter>>,
 }
 
-/// One worker's latencies during the warm-up. Only that worker writes.
+/// One worker's latencies during the warm-up. Only this worker writes them.
 #[derive(Debug)]
 pub(crate) struct Meter {
     start_ns: u64,
@@ -40,7 +43,8 @@ struct Slot {
 }
 
 impl WarmUp {
-    /// A warm-up from `start_ns` of at least `asked_ns` and at most `most_ns`; `None` if it cannot be extended.
+    /// A warm-up that starts at `start_ns` and lasts at least `asked_ns` and at most `most_ns`. `None` if there is
+    /// nothing to extend, or if it is shorter than 100 ns.
     pub(crate) fn new(start_ns: u64, asked_ns: u64, most_ns: u64, workers: u32) -> Option<Arc<Self>> {
         let slot_ns = asked_ns / SLOTS;
         if slot_ns == 0 || most_ns <= asked_ns {
@@ -55,12 +59,12 @@ impl WarmUp {
         Some(Arc::new(Self { start_ns, asked_ns, most_ns, sustain_ns, meters }))
     }
 
-    /// The meter of a worker.
+    /// Where `worker` records its latencies.
     pub(crate) fn meter(&self, worker: u32) -> Arc<Meter> {
         Arc::clone(&self.meters[worker as usize])
     }
 
-    /// Whether latencies have settled, by the slots that ended before `now_ns`.
+    /// Whether latencies have settled, judged by the time slots that ended before `now_ns`.
     pub(crate) fn has_settled(&self, now_ns: u64) -> bool {
         let Some(first) = self.meters.first() else { return true };
         let ended =
@@ -69,7 +73,7 @@ impl WarmUp {
         has_settled(&observations)
     }
 
-    /// Mean latency of a slot over all workers; `None` without responses.
+    /// Mean latency in a time slot over all workers; `None` without responses.
     fn mean_ns(&self, slot: usize) -> Option<f64> {
         let of = |read: fn(&Slot) -> &AtomicU64| -> u64 {
             self.meters.iter().map(|meter| read(&meter.slots[slot]).load(Ordering::Relaxed)).sum()
@@ -78,18 +82,21 @@ impl WarmUp {
         (count > 0).then(|| of(|slot| &slot.sum_ns) as f64 / count as f64)
     }
 
-    /// The start of the sustained phase after one more extension: by half of the configured warm-up.
+    /// Returns the start of the sustained phase after one more extension, which is half of the configured warm-up.
+    /// Returns `None` if the warm-up already has its maximum length.
     pub(crate) fn later_ns(&self, sustain_ns: u64) -> Option<u64> {
         let later_ns = (sustain_ns + self.asked_ns / 2).min(self.start_ns + self.most_ns);
         (later_ns > sustain_ns).then_some(later_ns)
     }
 
-    /// Postpones the start of the sustained phase; false if a worker has already entered it.
+    /// Postpones the start of the sustained phase from `sustain_ns` to `later_ns`. Returns false if a worker has
+    /// already entered the sustained phase.
     pub(crate) fn put_off(&self, sustain_ns: u64, later_ns: u64) -> bool {
         self.sustain_ns.compare_exchange(sustain_ns, later_ns, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// A worker reaches `sustain_ns`: fixes the start there, or returns the time to which it was postponed.
+    /// Called when a worker reaches `sustain_ns`, the start that it was given. Makes this start final, or returns
+    /// the time to which the coordinator has postponed it.
     pub(crate) fn reach(&self, sustain_ns: u64) -> Result<(), u64> {
         let reached = self.sustain_ns.compare_exchange(
             sustain_ns,
@@ -106,12 +113,12 @@ impl WarmUp {
 }
 
 impl Meter {
-    /// Records the latency of a response.
+    /// Records the latency of a response that arrived at `came_ns`.
     #[inline]
     pub(crate) fn answered(&self, came_ns: u64, latency_ns: u64) {
         let slot = came_ns.saturating_sub(self.start_ns) / self.slot_ns;
         let Some(slot) = self.slots.get(slot as usize) else { return };
-        // There is one writer, so no lock is needed.
+        // Only one thread writes, so loads and stores without a lock are enough.
         slot.count.store(slot.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         slot.sum_ns.store(slot.sum_ns.load(Ordering::Relaxed).saturating_add(latency_ns), Ordering::Relaxed);
     }
@@ -164,7 +171,7 @@ mod tests {
         let warm_up = warm_up();
         let meter = warm_up.meter(0);
         for slot in 0..100 {
-            // Latencies that grow all the time.
+            // Latencies grow during the whole warm-up.
             meter.answered(1_000 * MS + slot * MS, 1_000 + slot * 100);
         }
         assert!(!warm_up.has_settled(1_090 * MS));

@@ -1,4 +1,4 @@
-//! One worker's loop: connect, start due requests, read, write, record.
+//! The loop of a worker: open connections, send due requests, read responses, record results.
 
 mod connections;
 mod http1;
@@ -27,62 +27,63 @@ use connections::Net;
 pub(crate) use http2::Http2Books;
 pub(crate) use report::{Said, TlsBooks, WorkerReport};
 
-/// Reads from one connection before other connections are served.
+/// Maximum number of reads from one connection before other connections are served.
 const READS_MAX: usize = 8;
-/// Requests that are started before the worker reads again.
+/// Maximum number of requests that are started before the worker reads again.
 const STARTS_MAX: usize = 64;
-/// Maximum drain after an early end.
+/// Maximum time to wait for responses after an early end.
 pub(crate) const EARLY_DRAIN_NS: u64 = 1_000_000_000;
-/// Poll token that no connection uses.
+/// Poll token of the alarms. No connection has this token.
 const ALARM_TOKEN: u64 = u64::MAX;
+/// Poll token of the timer. No connection has this token.
 const TIMER_TOKEN: u64 = u64::MAX - 1;
 
 /// A message from a worker to the coordinator.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Every connection is open, or its first attempt has failed.
+    /// Each connection is open, or its first attempt has failed.
     Connected,
-    /// An interval has ended.
+    /// An interval has ended; these are its counts and latencies.
     Interval(Box<Interval>),
-    /// The worker has ended.
+    /// The worker has ended; this is its final report.
     Ended(Box<WorkerReport>),
 }
 
-/// The inputs of a worker.
+/// What a worker needs to drive its part of the load.
 pub(crate) struct WorkerPlan {
     pub(crate) worker: u32,
     pub(crate) connections: usize,
-    /// Number of connections in use from the start; the others are opened later.
+    /// Number of connections that are used from the start. A ramp of connections opens the others later.
     pub(crate) connections_first: usize,
     pub(crate) protocol: ProtocolSpec,
-    /// Maximum in-flight requests per connection.
+    /// Maximum number of in-flight requests per connection.
     pub(crate) streams: u32,
     pub(crate) dialing: Dialing,
     pub(crate) requests: RequestSource,
-    /// Whether TLS connections have domains, which their requests then use.
+    /// Whether each TLS connection has its own domain, which its requests then use.
     pub(crate) has_domains: bool,
     pub(crate) requests_per_connection: Option<u64>,
-    /// Time of an announced early end on the monotonic clock; 0 while there is none.
+    /// Time on the monotonic clock at which the load ends early; 0 while no early end is announced.
     pub(crate) early_end_ns: Arc<AtomicU64>,
     pub(crate) timeout_ns: u64,
-    /// Whether the worker busy-waits.
+    /// Whether the worker busy-waits instead of sleeping.
     pub(crate) spin: bool,
     pub(crate) events: Sender<(u32, Event)>,
-    /// Received once all workers are connected.
+    /// Delivers the flow once all workers are connected.
     pub(crate) start: Receiver<Flow>,
 }
 
-/// Runs a worker to its end.
+/// Runs a worker until its load ends.
 ///
 /// # Errors
-/// If no file descriptor is left for the timers.
+/// If the process has no file descriptor left for the poll or the timers.
 pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     let poll = Poll::new()?;
     let mut net = Net::new(&plan, poll);
     let mut timer = Timer::new(&net.poll, TIMER_TOKEN)?;
     let alarms = Alarms::new(&net.poll, ALARM_TOKEN)?;
     net.connect_first(&mut timer, || plan.early_end_ns.load(Ordering::Acquire) != 0);
-    // The coordinator ends early if it gave up; then the worker has nothing to do.
+    // The coordinator ends early if it gives up the load. Then the worker has nothing to do.
     if plan.events.send((plan.worker, Event::Connected)).is_err() {
         return Ok(());
     }
@@ -111,13 +112,14 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     };
     worker.adopt_connections();
     if worker.wait_for_start() {
-        // Bytes that arrived in the meantime do not belong to a response either.
+        // Bytes that arrived since the connections were passed to the load belong to no request, so they are read
+        // before the load sends its first request.
         let ready = worker.net.poll.now();
         worker.serve_ready(ready, mono_ns());
         worker.run(plan.worker, &plan.events);
     }
     let report = worker.finish();
-    // See above: the coordinator may have ended.
+    // If the coordinator has ended, it does not need this report.
     let _ = plan.events.send((plan.worker, Event::Ended(Box::new(report))));
     Ok(())
 }
@@ -129,22 +131,22 @@ struct Worker {
     flow: Flow,
     protocol: ProtocolSpec,
     requests: RequestSource,
-    /// Buffer for requests that are not static.
+    /// Buffer for rendered requests that are not static.
     scratch: Vec<u8>,
     rendered: Http2Request,
-    /// HTTP/2 connections that need a write.
+    /// HTTP/2 connections that have output to write.
     dirty: Vec<usize>,
-    /// Connections with more to read than one turn allows.
+    /// Connections that have more to read than one turn allows.
     again: Vec<usize>,
     expired: Vec<usize>,
-    /// Number of partial responses.
+    /// Number of responses that have arrived in part, plus the number of blocked writes.
     partial: usize,
     pace: Pace,
-    /// Time up to which alarms are set for arrivals.
+    /// Alarms are set for all arrivals up to this time.
     covered_ns: u64,
-    /// Responses without a kernel timestamp although timestamps are enabled.
+    /// Number of reads without a kernel timestamp although timestamps are enabled.
     stamps_missed: u32,
-    /// Offset from the monotonic to the real-time clock.
+    /// Real time minus monotonic time.
     realtime_offset_ns: u64,
     usage: PhaseUsage,
     early_end_ns: Arc<AtomicU64>,
@@ -152,17 +154,18 @@ struct Worker {
     spin: bool,
 }
 
-/// The result of processing received bytes.
+/// What processing received bytes has shown.
 enum Taken {
     More,
-    /// A complete response, processed at this time; the connection stays open.
+    /// A response is complete and was processed at this time. The connection stays open.
     Whole(u64),
-    /// The connection is down.
+    /// The connection is down now.
     Down,
 }
 
 impl Worker {
-    /// The loop. Every turn is limited: start what is due, read what is ready once, then poll again.
+    /// Runs turn by turn until the load ends. Each turn does a limited amount of work: it starts due requests,
+    /// reads once from ready connections, and polls again.
     fn run(&mut self, worker: u32, events: &Sender<(u32, Event)>) {
         loop {
             let ready = self.wait();
@@ -176,7 +179,7 @@ impl Worker {
             }
             if self.flow.has_finished_intervals() {
                 for interval in self.flow.take_finished_intervals() {
-                    // If the coordinator has ended, the series is no longer needed.
+                    // If the coordinator has ended, nobody needs the intervals any more.
                     let _ = events.send((worker, Event::Interval(Box::new(interval))));
                 }
             }
@@ -186,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// Serves the connections that the kernel reported, and those with bytes left from their last turn.
+    /// Serves the ready connections, and those that had bytes left after their last turn.
     fn serve_ready(&mut self, ready: usize, now_ns: u64) {
         for place in std::mem::take(&mut self.again) {
             self.serve(place, true);
@@ -216,7 +219,7 @@ impl Worker {
         }
     }
 
-    /// Starts due requests while slots are free.
+    /// Starts requests that are due while slots are free, up to [`STARTS_MAX`].
     #[inline]
     fn start_due(&mut self, mut now_ns: u64) {
         for _ in 0..STARTS_MAX {
@@ -242,7 +245,7 @@ impl Worker {
 
     fn write_on(&mut self, place: usize) {
         if self.net.connections[place].link.flush().is_err() {
-            // The next read shows how it ended.
+            // The next read shows how the connection ended.
             return self.again.push(place);
         }
         match self.protocol {
@@ -251,7 +254,8 @@ impl Worker {
         }
     }
 
-    /// Processes bytes that were read on a connection. The length is 0 if only TLS itself received data.
+    /// Processes bytes that were read from connection `place`. Their number is 0 if all of them belong to TLS
+    /// itself.
     #[inline]
     fn take(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         if bytes == 0 {
@@ -264,7 +268,7 @@ impl Worker {
         }
     }
 
-    /// The peer closed the connection; `came_ns` is when the last bytes before it arrived.
+    /// Handles a close by the peer. `came_ns` is the arrival time of the last bytes before the close.
     fn closed(&mut self, place: usize, now_ns: u64, came_ns: u64) {
         match self.protocol {
             ProtocolSpec::Http1 => self.closed_http1(place, now_ns, came_ns),
@@ -272,12 +276,13 @@ impl Worker {
         }
     }
 
-    /// Reads from a connection, then starts what is due. If the peer has closed, it reads until the close.
+    /// Reads from connection `place`, then starts requests that are due. With `is_ended`, reads until nothing is left,
+    /// because the peer may have closed the connection, or the poll may not report the remaining bytes again.
     #[inline]
     fn serve(&mut self, place: usize, is_ended: bool) {
         let connection = &self.net.connections[place];
         if !connection.link.is_up() || connection.is_opening() {
-            // The event is from before the reconnect.
+            // The event is from an earlier connection with this index, before it was reopened.
             return;
         }
         let (mut freed_ns, mut last_stamp_ns) = (None, None);
@@ -304,7 +309,8 @@ impl Worker {
                 }
                 Read::Closed => {
                     let now_ns = mono_ns();
-                    // The kernel does not timestamp a close; a close together with the response was no later than it.
+                    // The kernel does not timestamp a close. If the close was read together with a response, it
+                    // counts as arriving with it.
                     let came_ns = last_stamp_ns.map_or(now_ns, |stamp| self.came_ns(Some(stamp), now_ns));
                     return self.closed(place, now_ns, came_ns);
                 }
@@ -314,7 +320,8 @@ impl Worker {
                 }
             }
         }
-        // Only after all reads: a close that arrived with the response must be seen before the next request is sent.
+        // Requests are started only after all reads: if the peer closed after its response, no request must be sent
+        // on this connection.
         if let Some(now_ns) = freed_ns {
             self.start_due(now_ns);
         }
@@ -323,19 +330,19 @@ impl Worker {
         }
     }
 
-    /// Arrival time of bytes: the kernel timestamp if it is plausible, otherwise now.
+    /// Returns when bytes arrived: the kernel's timestamp if it is plausible, otherwise now.
     #[inline]
     fn came_ns(&mut self, stamp_ns: Option<u64>, now_ns: u64) -> u64 {
         match stamp_ns {
-            // If the clock was set meanwhile, timestamps are in the future or far in the past. Ticks correct the
-            // offset.
+            // If somebody sets the clock, timestamps are in the future or far in the past, until the next tick
+            // corrects the offset.
             Some(real_ns) => {
                 let came_ns = real_ns.saturating_sub(self.realtime_offset_ns);
                 if came_ns <= now_ns && now_ns - came_ns < STAMP_AGE_NS_MAX { came_ns } else { now_ns }
             }
             None => {
-                // The kernel starts to timestamp a little after the request to do so. If it never does, reads must not
-                // be deferred.
+                // The kernel starts to timestamp a little after it was enabled. If it never does, reads must not be
+                // deferred.
                 self.stamps_missed += u32::from(self.net.is_stamped);
                 self.net.is_stamped &= self.stamps_missed < STAMPS_MISSED_MAX;
                 now_ns
@@ -343,7 +350,7 @@ impl Worker {
         }
     }
 
-    /// Runs every 10 ms.
+    /// Does the periodic work, every 10 ms.
     fn tick(&mut self, now_ns: u64) {
         self.realtime_offset_ns = realtime_offset_ns();
         self.heed_early_end();
@@ -357,7 +364,7 @@ impl Worker {
         self.mend_connections(now_ns);
     }
 
-    /// Ends the load early if an early end is announced; returns whether it is.
+    /// Ends the load early if an early end is announced. Returns whether it is.
     fn heed_early_end(&mut self) -> bool {
         let end_ns = self.early_end_ns.load(Ordering::Acquire);
         if end_ns != 0 {
@@ -381,10 +388,11 @@ impl Worker {
     }
 }
 
-/// Maximum time from the arrival of bytes to the read, unless the thread had no CPU for that long.
+/// Maximum plausible time from the arrival of bytes until they are read. It is exceeded only if the thread had no
+/// CPU for that long.
 const STAMP_AGE_NS_MAX: u64 = 1_000_000_000;
 
-/// After this number of responses without a timestamp, none is expected.
+/// After this number of reads without a timestamp, the worker assumes that the kernel does not timestamp.
 const STAMPS_MISSED_MAX: u32 = 1_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The columns of the table in order, each with its meaning for the reference.
+//! The columns of the table, in order. Each has a description for the reference.
 
 mod part;
 
@@ -11,16 +11,17 @@ use weir_results::{
 use crate::entry::{Entry, Set, sum};
 use crate::table::{Kind, Value};
 
-/// A column: its name, kind and meaning, and its value in a row.
+/// A column of the table.
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// One sentence.
+    /// The meaning of the values in one sentence, for the reference.
     pub(crate) meaning: String,
+    /// Returns the value of the column for the row of an entry.
     pub(crate) value: Box<dyn Fn(&Entry<'_>) -> Value>,
 }
 
-/// A name, and the value of a `T` with this name.
+/// A name, and a function that returns the value of a `T` with this name.
 type Named<T, V> = (&'static str, fn(&T) -> V);
 
 impl Column {
@@ -53,7 +54,7 @@ impl Column {
     }
 }
 
-/// Every column except those of the axes, which come after `repeat`.
+/// All columns except those of the axes, which are inserted after `repeat`.
 pub(crate) fn columns() -> Vec<Column> {
     let mut columns = identity();
     columns.extend(load());
@@ -86,7 +87,7 @@ pub(crate) fn columns() -> Vec<Column> {
     }));
     columns.push(Column::integer(
         "whole_uncertain",
-        "Sent requests of which weir cannot tell whether they arrived.",
+        "Sent requests of the whole load that may not have arrived: the connection broke, or they timed out.",
         |entry| Some(entry.whole()?.record.whole_uncertain),
     ));
     columns.extend(counters());
@@ -94,7 +95,7 @@ pub(crate) fn columns() -> Vec<Column> {
     columns
 }
 
-/// Columns that identify the row.
+/// The columns that identify the row, except those of the load.
 fn identity() -> Vec<Column> {
     vec![
         Column::text("run", "ID of the run.", |entry| Some(entry.run.id.clone())),
@@ -131,7 +132,7 @@ fn identity() -> Vec<Column> {
     ]
 }
 
-/// Cause, message and remedy of a failed cell.
+/// Cause, message and remedy of a failed cell; `None` for a measured one.
 fn failure<'a>(entry: &Entry<'a>) -> Option<[&'a String; 3]> {
     match &entry.cell.outcome {
         CellOutcome::Failed { cause, message, remedy, .. } => Some([cause, message, remedy]),
@@ -139,7 +140,7 @@ fn failure<'a>(entry: &Entry<'a>) -> Option<[&'a String; 3]> {
     }
 }
 
-/// Columns that identify the load, and a part of it.
+/// The columns that identify the load, and the step or route within it.
 fn load() -> Vec<Column> {
     vec![
         Column::text("load", "Name of the load in the scenario.", |entry| {
@@ -200,15 +201,15 @@ fn load() -> Vec<Column> {
     ]
 }
 
-/// A column of loads and steps.
+/// A column that has values only in rows of loads and steps.
 fn of_result(name: &str, meaning: &str, of: fn(&LoadResult) -> f64) -> Column {
     Column::float(name, meaning, move |entry| entry.result().map(of))
 }
 
-/// A request count.
+/// Returns one of the request counts.
 type CountOf = fn(&Requests) -> u64;
 
-/// A column per request count of `phase`.
+/// One column per request count in `phase`.
 fn books(prefix: &str, phase: &str, requests: fn(&Entry<'_>) -> Option<Requests>) -> Vec<Column> {
     const LINES: [(&str, &str, CountOf); 8] = [
         ("scheduled", "Requests due: completed + failed + timed_out + dropped + in_flight", |books| {
@@ -216,19 +217,21 @@ fn books(prefix: &str, phase: &str, requests: fn(&Entry<'_>) -> Option<Requests>
         }),
         ("sent", "Requests sent", |books| books.sent),
         ("completed", "Complete responses, with any status", |books| books.completed),
-        (
-            "unexpected",
-            "Of the completed responses, those with status 400 or above or a failed check",
-            |books| books.unexpected,
-        ),
+        ("unexpected", "Complete responses with status 400 or above, or with a failed check", |books| {
+            books.unexpected
+        }),
         (
             "failed",
             "Requests without a complete response: the connection broke, or the response was malformed",
             |books| books.failed,
         ),
-        ("timed_out", "Requests that were sent and not answered before the timeout", |books| books.timed_out),
+        ("timed_out", "Requests that were sent, but got no complete response before the timeout", |books| {
+            books.timed_out
+        }),
         ("dropped", "Requests that could not be sent before the timeout", |books| books.dropped),
-        ("in_flight", "Requests neither answered nor given up when the drain ended", |books| books.in_flight),
+        ("in_flight", "Requests that still waited for a response when the drain ended", |books| {
+            books.in_flight
+        }),
     ];
     let column = |(name, meaning, of): (&str, &str, fn(&Requests) -> u64)| {
         let meaning = format!("{meaning}; {phase}.");
@@ -237,7 +240,7 @@ fn books(prefix: &str, phase: &str, requests: fn(&Entry<'_>) -> Option<Requests>
     LINES.into_iter().map(column).collect()
 }
 
-/// A column per quantile of `what`, and for mean and standard deviation.
+/// Columns for the mean, the standard deviation and each quantile of `what`.
 fn times(prefix: &str, what: &str, times: fn(&Entry<'_>) -> Option<TimesNs>) -> Vec<Column> {
     const QUANTILES: [Named<TimesNs, Option<u64>>; 12] = [
         ("min", |times| times.min),
@@ -270,7 +273,7 @@ fn times(prefix: &str, what: &str, times: fn(&Entry<'_>) -> Option<TimesNs>) -> 
     moments.into_iter().chain(QUANTILES.into_iter().map(quantile)).collect()
 }
 
-/// `p999` as `99.9th percentile of the`.
+/// The text for a quantile: `99.9th percentile of the` for `p999`.
 fn quantile_in_words(name: &str) -> String {
     match (name, name.trim_start_matches('p').split_at_checked(2)) {
         ("min", _) => "Minimum".to_owned(),
@@ -282,15 +285,19 @@ fn quantile_in_words(name: &str) -> String {
     }
 }
 
-/// Bytes, statuses, errors, TLS and HTTP/2.
+/// Columns for bytes, statuses, errors, TLS and HTTP/2.
 fn answers() -> Vec<Column> {
     let mut columns = vec![
-        Column::integer("bytes_sent", "Bytes sent on the wire in the sustained phase.", |entry| {
-            Some(entry.result()?.bytes.sent)
-        }),
-        Column::integer("bytes_received", "Bytes received on the wire in the sustained phase.", |entry| {
-            Some(entry.result()?.bytes.received)
-        }),
+        Column::integer(
+            "bytes_sent",
+            "Bytes sent in the sustained phase; with TLS, the plaintext.",
+            |entry| Some(entry.result()?.bytes.sent),
+        ),
+        Column::integer(
+            "bytes_received",
+            "Bytes received in the sustained phase; with TLS, the plaintext.",
+            |entry| Some(entry.result()?.bytes.received),
+        ),
     ];
     columns.extend((1..=5).map(|class| {
         let meaning = format!("Completed responses with status {class}00 to {class}99.");
@@ -299,7 +306,7 @@ fn answers() -> Vec<Column> {
         })
     }));
     columns.extend(Errors::default().by_cause().into_iter().enumerate().map(|(at, (name, _))| {
-        let meaning = format!("Failures with the cause `{name}`, including attempts to connect.");
+        let meaning = format!("Failures with the cause `{name}`, including failed attempts to connect.");
         Column::integer(format!("errors_{name}"), meaning, move |entry| {
             Some(entry.result()?.errors.by_cause()[at].1)
         })
@@ -308,22 +315,23 @@ fn answers() -> Vec<Column> {
         Column::integer("tls_handshakes", "TLS handshakes of the whole load; missing without TLS.", |entry| Some(entry.result()?.tls.as_ref()?.handshakes)),
         Column::integer("tls_resumed", "TLS handshakes of the whole load that resumed a session.", |entry| Some(entry.result()?.tls.as_ref()?.resumed)),
         Column::integer("tls_failed", "Failed TLS handshakes of the whole load.", |entry| Some(entry.result()?.tls.as_ref()?.failed)),
-        Column::integer("tls_handshake_ns_p50", "Median time from the TCP connection to the finished handshake, of connections opened under load if there are any.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p50),
-        Column::integer("tls_handshake_ns_p99", "99th percentile of that time.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p99),
+        Column::integer("tls_handshake_ns_p50", "Median time from the established TCP connection to the finished handshake, nanoseconds. It is for connections opened under load, or for those opened before the load if there are no others.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p50),
+        Column::integer("tls_handshake_ns_p99", "99th percentile of the same time as in `tls_handshake_ns_p50`, nanoseconds.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p99),
         Column::integer("http2_goaways", "GOAWAY frames received in the whole load; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.goaways)),
-        Column::integer("http2_sent_again", "Requests that a GOAWAY left unprocessed and the generator sent again; whole load; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.sent_again)),
+        Column::integer("http2_sent_again", "Requests of the whole load that the generator retried because a GOAWAY left them unprocessed; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.sent_again)),
         Column::integer("http2_streams_reset", "Streams that the peer reset or refused in the whole load; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.streams_reset)),
     ]);
     columns
 }
 
-/// Completed responses of a status class.
+/// Number of completed responses in a status class.
 fn responses(result: &LoadResult, class: u8) -> u64 {
     let of_class = |status: &str| status.len() == 3 && status.as_bytes().first() == Some(&(b'0' + class));
     sum(result.status.iter().filter(|(status, _)| of_class(status)).map(|(_, count)| *count))
 }
 
-/// Values whose bounds have columns: the column, and the name of the value among the bounds.
+/// Values whose bounds have columns: the name of the column, and the name of the value in
+/// [`weir_results::Judgement::bounds`].
 const BOUNDED: [(&str, &str); 5] = [
     ("rate_per_s", "throughput"),
     ("cpu_us_per_request", "cpu"),
@@ -332,11 +340,14 @@ const BOUNDED: [(&str, &str); 5] = [
     ("latency_ns_p999", "p999"),
 ];
 
-/// Bounds of values that a disturbance may have moved; empty if a side is unknown or the value is exact.
+/// Columns for the bounds of values that interference may have changed. They are empty if the bound is unknown, or if
+/// nothing interfered.
 fn bounds() -> Vec<Column> {
     let sides: [Named<Bounds, Option<f64>>; 2] = [("Lower", |of| of.low), ("Upper", |of| of.high)];
     let column = |(column, name): (&str, &'static str), (side, of): Named<Bounds, Option<f64>>| {
-        let meaning = format!("{side} bound of `{column}`; missing if it is unknown or the value is exact.");
+        let meaning = format!(
+            "{side} bound of `{column}`; missing if it is unknown, or if interference did not change the value."
+        );
         let column = format!("{column}_{}", if side == "Lower" { "low" } else { "high" });
         Column::float(column, meaning, move |entry| {
             of(entry.whole()?.judgement.bounds.as_ref()?.get(name)?)
@@ -345,7 +356,7 @@ fn bounds() -> Vec<Column> {
     BOUNDED.into_iter().flat_map(|of| sides.map(|side| column(of, side))).collect()
 }
 
-/// Bottleneck and validity of the load; the rows of its steps and routes have the same.
+/// Columns for the bottleneck and the verdicts of the load. Rows of its steps and routes repeat them.
 fn verdicts() -> Vec<Column> {
     const METRICS: [Named<Verdicts, Vec<Reason>>; 3] = [
         ("verdict_throughput", |verdicts| verdicts.throughput.clone()),
@@ -353,7 +364,8 @@ fn verdicts() -> Vec<Column> {
         ("verdict_cpu", |verdicts| verdicts.cpu.clone()),
     ];
     let verdict = |(name, of): Named<Verdicts, Vec<Reason>>| {
-        let meaning = "`valid`, or the reasons why the metric or a part of it is not valid, joined by `;`.";
+        let meaning =
+            "`valid`, or the reasons why some or all values of the metric are not valid, joined by `;`.";
         Column::text(name, meaning, move |entry| {
             let reasons = of(&entry.measurement()?.judgement.verdicts);
             let names: Vec<&str> = reasons.iter().map(|reason| reason_name(*reason)).collect();
@@ -408,7 +420,7 @@ fn host() -> Vec<Column> {
     ]
 }
 
-/// Requests as each side counted them.
+/// Columns for the request counts of generator, gateway and upstream.
 fn counters() -> Vec<Column> {
     vec![
         Column::integer(
@@ -418,7 +430,7 @@ fn counters() -> Vec<Column> {
         ),
         Column::integer(
             "counted_generator_uncertain",
-            "Of these, requests of which the generator cannot tell whether they arrived.",
+            "Sent requests of the whole load that may not have arrived: the connection broke, or they timed out.",
             |entry| Some(entry.whole()?.counters.generator_uncertain),
         ),
         Column::integer(
@@ -433,13 +445,13 @@ fn counters() -> Vec<Column> {
         ),
         Column::integer(
             "origin_delay_ns_mean",
-            "Mean delay that the upstream reports; missing without a configured delay.",
+            "Mean delay that the upstream reports, nanoseconds; missing without a configured delay.",
             |entry| entry.whole()?.counters.origin_delay_ns_mean,
         ),
     ]
 }
 
-/// Measurements of the generator itself.
+/// Columns for the measurements about the load generator itself.
 fn generator() -> Vec<Column> {
     let evidence = |of: fn(&GeneratorEvidence) -> u64| {
         move |entry: &Entry<'_>| Some(of(&entry.whole()?.record.generator))
@@ -457,7 +469,7 @@ fn generator() -> Vec<Column> {
         ),
         Column::integer(
             "generator_unsent_with_free_connection",
-            "Arrivals of the sustained phase that were due, had a free connection and were not sent.",
+            "Requests of the sustained phase that were due and had a free connection, but were not sent; open loop only.",
             evidence(|evidence| evidence.unsent_with_free_connection),
         ),
         Column::float(
@@ -467,12 +479,12 @@ fn generator() -> Vec<Column> {
         ),
         Column::integer(
             "generator_connection_wait_ns_p50",
-            "Median time from the intended send time until a connection was free; open loop only.",
+            "Median time from the intended send time until a connection was free, nanoseconds; open loop only.",
             |entry| entry.whole()?.record.generator.connection_wait_ns?.p50,
         ),
         Column::integer(
             "generator_connection_wait_ns_p99",
-            "99th percentile of that time; open loop only.",
+            "99th percentile of the time from the intended send time until a connection was free, nanoseconds; open loop only.",
             |entry| entry.whole()?.record.generator.connection_wait_ns?.p99,
         ),
     ]

@@ -1,4 +1,5 @@
-//! CSV: a header, commas, `\n`; quoted only if necessary; missing values are empty.
+//! CSV with a header, with commas between fields, and with `\n` after each line. Fields are quoted only if necessary;
+//! missing values are empty.
 
 use crate::table::{Table, Value};
 
@@ -11,7 +12,7 @@ pub(crate) fn draw(table: &Table) -> String {
     text
 }
 
-/// A line of CSV with its line break.
+/// Renders a line of CSV, with its line break.
 pub(crate) fn line(fields: impl Iterator<Item = String>) -> String {
     let mut line = fields.map(quoted).collect::<Vec<_>>().join(",");
     line.push('\n');
@@ -22,7 +23,7 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Missing => String::new(),
         Value::Integer(value) => value.to_string(),
-        // Always with a point or an exponent, so that a column of whole numbers is still read as floats.
+        // Floats always have a point or an exponent, so that readers recognize a column of whole numbers as floats.
         Value::Float(value) => format!("{value:?}"),
         Value::Text(text) => text.clone(),
     }

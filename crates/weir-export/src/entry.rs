@@ -1,4 +1,4 @@
-//! The subject of a row of the table: a load, one of its steps, one of its routes, or a failed cell.
+//! What a row of the table is about: a load, one of its steps, one of its routes, or a failed cell.
 
 use weir_results::{
     Cell, CellOutcome, Histogram, HistogramError, LoadResult, Measurement, Requests, RouteResult, Run,
@@ -7,28 +7,28 @@ use weir_results::{
 
 use crate::ExportError;
 
-/// The subject of a row.
+/// What a row of the table is about.
 pub(crate) struct Entry<'a> {
     pub(crate) run: &'a Run,
     pub(crate) cell: &'a Cell,
-    /// `None` for a failed cell.
+    /// The measurement, and the part of it that the row shows; `None` for a failed cell.
     pub(crate) measured: Option<(&'a Measurement, Set<'a>)>,
-    /// Latency of a route over all status classes.
+    /// For a route, its latency over all status classes.
     route_latency: Option<TimesNs>,
 }
 
-/// The metrics of a load that a row has.
+/// The part of a measurement that a row shows.
 #[derive(Clone, Copy)]
 pub(crate) enum Set<'a> {
     /// The whole load.
     Load,
-    /// A step, counted from 0.
+    /// A step, with its number from 0.
     Step(usize, &'a StepRecord),
     /// A route.
     Route(&'a RouteResult),
 }
 
-/// Every entry of a run, in the order of its plan.
+/// All entries of a run, in the order of its plan.
 pub(crate) fn entries<'a>(run: &'a Run, cells: &'a [Cell]) -> Result<Vec<Entry<'a>>, ExportError> {
     let mut entries = Vec::new();
     for cell in in_order(cells) {
@@ -59,7 +59,7 @@ pub(crate) fn in_order(cells: &[Cell]) -> Vec<&Cell> {
     ordered
 }
 
-/// The loads of every measured cell, in the order of the plan.
+/// The loads of all measured cells, in the order of the plan.
 pub(crate) fn loads(cells: &[Cell]) -> impl Iterator<Item = (&Cell, &Measurement)> {
     in_order(cells).into_iter().flat_map(|cell| {
         let measurements = match &cell.outcome {
@@ -70,7 +70,7 @@ pub(crate) fn loads(cells: &[Cell]) -> impl Iterator<Item = (&Cell, &Measurement
     })
 }
 
-/// The latency of a route over all status classes; requests without a response rank last.
+/// The latency of a route, from the responses of all status classes. Requests without a response rank last.
 pub(crate) fn route_times(route: &RouteResult) -> Result<TimesNs, HistogramError> {
     let mut sum = new_histogram();
     sum.auto(true);
@@ -81,12 +81,12 @@ pub(crate) fn route_times(route: &RouteResult) -> Result<TimesNs, HistogramError
     Ok(TimesNs::of(&sum, route.requests.unanswered()))
 }
 
-/// The sum of counts. It saturates, because an imported run may have any counts.
+/// Adds counts. The sum saturates, because an imported run can contain any counts.
 pub(crate) fn sum(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// The count of a histogram, and the quantiles of its values.
+/// The number of values in a histogram, and their quantiles.
 pub(crate) fn described(histogram: &Histogram) -> Result<(u64, TimesNs), HistogramError> {
     let decoded = histogram.decode()?;
     Ok((decoded.len(), TimesNs::of(&decoded, 0)))
@@ -101,7 +101,7 @@ impl<'a> Entry<'a> {
         self.measured.map(|(_, set)| set)
     }
 
-    /// The measurement, if the row is a whole load. Steps and routes lack some measurements.
+    /// The measurement, if the row shows a whole load; rows of steps and routes do not show all values.
     pub(crate) fn whole(&self) -> Option<&'a Measurement> {
         match self.measured? {
             (measurement, Set::Load) => Some(measurement),
@@ -109,7 +109,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The result of a load or a step.
+    /// The result of the load or step; `None` for a route.
     pub(crate) fn result(&self) -> Option<&'a LoadResult> {
         match self.measured? {
             (measurement, Set::Load) => Some(&measurement.record.result),

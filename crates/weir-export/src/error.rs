@@ -2,7 +2,7 @@
 
 use weir_results::{Cell, HistogramError};
 
-/// A run that cannot be exported.
+/// A run cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A histogram of the run cannot be decoded.
@@ -12,7 +12,7 @@ pub enum ExportError {
         cell: u32,
         /// The load's name.
         load: String,
-        /// The cause.
+        /// Why it cannot be decoded.
         source: HistogramError,
     },
     /// The Parquet file cannot be created: a bug in weir.
@@ -21,7 +21,7 @@ pub enum ExportError {
 }
 
 impl ExportError {
-    /// Adds cell and load to the error of a histogram.
+    /// Adds the cell and the load to the error of a histogram.
     pub(crate) fn histogram<'a>(cell: &'a Cell, load: &'a str) -> impl Fn(HistogramError) -> Self + 'a {
         move |source| Self::Histogram { cell: cell.key.index, load: load.to_owned(), source }
     }

@@ -1,4 +1,4 @@
-//! The findings of a run as one table, with a row per value.
+//! The findings of a run as one table, with one row per value.
 
 use std::collections::BTreeSet;
 
@@ -7,43 +7,43 @@ use weir_analysis::{Sample, Summary};
 
 use crate::table::{ColumnDescription, Kind, Table, Value};
 
-/// Columns before those of the axes, with their meanings.
+/// Columns before those of the axes: name, type and meaning.
 const BEFORE: [(&str, Kind, &str); 3] = [
     ("finding", Kind::Text, "The kind of finding, such as capacity or failover."),
     ("gateway", Kind::Text, "Name of the gateway."),
     ("load", Kind::Text, "Name of the load; missing if the finding is about several loads."),
 ];
 
-/// The columns of all axes.
+/// The description that stands for the columns of all axes.
 const AXES: (&str, Kind, &str) = (
     "axis.PATH",
     Kind::Text,
     "Value of a varied field; also the fault, the kind of client or the repeat. One column per field.",
 );
 
-/// Columns behind those of the axes.
+/// Columns after those of the axes: name, type and meaning.
 const BEHIND: [(&str, Kind, &str); 9] = [
-    ("value_of", Kind::Text, "What the value measures."),
+    ("value_of", Kind::Text, "Name of the value, such as `time` of the finding `recovery`."),
     (
         "unit",
         Kind::Text,
         "Unit of the value: `ns`, `s`, `bytes`, `share` and others; missing without a unit.",
     ),
     ("better", Kind::Text, "`lower` or `higher`; missing if neither is better."),
-    ("value", Kind::Float, "The value; missing if only bounds or a text is known."),
+    ("value", Kind::Float, "The value; missing if only bounds or a text are known."),
     (
         "low",
         Kind::Float,
-        "Lower end of the 95 % confidence interval, if `text` names no other range: `bounds` of a value that is not \
-         valid, or `least and greatest` of the repeats.",
+        "Lower bound of the 95 % confidence interval. If `text` is `bounds`: lower bound of a value that is not valid. If \
+         `text` is `least and greatest`: minimum of the repeats.",
     ),
-    ("high", Kind::Float, "Upper end of the same range."),
+    ("high", Kind::Float, "Upper bound or maximum, in the same way as `low`."),
     ("repeats_valid", Kind::Integer, "Repeats with a valid value."),
     ("repeats", Kind::Integer, "All repeats."),
     ("text", Kind::Text, "A value in words, or the meaning of `low` and `high`."),
 ];
 
-/// The table; without rows for a run without findings.
+/// Makes the table. It has no rows if the run has no findings.
 pub(crate) fn table(summary: &Summary) -> Table {
     let rows = || {
         let tables = summary.findings.iter().flat_map(|of| of.tables.iter().map(move |table| (of, table)));
@@ -71,7 +71,7 @@ pub(crate) fn table(summary: &Summary) -> Table {
     Table { columns: columns.collect(), rows }
 }
 
-/// The columns for the reference.
+/// Describes the columns for the reference.
 pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     let all = BEFORE.into_iter().chain([AXES]).chain(BEHIND);
     all.map(|(name, kind, meaning)| ColumnDescription {
@@ -82,7 +82,7 @@ pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     .collect()
 }
 
-/// Whether the cell above in a column that shows repeated values only once has the same value.
+/// Whether the value is the same as in the row above, in a column that shows repeated values only once.
 fn is_shown_above(table: &Values, place: usize, at: usize) -> bool {
     let (row, above) = (&table.rows[place], place.checked_sub(1).map(|above| &table.rows[above]));
     let is_same = |above: &Row| above.gateway == row.gateway && above.values[at] == row.values[at];
@@ -100,7 +100,7 @@ fn axis(row: &Row, path: &String) -> Value {
     )
 }
 
-/// The fields of [`BEHIND`]; `None` for a missing value.
+/// The values of the columns in [`BEHIND`]; `None` if the finding has no value in this row and column.
 fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
     let (mut ends, mut repeats, mut text) = ([None; 2], None, None);
     let mut number = value.as_number();

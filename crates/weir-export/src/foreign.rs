@@ -1,7 +1,8 @@
-//! Results of other programs, read for comparisons: the Gorouter rig's CSVs, Locust's statistics, k6's summaries.
+//! Reads results of other programs for comparisons: the CSVs of the Gorouter rig, Locust's statistics, k6's summaries.
 //!
-//! Such files contain little about the conditions and nothing about validity. So all repeats count, and the comparison
-//! reports that their provenance is unknown. Only repeats with failed requests are excluded. Each file is a repeat.
+//! Each file is one repeat. Such files contain little about the conditions of the measurement and nothing about its
+//! validity. So all repeats are used, except those in which too many requests failed, and the comparison reports that
+//! their provenance is unknown.
 
 mod error;
 mod gorouter;
@@ -20,13 +21,13 @@ use rows::Rows;
 /// A file of another program.
 #[derive(Clone, Debug)]
 pub struct ForeignFile {
-    /// The name for errors, as the user gave it.
+    /// The file name as the user gave it, for errors.
     pub name: String,
     /// The content.
     pub text: String,
 }
 
-/// The result of a reader.
+/// What a reader returns: the program and its results, with notes and warnings about them.
 struct Read {
     program: &'static str,
     series: Vec<Series>,
@@ -34,12 +35,12 @@ struct Read {
     warnings: Vec<String>,
 }
 
-/// Reads `files` of one program, each a repeat. `cores` are those of the measured host; they are needed if its CPU use
-/// is a share of all cores.
+/// Reads `files`, which must be from one program; each file is a repeat. `cores` is the number of cores of the measured
+/// host. It is needed if the file contains CPU use as a share of all cores.
 ///
 /// # Errors
-/// When a file is given twice, is empty, has an unknown format, lacks columns or values, has an invalid value, or is of
-/// another program than the first one.
+/// When a file is given twice, is empty, has an unknown format, lacks columns or values, has an invalid value, or is
+/// from another program than the first file.
 pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset, ForeignError> {
     let mut parsed: Vec<(&ForeignFile, Form)> = Vec::new();
     for (place, file) in files.iter().enumerate() {
@@ -88,27 +89,28 @@ pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset
     })
 }
 
-/// Times in a summary of a program: its name for each, weir's name, and the quantile.
+/// The times that a program's summary contains. For each time: its name in the program, its name in weir, and its
+/// quantile (`None` for the mean).
 type Times = [(&'static str, &'static str, Option<f64>)];
 
-/// A repeat with summarized times.
+/// A repeat for which the file contains only a summary of the times.
 struct SummedUp<'a> {
     rate_per_s: f64,
-    /// In the order of the program's [`Times`], nanoseconds.
+    /// The times in the order of the program's [`Times`], nanoseconds.
     times_ns: &'a [Option<f64>],
-    /// Share of failed requests, if the file has it.
+    /// Share of failed requests; `None` if the file does not contain it.
     failed: Option<f64>,
 }
 
 impl SummedUp<'_> {
-    /// Reasons to exclude it (`docs/method.md#verdicts`).
+    /// Reasons to exclude the repeat (`docs/method.md#verdicts`).
     fn reasons(&self) -> Vec<Reason> {
         let has_errors = self.failed.is_some_and(|share| share > Thresholds::default().error_share);
         has_errors.then_some(Reason::Errors).into_iter().collect()
     }
 }
 
-/// A warning about repeats that are excluded because requests failed.
+/// A warning about repeats that are excluded because too many requests failed; `None` if there are none.
 fn failed_repeats(repeats: &[SummedUp<'_>]) -> Option<String> {
     let excluded = repeats.iter().filter(|repeat| !repeat.reasons().is_empty()).count();
     let share = percent_short(Thresholds::default().error_share);
@@ -116,7 +118,7 @@ fn failed_repeats(repeats: &[SummedUp<'_>]) -> Option<String> {
     (excluded > 0).then(|| format!("{excluded} of {all} excluded: more than {share} of the requests failed"))
 }
 
-/// A series of repeats: throughput, and `times`.
+/// Makes a series of repeats, with throughput and `times`.
 fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
     let figure = |of: &dyn Fn(&SummedUp<'_>) -> Option<f64>| {
         Figure::of_judged(repeats.iter().map(|repeat| (of(repeat), repeat.reasons())))
@@ -133,10 +135,10 @@ fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
     series
 }
 
-/// A table format: its program, the columns that identify it, and its variant.
+/// A format of tables: its program, the columns that identify it, and the variant of [`Form`].
 type Known = (&'static str, &'static [&'static str], fn(Rows) -> Form);
 
-/// The format of a file, detected by its start.
+/// The content of a file, by its format, which is detected from the start of the text.
 enum Form {
     Times(Rows),
     Cpu(Rows),
@@ -159,7 +161,8 @@ impl Form {
             (gorouter::PROGRAM, &gorouter::CPU, Self::Cpu),
             (locust::PROGRAM, &locust::COLUMNS, Self::Statistics),
         ];
-        // The format with the most matching columns. Its missing columns are reported.
+        // Choose the format with the largest share of its columns in the file. If columns are missing, they are
+        // reported.
         let has = |columns: &[&str]| columns.iter().filter(|column| rows.has(column)).count();
         let (program, columns, form) = forms
             .into_iter()

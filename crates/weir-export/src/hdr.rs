@@ -1,4 +1,4 @@
-//! HdrHistogram's interval log: a line per second of each load, tagged with cell and load.
+//! HdrHistogram's interval log: one line per second of each load, with a tag for cell and load.
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
@@ -10,19 +10,20 @@ use weir_results::{Cell, LoadRecord, LoadSecond, Measurement, Run};
 use crate::ExportError;
 use crate::entry::loads;
 
-/// Nanoseconds per millisecond: the log has the maximum of each interval in milliseconds, as HdrHistogram's own logs.
+/// The log contains the maximum of each interval in milliseconds, like HdrHistogram's own logs; values are in
+/// nanoseconds.
 const MAX_VALUE_DIVISOR: f64 = 1e6;
 
-/// A line of the log before it is written.
+/// What a line of the log contains.
 struct Interval<'a> {
-    /// Milliseconds since the Unix epoch.
+    /// Start of the second, milliseconds since the Unix epoch.
     start_unix_ms: u64,
     cell: &'a Cell,
     measurement: &'a Measurement,
     second: &'a LoadSecond,
 }
 
-/// The log of a run.
+/// Renders the log of a run.
 pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     let base = Duration::from_millis(run.started_unix_ms);
     let base_time = SystemTime::UNIX_EPOCH.checked_add(base).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -49,12 +50,13 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(String::from_utf8(log).expect("a log is numbers, base64, and tags that were text"))
 }
 
-/// Every second of every load, ordered by start, as readers expect.
+/// The seconds of all loads, ordered by start, as readers expect them.
 fn intervals(cells: &[Cell]) -> Vec<Interval<'_>> {
     let mut intervals = Vec::new();
     for (cell, measurement) in loads(cells) {
         let begun_ns = begun_mono_ns(&measurement.record);
-        // The run has no wall-clock start of a load, but its offset from the cell's first load.
+        // The run does not contain the wall-clock start of a load. So the start of the cell is used as the start of its
+        // first load. Every other load starts later by the difference of the monotonic starts.
         let first_ns = loads(std::slice::from_ref(cell)).map(|(_, other)| begun_mono_ns(&other.record)).min();
         let behind_ms = begun_ns.saturating_sub(first_ns.unwrap_or(begun_ns)) / 1_000_000;
         intervals.extend(measurement.record.seconds.iter().map(|second| {
@@ -67,7 +69,7 @@ fn intervals(cells: &[Cell]) -> Vec<Interval<'_>> {
     intervals
 }
 
-/// `CLOCK_MONOTONIC` at the start of a load's warm-up.
+/// `CLOCK_MONOTONIC` at the start of the warm-up of a load, nanoseconds.
 fn begun_mono_ns(record: &LoadRecord) -> u64 {
     let sustained = record.seconds.iter().find(|second| second.sustained);
     let warmup = seconds(sustained.map_or(0.0, |second| second.t_s));
@@ -78,7 +80,7 @@ fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// `cell=0;gateway=weir;repeat=0;load=full;phase=sustained`, then the axes.
+/// The tag of an interval: `cell=0;gateway=weir;repeat=0;load=full;phase=sustained`, then the axes.
 fn tag(interval: &Interval<'_>) -> String {
     let key = &interval.cell.key;
     let phase = if interval.second.sustained { "sustained" } else { "warmup" };
@@ -99,7 +101,7 @@ fn tag(interval: &Interval<'_>) -> String {
     tag
 }
 
-/// Replaces separators: a tag ends at a comma or a space, and its parts at a semicolon.
+/// Replaces separators with `_`, because a tag ends at a comma or a space, and its fields end at a semicolon.
 fn plain(text: &impl Display) -> String {
     let kept = |c: char| if c == ',' || c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c };
     text.to_string().chars().map(kept).collect()

@@ -1,4 +1,4 @@
-//! JSON for programs: the result schema, with count and quantiles added to each histogram.
+//! JSON for programs: the result schema, in which each histogram also has its count and its quantiles.
 
 use serde_json::{Value, json};
 use weir_results::{Cell, CellOutcome, Histogram, HistogramError, Measurement, Run};
@@ -6,10 +6,10 @@ use weir_results::{Cell, CellOutcome, Histogram, HistogramError, Measurement, Ru
 use crate::ExportError;
 use crate::entry::{described, in_order};
 
-/// Version of this format. The content has the version of the result schema.
+/// Version of this format. The content has its own version, that of the result schema.
 const FORMAT_VERSION: u32 = 1;
 
-/// Renders the run as one document.
+/// Renders the run as one JSON document.
 pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     let cells: Vec<Value> = in_order(cells).into_iter().map(described_cell).collect::<Result<_, _>>()?;
     let document = json!({
@@ -36,7 +36,7 @@ fn described_cell(cell: &Cell) -> Result<Value, ExportError> {
     Ok(value)
 }
 
-/// Replaces every histogram by its description.
+/// Replaces every histogram with an object that contains count, quantiles and histogram.
 fn with_quantiles(measurement: &Measurement, value: &mut Value) -> Result<(), HistogramError> {
     let (record, place) = (&measurement.record, &mut value["record"]);
     place["latency"] = histogram(&record.latency)?;

@@ -1,14 +1,14 @@
-//! k6's end-of-test summary (`k6 run --summary-export`), a line of JSON per load.
+//! k6's end-of-test summary (`k6 run --summary-export`), one line of JSON per load.
 
 use serde_json::{Map, Value, json};
 use weir_results::{Cell, LoadResult, Measurement, Run, TimesNs};
 
 use crate::entry::{loads, sum};
 
-/// The id of k6's root group, which contains a whole test.
+/// The ID of k6's root group, which contains everything in a test.
 const ROOT_GROUP_ID: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
-/// The summaries of every load.
+/// Renders the summaries of all loads.
 pub(crate) fn draw(run: &Run, cells: &[Cell]) -> String {
     loads(cells).map(|(cell, measurement)| format!("{}\n", summary(run, cell, measurement))).collect()
 }
@@ -57,7 +57,7 @@ fn metrics(measurement: &Measurement) -> Value {
     put("http_req_duration", trend(&result.service_time_ns));
     let failed = (requests > 0).then(|| bad as f64 / requests as f64);
     put("http_req_failed", json!({ "passes": bad, "fails": requests - bad, "value": failed }));
-    // The rate is of responses within the phase; the counts also include responses of the drain.
+    // The rate is that of responses within the sustained phase; the counts also include responses during the drain.
     put("http_reqs", json!({ "count": requests, "rate": result.rate_per_s }));
     put("iteration_duration", trend(&result.latency_ns));
     put("iterations", json!({ "count": books.completed, "rate": result.rate_per_s }));
@@ -70,7 +70,7 @@ fn per_second(count: u64, result: &LoadResult) -> Option<f64> {
     (result.duration_s > 0.0).then(|| count as f64 / result.duration_s)
 }
 
-/// k6's default trend columns and two more, in milliseconds.
+/// The values that k6 shows for a distribution by default, and two more quantiles, in milliseconds.
 fn trend(times: &TimesNs) -> Value {
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
     json!({

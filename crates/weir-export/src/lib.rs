@@ -1,9 +1,9 @@
 //! Exports of runs: tables as CSV and Parquet, JSON, HdrHistogram logs, and summaries of k6 and Locust.
 //! `docs/reference/columns.md` describes every column.
 //!
-//! This crate neither measures nor judges: an export has the values of the run. A missing measurement is missing in the
-//! export, never 0. Only archives of `weir_results::write_archive` can be imported. [`read_foreign`] reads results of
-//! other programs, for comparisons.
+//! This crate neither measures nor judges: an export contains the values of the run. A missing measurement is missing
+//! in the export, never 0. Of all formats, only archives (`weir_results::write_archive`) can be imported again.
+//! [`read_foreign`] reads results of other programs, for comparisons.
 
 mod columns;
 mod csv;
@@ -27,7 +27,7 @@ pub use foreign::{ForeignError, ForeignFile, read_foreign};
 pub use selection::{Selection, SelectionError};
 pub use table::ColumnDescription;
 
-/// The run as a table in CSV: a row per load of each cell, and per step and route of a load.
+/// Returns the run as a CSV table, with one row per load of each cell, and one per step and route of a load.
 ///
 /// # Errors
 /// When a histogram of the run cannot be decoded.
@@ -35,7 +35,7 @@ pub fn csv(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(csv::draw(&table::table(run, cells)?))
 }
 
-/// The rows of [`csv`] with their types, as a Parquet file.
+/// Returns the table of [`csv`] as a Parquet file, with typed columns.
 ///
 /// # Errors
 /// When a histogram of the run cannot be decoded, or the file cannot be created.
@@ -43,12 +43,12 @@ pub fn parquet(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, ExportError> {
     parquet::draw(&table::table(run, cells)?)
 }
 
-/// The findings of a run in CSV: a row per value of each finding.
+/// Returns the findings of a run as a CSV table, with one row per value of each finding.
 pub fn findings_csv(summary: &Summary) -> String {
     csv::draw(&findings::table(summary))
 }
 
-/// The rows of [`findings_csv`] with their types, as a Parquet file.
+/// Returns the table of [`findings_csv`] as a Parquet file, with typed columns.
 ///
 /// # Errors
 /// When the file cannot be created.
@@ -56,12 +56,12 @@ pub fn findings_parquet(summary: &Summary) -> Result<Vec<u8>, ExportError> {
     parquet::draw(&findings::table(summary))
 }
 
-/// The findings of a run as JSON, as in the summary of `weir run --json`.
+/// Returns the findings of a run as JSON, in the form of the summary that `weir run --json` prints.
 pub fn findings_json(summary: &Summary) -> String {
     serde_json::to_string_pretty(&summary.findings).unwrap_or_default()
 }
 
-/// The whole run as JSON: histograms with their quantiles.
+/// Returns the whole run as JSON. Each histogram comes with its quantiles.
 ///
 /// # Errors
 /// When a histogram of the run cannot be decoded.
@@ -69,7 +69,7 @@ pub fn json(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     json::draw(run, cells)
 }
 
-/// The latency of every second of every load as an HdrHistogram interval log.
+/// Returns the latency of every second of every load as an HdrHistogram interval log.
 ///
 /// # Errors
 /// When a histogram of the run cannot be decoded.
@@ -77,12 +77,12 @@ pub fn hdr(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     hdr::draw(run, cells)
 }
 
-/// k6's end-of-test summary of every load, one line of JSON each.
+/// Returns every load as k6's end-of-test summary, one line of JSON each.
 pub fn k6(run: &Run, cells: &[Cell]) -> String {
     k6::draw(run, cells)
 }
 
-/// Locust's request statistics of every load as CSV.
+/// Returns every load as Locust's request statistics, in CSV.
 ///
 /// # Errors
 /// When a histogram of the run cannot be decoded.
@@ -90,12 +90,13 @@ pub fn locust(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     locust::draw(run, cells)
 }
 
-/// The columns of [`csv`] and [`parquet`]. `axis.PATH` stands for the columns of the axes, which depend on the run.
+/// Describes the columns of [`csv`] and [`parquet`]. `axis.PATH` stands for the columns of the axes, which depend on
+/// the run.
 pub fn columns() -> Vec<ColumnDescription> {
     table::descriptions()
 }
 
-/// The columns of [`findings_csv`] and [`findings_parquet`]. `axis.PATH` stands for the columns of all axes.
+/// Describes the columns of [`findings_csv`] and [`findings_parquet`]. `axis.PATH` stands for the columns of all axes.
 pub fn findings_columns() -> Vec<ColumnDescription> {
     findings::descriptions()
 }

@@ -1,4 +1,4 @@
-//! Locust's request statistics (`locust --csv`): a row per route, and a row named `Aggregated` per load.
+//! Locust's request statistics (`locust --csv`): one row per route, and one row `Aggregated` per load.
 
 use weir_results::{Cell, Measurement, Requests, Run, TimesNs};
 
@@ -9,7 +9,7 @@ use crate::entry::{loads, route_times, sum};
 /// Locust's text for a missing value.
 const MISSING: &str = "N/A";
 
-/// Locust's columns, then columns that identify the load.
+/// The columns: those of Locust, then columns that identify the load.
 const COLUMNS: [&str; 28] = [
     "Type",
     "Name",
@@ -41,7 +41,7 @@ const COLUMNS: [&str; 28] = [
     "weir load",
 ];
 
-/// The statistics of every load.
+/// Renders the statistics of all loads.
 pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     let mut text = line(COLUMNS.into_iter().map(str::to_owned));
     for (cell, measurement) in loads(cells) {
@@ -61,7 +61,7 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(text)
 }
 
-/// The columns after Locust's.
+/// The values of the columns that identify the load.
 fn which(run: &Run, cell: &Cell, measurement: &Measurement) -> [String; 6] {
     let key = &cell.key;
     let (index, repeat) = (key.index.to_string(), key.repeat.to_string());
@@ -73,7 +73,7 @@ fn which(run: &Run, cell: &Cell, measurement: &Measurement) -> [String; 6] {
     [run.id.clone(), index, key.gateway.clone(), axes, repeat, load]
 }
 
-/// `GET` and `/get/:id` for `GET /get/:id`. A name from the scenario has no method.
+/// Splits the name of a route: `GET /get/:id` is `GET` and `/get/:id`. A name from the scenario has no method.
 fn method_and_name(route: &str) -> (&str, &str) {
     match route.split_once(' ') {
         Some((method, name)) if method.bytes().all(|byte| byte.is_ascii_uppercase()) => (method, name),
@@ -81,7 +81,7 @@ fn method_and_name(route: &str) -> (&str, &str) {
     }
 }
 
-/// Locust's columns of one row; times in milliseconds.
+/// The values of Locust's columns in one row; times are in milliseconds.
 fn statistics(
     method: &str,
     name: &str,
@@ -95,7 +95,7 @@ fn statistics(
     let ms = |ns: Option<u64>| number(ns.map(|ns| ns as f64 / 1e6));
     let mut row = vec![method.to_owned(), name.to_owned(), ended.to_string(), failures.to_string()];
     row.extend([ms(times.p50), number(times.mean.map(|ns| ns / 1e6)), ms(times.min), ms(times.max)]);
-    // Bytes are counted on the wire, including headers, so the size of the bodies is unknown.
+    // weir counts bytes on the wire, including headers, so it does not know the size of the bodies.
     row.push(MISSING.to_owned());
     row.extend([number(per_s), number(per_second(failures, duration_s))]);
     let quantiles = [

@@ -1,4 +1,4 @@
-//! Parquet: the table in one row group, every column optional, without compression, so that any reader can read it.
+//! Parquet with one row group and without compression, so that any reader can read it. Every column is optional.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) fn draw(table: &Table) -> Result<Vec<u8>, ExportError> {
         let values = table.rows.iter().map(|row| &row[place]);
         match kind {
             Kind::Integer => column::<Int64Type, _>(&mut group, values, |value| match value {
-                // An unsigned value is stored as the signed one with the same bits.
+                // Parquet stores an unsigned value as the signed value with the same bits.
                 Value::Integer(value) => Some(*value as i64),
                 _ => None,
             })?,
@@ -57,7 +57,7 @@ fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
         .build()
 }
 
-/// Writes the next column: present values, and the definition level of each value.
+/// Writes the next column: all present values, and for each row whether its value is present.
 fn column<'v, T: DataType, W: std::io::Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: impl Iterator<Item = &'v Value>,

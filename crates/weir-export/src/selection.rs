@@ -1,8 +1,8 @@
-//! A part of a run: one cell, one load.
+//! Selects a part of a run: one cell, one load, or both.
 
 use weir_results::{Cell, CellOutcome};
 
-/// The selected cells and loads; `None` selects all.
+/// The cell and the load to select; `None` selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The cell's index in the plan, from 0.
@@ -11,29 +11,29 @@ pub struct Selection {
     pub load: Option<String>,
 }
 
-/// A selection that matches nothing.
+/// The selection matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// The run has no finished cell with this index.
     #[error("the run has no finished cell {}", u64::from(*wanted) + 1)]
     Cell {
-        /// Index of the selected cell.
+        /// Index of the selected cell, from 0.
         wanted: u32,
-        /// Indices of the finished cells.
+        /// Indexes of the finished cells.
         there: Vec<u32>,
     },
-    /// No measured cell has this load.
+    /// No measured cell has a load with this name.
     #[error("the run has no load `{wanted}`")]
     Load {
-        /// The selected load.
+        /// Name of the selected load.
         wanted: String,
-        /// The loads of the run.
+        /// Names of the loads in the run.
         there: Vec<String>,
     },
 }
 
 impl SelectionError {
-    /// What to do about it.
+    /// How the user can fix the problem.
     pub fn remedy(&self) -> String {
         let there = match self {
             Self::Cell { there, .. } => {
@@ -42,14 +42,14 @@ impl SelectionError {
             Self::Load { there, .. } => there.clone(),
         };
         match there.is_empty() {
-            true => "the run has none yet".into(),
+            true => "the run has no finished cell yet".into(),
             false => format!("use one of {}", there.join(", ")),
         }
     }
 }
 
 impl Selection {
-    /// The selected cells, with the selected loads.
+    /// Returns the selected cells, with only the selected loads.
     ///
     /// # Errors
     /// When nothing matches.

@@ -1,4 +1,4 @@
-//! The run as a table: typed columns, and rows of optional values.
+//! The run as a table with typed columns. Values can be missing.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,16 @@ use crate::entry::{Entry, entries};
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Whole numbers from 0; in Parquet an unsigned INT64.
+    /// Whole numbers from 0; in Parquet, an unsigned INT64.
     Integer,
-    /// Numbers; in Parquet DOUBLE.
+    /// Floating-point numbers; in Parquet, a DOUBLE.
     Float,
-    /// UTF-8.
+    /// Text in UTF-8.
     Text,
 }
 
 impl Kind {
-    /// Its name in the reference.
+    /// The name of the type in the reference.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",
@@ -30,14 +30,14 @@ impl Kind {
     }
 }
 
-/// A column in the reference.
+/// Describes a column for the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDescription {
-    /// Its name; `axis.PATH` for the columns of the axes.
+    /// Name of the column; `axis.PATH` stands for the columns of the axes.
     pub name: String,
-    /// The name of its type.
+    /// Name of the type of its values.
     pub kind: &'static str,
-    /// Its meaning, in sentences.
+    /// Meaning of its values, in sentences.
     pub meaning: String,
 }
 
@@ -68,13 +68,13 @@ impl From<Option<String>> for Value {
     }
 }
 
-/// The table of a run.
+/// A table: columns with name and type, and rows with one value per column.
 pub(crate) struct Table {
     pub(crate) columns: Vec<(String, Kind)>,
     pub(crate) rows: Vec<Vec<Value>>,
 }
 
-/// The run as a table, in the order of its plan.
+/// Makes the table of a run; its rows are in the order of the plan.
 pub(crate) fn table(run: &Run, cells: &[Cell]) -> Result<Table, ExportError> {
     let mut columns = columns();
     let behind = behind_repeat(&columns);
@@ -84,7 +84,7 @@ pub(crate) fn table(run: &Run, cells: &[Cell]) -> Result<Table, ExportError> {
     Ok(Table { columns: columns.into_iter().map(|column| (column.name, column.kind)).collect(), rows })
 }
 
-/// The columns of every table; one entry stands for all axes.
+/// Describes the columns of every table. One description stands for the columns of all axes.
 pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     let columns = columns();
     let behind = behind_repeat(&columns);
@@ -98,7 +98,7 @@ pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     descriptions
 }
 
-/// A column of an axis.
+/// The description that stands for the columns of all axes.
 fn axis() -> ColumnDescription {
     ColumnDescription {
         name: "axis.PATH".to_owned(),
@@ -113,7 +113,7 @@ fn behind_repeat(columns: &[Column]) -> usize {
     columns.iter().position(|column| column.name == "repeat").map_or(0, |place| place + 1)
 }
 
-/// A column per axis: numbers if every value is a number, else text.
+/// One column per axis. It contains numbers if every value of the axis is a number, else text.
 fn axes(run: &Run) -> Vec<Column> {
     let paths: BTreeSet<&String> = run.plan.iter().flat_map(|key| key.axes.keys()).collect();
     let column = |path: &String| {

@@ -111,7 +111,8 @@ fn foreign_scheme(url: &str) -> Option<&str> {
     (is_scheme && !is_known).then_some(scheme)
 }
 
-/// The authority, perhaps empty, and the target of CONNECT, which is the same authority. Both have a port.
+/// The authority and the target of a CONNECT request, both with a port. They are equal, unless the URL has no host;
+/// then the authority is empty.
 fn tunnel(url: &str) -> (String, String) {
     let (authority, target) = parts(url);
     match host_and_port(authority) {
@@ -133,10 +134,11 @@ fn is_https(url: &str) -> bool {
     url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
 }
 
-/// A listener with its ID in the table.
+/// A listener of the configuration, with its ID in the table.
 type Known<'t> = (ListenerId, &'t Listener);
 
-/// The listener that receives the request: the named one, or else one that matches the URL. `None` without listeners.
+/// The listener that receives the request: the one that `--listener` names, or one that matches the URL. `None` if
+/// there are no listeners.
 fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Known<'t>>, Problem<()>> {
     let all: Vec<Known<'t>> = table.listener_ids().into_iter().zip(table.listeners.iter()).collect();
     let Some(name) = &arguments.listener else { return by_url(table, all, &arguments.url) };
@@ -146,8 +148,8 @@ fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Kno
     found.copied().map(Some).ok_or_else(unknown)
 }
 
-/// A listener that matches the URL's scheme and port, as far as there is one. Fails if several listeners match and
-/// their routes differ.
+/// The first listener that matches the URL's scheme and port. A scheme or port that no listener has is ignored. Fails
+/// if several listeners match and their routes differ.
 fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Known<'t>>, Problem<()>> {
     let is_secure = is_https(url);
     let port = host_and_port(parts(url).0).1.unwrap_or(default_port(url));
@@ -162,7 +164,7 @@ fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Kn
     Err(Problem::new(message, format!("choose one with --listener: {}", names(&candidates))))
 }
 
-/// The listeners for which `holds` is true, or all of them if there are none.
+/// The listeners for which `holds` is true. If there are none, all listeners.
 fn only<'t>(all: Vec<Known<'t>>, holds: impl Fn(&Listener) -> bool) -> Vec<Known<'t>> {
     let some: Vec<Known<'t>> = all.iter().copied().filter(|(_, listener)| holds(listener)).collect();
     if some.is_empty() { all } else { some }
@@ -174,7 +176,7 @@ fn names(listeners: &[Known<'_>]) -> String {
     names.join(", ")
 }
 
-/// The authority, perhaps empty, and the target of a URL.
+/// The authority of a URL, which may be empty, and its target.
 fn parts(url: &str) -> (&str, String) {
     let rest = ["http://", "https://"].iter().find_map(|scheme| {
         let (start, rest) = url.split_at_checked(scheme.len())?;

@@ -30,14 +30,15 @@ use crate::signals::{Request, Requests};
 use crate::supervisor::Supervisor;
 use crate::upgrade::{InheritedSockets, UpgradeOptions, Upgrader};
 
-/// Names of reloaded files in one line; others are only counted.
+/// At most this many names of reloaded files are printed in one line. Others are only counted.
 const FILES_LISTED_MAX: usize = 8;
 
-/// Time limit per output to write its last lines before the process exits.
+/// Time limit for each output to write its last lines before the process exits.
 const EXIT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The same for an exit after a second signal: the access log, then each other output.
+/// Time limit for the access log to write its last lines after a second stop signal.
 const ACCESS_LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time limit for each other output to write its last lines after a second stop signal.
 const OUTPUT_FLUSH_TIMEOUT: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
@@ -223,7 +224,7 @@ fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "weir-gateway", &mut script);
     // clap_complete 4.6 spells a name with a hyphen in two ways in its bash script, so completion fails after a
-    // subcommand (github.com/clap-rs/clap/issues/6421).
+    // subcommand (github.com/clap-rs/clap/issues/6421). This makes both spellings equal.
     String::from_utf8_lossy(&script).replace("weir__subcmd__gateway", "weir__gateway")
 }
 
@@ -237,14 +238,15 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let table = source.load().map_err(|error| Failure::Configuration(error.lines()))?;
     let environment = |error: std::io::Error| Failure::Environment(format!("cannot start: {error}"));
     let supervisor = Supervisor::from_environment();
-    // Before the first thread starts, so that no signal gets its default action.
+    // This must come before the first thread starts, so that no signal gets its default action.
     let requests = Requests::listen().map_err(environment)?;
     let mut levels = Levels::begin(&table.log, args.log_level).map_err(environment)?;
     outlet::open_standard_output().map_err(environment)?;
     weir_io::raise_open_files();
     let folder = args.runtime_dir.as_deref();
     let mut inherited = InheritedSockets::find(folder, &table, args.admin).map_err(Failure::Environment)?;
-    // Steps that may fail come before the first client: closing open sockets again would lose connections.
+    // Steps that may fail come before the gateway accepts clients, because closing its sockets again would lose
+    // connections.
     let of_admin = args.admin.map(|address| admin_socket(address, &mut inherited)).transpose()?;
     let sockets = std::mem::take(&mut inherited.sockets);
     let gateway = Arc::new(Gateway::start_with(table, sockets).map_err(failure_of)?);
@@ -342,7 +344,7 @@ fn handle_while_draining(request: Request, gateway: &Gateway) {
     }
 }
 
-/// The admin server's socket with its configured address.
+/// The listening socket of the admin server, inherited or new, with its configured address.
 fn admin_socket(
     address: SocketAddr,
     inherited: &mut InheritedSockets,
@@ -355,7 +357,7 @@ fn admin_socket(
     Ok((address, socket.map_err(failed)?))
 }
 
-/// Files to watch for changes.
+/// The files to watch for changes: referenced files and, if `with_sources`, the configuration files.
 fn watched(source: &FileSource, with_sources: bool) -> Stamps {
     let mut files = source.stamps();
     if with_sources {
@@ -383,7 +385,7 @@ fn wait_until_drained(gateway: &Arc<Gateway>, requests: &Requests) -> Result<(),
     };
     match gateway.cut_by_drain() {
         0 => {}
-        cut => log::warn!("`drain.timeout` is over; active connections closed: {cut}"),
+        cut => log::warn!("`drain.timeout` expired; active connections closed: {cut}"),
     }
     match is_well {
         true => {
@@ -472,7 +474,7 @@ fn failure_of(error: GatewayError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-/// Prints the requested output. A reader that stopped reading is no failure.
+/// Prints the requested output. It is not a failure if the reader has stopped reading.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -486,7 +488,8 @@ fn report(lines: &[String]) {
     }
 }
 
-/// Prints an environment failure on standard error, within a bounded time: nobody may read that output any more.
+/// Prints an environment failure on standard error. The time is limited, because standard error may be a pipe that
+/// nobody reads.
 fn report_in_time(line: &str) {
     let line = format!("weir-gateway: {line}\n");
     if let Ok(outlet) = Outlet::open("weir-report", std::io::stderr(), |_| ()) {

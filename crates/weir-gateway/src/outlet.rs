@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Lines in the queue; more are dropped.
+/// At most this many lines are queued; more are dropped.
 const QUEUE_LINES_MAX: usize = 1024;
 
-/// Interval of attempts to add a flush to a full queue.
+/// Interval between attempts to add a flush message to a full queue.
 const RETRY_AFTER: Duration = Duration::from_millis(5);
 
 static STANDARD_OUTPUT: OnceLock<Outlet> = OnceLock::new();
@@ -27,7 +27,7 @@ pub(crate) struct Outlet {
 #[derive(Debug)]
 enum Message {
     Line(Vec<u8>),
-    /// Dropped once everything before it is written.
+    /// Asks for a flush. The sender is dropped once all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
@@ -66,11 +66,11 @@ impl Outlet {
             std::thread::sleep(RETRY_AFTER);
             message = back;
         }
-        // The thread drops its end after the last line, which ends this wait with an error.
+        // The thread drops the sender after the last line, which ends this wait with an error.
         let _ = is_written.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
-    /// Number of lines dropped since the last report.
+    /// Returns the number of lines dropped since the last call, and resets it.
     fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
@@ -107,7 +107,7 @@ fn warn_dropped(lines: u64) {
     log::warn!("standard output is blocked; lines dropped: {lines}");
 }
 
-/// Writes lines until the process exits. Write errors are ignored, because there is nobody left to report them to.
+/// Writes lines until the process exits. Ignores write errors, because there is nowhere to report them.
 fn write_lines(
     messages: &Receiver<Message>,
     mut out: impl Write,
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes one line per message that it receives.
+    /// A writer that writes one line each time it receives a message.
     struct Slow(Receiver<()>, Sender<Vec<u8>>);
 
     impl Write for Slow {

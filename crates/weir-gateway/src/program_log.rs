@@ -15,7 +15,7 @@ use weir_dataplane::level_filter;
 
 use crate::outlet::Outlet;
 
-/// Target prefix of this program's crates. Records of other crates are not logged.
+/// The prefix of log targets of this program's crates. Records of other crates are not logged.
 const OWN: &str = "weir";
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
@@ -23,7 +23,7 @@ static LOGGER: OnceLock<Logger> = OnceLock::new();
 /// The log settings.
 #[derive(Debug)]
 pub(crate) struct Levels {
-    /// The level comes from the command line, so a configuration does not change it.
+    /// Whether the command line sets the level. Then a configuration does not change it.
     is_fixed: bool,
     configured: ProgramLog,
 }
@@ -114,7 +114,7 @@ impl Log for Logger {
         self.outlet.write(line.into_bytes());
     }
 
-    /// Nothing: [`finish`] flushes, within a bounded time.
+    /// Does nothing. [`finish`] flushes instead, within a bounded time.
     fn flush(&self) {}
 }
 
@@ -127,7 +127,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// `2026-01-31T12:00:00.000Z warn weir-gateway[7]: what`
+    /// A line such as `2026-01-31T12:00:00.000Z warn weir-gateway[7]: what`.
     fn text(&self) -> String {
         let Entry { time, level, process, message } = self;
         let mut text = format!("{time:.3} {level} weir-gateway[{process}]: ");

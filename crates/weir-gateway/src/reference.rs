@@ -1,4 +1,4 @@
-//! `weir-gateway reference`: the gateway's pages in docs/reference, from what the program itself goes by.
+//! `weir-gateway reference`: prints the gateway's pages in docs/reference, made from the program's own definitions.
 
 use clap::{CommandFactory as _, ValueEnum};
 use weir_config::LogValue;
@@ -34,9 +34,10 @@ $ curl -s http://127.0.0.1:9901/metrics
 - Counters start at 0 with the process and are exact.
 - A listener that a reload removes keeps its counters.
 - A backend that a reload removes loses its series `weir_upstream_*` and `weir_health_*` once it has no connections and \
-requests. Its counters start at 0 if it comes back. Totals without the label `backend` keep its counts.
+requests. Its counters start at 0 if it comes back. Totals without the label `backend` keep the counts of the \
+removed backend.
 - The label `worker` counts from 0.
-- Of more than 1,000 backends at a time, the others are counted together as `other`.
+- Above 1,000 backends at a time, further backends are counted together as `other`.
 - `process_*` are the metrics of Prometheus' client libraries, read at each scrape. A metric that the kernel does not \
 report is missing.";
 
@@ -60,7 +61,7 @@ could read: the method, and the target (at most 2,048 bytes) and version if the 
 `$http_NAME` and the client address of trusted proxies only if all headers were read. Check that `$remote_addr_source` is \
 `forwarded` before you block an address behind proxies.";
 
-/// The row of the variables that have the name of a request header.
+/// The meaning of log variables that are named after a request header.
 const HEADER: &str = "A request header as the client sent it; its name is in lower case, with `_` for `-`. Repeated \
 headers are joined with `, ` (`Cookie`: `; `), as in nginx. A header that the gateway drops because of its name has no \
 value.";
@@ -142,12 +143,13 @@ fn access_log_table() -> String {
 fn causes_table() -> String {
     let status = |cause: &Cause| cause.has_response().then(|| cause.status());
     let mut causes = Cause::ALL.to_vec();
-    // Those without a status come last.
+    // Causes without a status come last.
     causes.sort_by_key(|cause| status(cause).unwrap_or(u16::MAX));
     let row = |cause: Cause| {
         let status = status(&cause).map(|status| status.to_string()).unwrap_or_default();
         vec![status, format!("`{}`", cause.name()), cause.text().to_owned(), cause.meaning().to_owned()]
     };
-    let head = ["status", "cause", "text in the response (without a status: in the log)", "what happened"];
+    let head =
+        ["status", "cause", "text in the response (in the log, if there is no status)", "what happened"];
     table(&head, causes.into_iter().map(row))
 }

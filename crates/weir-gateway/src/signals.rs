@@ -45,10 +45,10 @@ fn name_of(signal: i32) -> &'static str {
     }
 }
 
-/// Runs before an immediate exit. It must return within a bounded time.
+/// A function that runs before an immediate exit. It must return within a bounded time.
 type ExitHook = Box<dyn Fn() + Send + Sync>;
 
-/// Requests of signals and of other threads with a [`Sender`].
+/// The queue of requests, from signals and from other threads that have a [`Sender`].
 pub(crate) struct Requests {
     sender: Sender<Request>,
     receiver: Receiver<Request>,
@@ -58,7 +58,7 @@ pub(crate) struct Requests {
 impl Requests {
     /// Starts to listen for signals.
     pub(crate) fn listen() -> io::Result<Requests> {
-        // Set while the exit hook runs: a third signal exits without waiting for the hook.
+        // True while the exit hook runs. Then a third signal exits without waiting for the hook.
         let is_last = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT, SIGQUIT] {
             register_conditional_shutdown(signal, EXIT_AT_ONCE, Arc::clone(&is_last))?;
@@ -99,7 +99,7 @@ impl Requests {
 
     /// Runs `hook` on the signal thread before a second stop signal exits the process.
     pub(crate) fn before_immediate_exit(&self, hook: impl Fn() + Send + Sync + 'static) {
-        // The program sets one hook.
+        // Only the first hook is kept; the program sets one.
         let _ = self.exit_hook.set(Box::new(hook));
     }
 

@@ -44,7 +44,8 @@ impl Supervisor {
         self.notify("STOPPING=1\nSTATUS=draining");
     }
 
-    /// Reports `process` as the new main process. The service manager then ignores this one.
+    /// Reports `process` as the new main process. From then on the service manager ignores notifications from the
+    /// calling process.
     pub(crate) fn handed_over_to(&self, process: i32) {
         self.notify(&format!("MAINPID={process}\nREADY=1\nSTATUS=serving; the previous process drains"));
     }
@@ -57,7 +58,7 @@ impl Supervisor {
     }
 }
 
-/// A path, or an abstract socket name with the prefix `@`.
+/// The address in `NOTIFY_SOCKET`: a path, or an abstract socket name with the prefix `@`.
 fn address_of(name: &OsStr) -> Option<SocketAddr> {
     match name.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name).ok(),

@@ -20,13 +20,14 @@ use crate::supervisor::Supervisor;
 /// Delay after a failed handover, before the next process is accepted.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Interval of checks whether the new process exited.
+/// Interval between checks whether the new process has exited.
 const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 const PID_1_OF_CONTAINER: &str = "cannot upgrade: this process is PID 1 of its container, so its exit would stop \
      the new process; start a new container";
 
-/// Listening sockets that were open before this process started, and the process that still accepts from them.
+/// Listening sockets that were open before this process started, and the old process that still accepts from them, if
+/// there is one.
 pub(crate) struct InheritedSockets {
     predecessor: Option<Predecessor>,
     taken: Vec<ListenerId>,
@@ -35,8 +36,8 @@ pub(crate) struct InheritedSockets {
 }
 
 impl InheritedSockets {
-    /// Collects sockets for the listeners of `table` and for the admin server at `admin`. They come from the process
-    /// that runs with `folder`, or from `LISTEN_FDS`. Sockets without a listener here stay untouched.
+    /// Collects sockets for the listeners of `table` and for the admin server at `admin`: from the process that serves
+    /// the handover socket in `folder`, or from `LISTEN_FDS`. Leaves sockets for other listeners untouched.
     pub(crate) fn find(
         folder: Option<&Path>,
         table: &Table,
@@ -67,10 +68,11 @@ impl InheritedSockets {
         Ok(inherited)
     }
 
-    /// Reports to the old process that this one serves. When this returns, the old process no longer accepts.
+    /// Reports to the old process, if there is one, that this process serves. When this returns, the old process no
+    /// longer accepts clients.
     pub(crate) fn take_over(self) -> Result<(), String> {
         match self.predecessor {
-            Some(predecessor) => predecessor.follow(&self.taken).map_err(|error| error.to_string()),
+            Some(predecessor) => predecessor.announce_ready(&self.taken).map_err(|error| error.to_string()),
             None => Ok(()),
         }
     }
@@ -169,12 +171,12 @@ impl Upgrader {
                 "stopping the new process: it was not ready within {} (`--upgrade-timeout`)",
                 self.timeout
             );
-            // The error of a process that just exited needs no report: `watch_over` reports the exit.
+            // `watch_over` reports the exit, so an error because the process has just exited can be ignored.
             let _ = process.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
     }
 
-    /// Hands the sockets to the new process. Returns false if that failed and this process keeps serving.
+    /// Hands the sockets to the new process. Returns false if this fails; then this process keeps serving.
     pub(crate) fn hand_over(&mut self, mut successor: Successor, gateway: &Gateway) -> bool {
         if is_pid_1() {
             log::error!("{PID_1_OF_CONTAINER}; this process keeps serving");
@@ -218,7 +220,7 @@ impl Upgrader {
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
         command.args(words);
-        // The handover includes the sockets of `LISTEN_FDS`.
+        // The handover includes sockets that came from `LISTEN_FDS`, so the new process must not take them again.
         for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
             command.env_remove(variable);
         }
@@ -266,7 +268,7 @@ fn watch_over(child: &Mutex<Child>, timeout: Duration, requests: &Sender<Request
                 let _ = requests.send(Request::NewProcessExited(status));
                 return;
             }
-            // No longer a child of this process.
+            // It is not a child of this process any more.
             Err(_) => return,
         }
         if !is_late && began.elapsed() >= timeout {
@@ -293,7 +295,8 @@ fn accept_successors(successors: &Successors, requests: &Sender<Request>) {
     }
 }
 
-/// The kernel stops all processes of a PID namespace when PID 1 exits.
+/// Whether this process is PID 1 of its PID namespace. When PID 1 exits, the kernel stops all processes of the
+/// namespace.
 fn is_pid_1() -> bool {
     std::process::id() == 1
 }

@@ -1,4 +1,4 @@
-//! Body decoding: finds the payload and the end of the body, wherever the input is split.
+//! Decodes message bodies: finds the payload and the end of the body, wherever the input is split.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use crate::{BodyError, Framing};
 /// The result of one decoding step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyStep {
-    /// Bytes of the input that the step used. Pass the bytes after them to the next step.
+    /// Number of input bytes that the step used. Pass the bytes after them to the next step.
     pub consumed: usize,
     /// Range of the payload in the input, possibly empty.
     pub data: Range<usize>,
-    /// The body has ended. Bytes that were not consumed belong to the next message.
+    /// Whether the body has ended. The bytes that were not consumed then belong to the next message.
     pub done: bool,
 }
 
@@ -25,7 +25,7 @@ pub struct BodyDecoder {
 
 #[derive(Debug)]
 enum State {
-    /// Remaining bytes.
+    /// Number of bytes that are left.
     Length(u64),
     Chunked(ChunkedDecoder),
     UntilClose,
@@ -44,7 +44,8 @@ impl BodyDecoder {
         BodyDecoder { state }
     }
 
-    /// Decodes the next input. After an error, the connection has lost its framing.
+    /// Decodes the next input. After an error, it is unknown where the next message begins, so the connection
+    /// cannot be reused.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
         match &mut self.state {
@@ -58,7 +59,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether the next `bytes` bytes contain only payload and do not end the body.
+    /// Whether the next `bytes` bytes contain only payload, and the body does not end with them.
     #[inline]
     pub fn outlasts(&self, bytes: usize) -> bool {
         match &self.state {
@@ -68,7 +69,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether the body has ended by its own framing.
+    /// Whether the end of the body was found. A body that lasts until the connection closes never reaches it.
     #[inline]
     pub fn is_done(&self) -> bool {
         match &self.state {
@@ -78,7 +79,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Handles the close of the connection. Returns an error if the body is incomplete.
+    /// Call this when the connection has closed. Returns an error if the body is incomplete.
     pub fn finish(&self) -> Result<(), BodyError> {
         match &self.state {
             State::UntilClose => Ok(()),
@@ -87,7 +88,8 @@ impl BodyDecoder {
         }
     }
 
-    /// The trailers after the last chunk, once the body is done: complete, validated field lines with their line ends.
+    /// The trailer fields after the last chunk: complete, validated lines with their line ends. Empty before the
+    /// body is done.
     pub fn trailers(&self) -> &[u8] {
         match &self.state {
             State::Chunked(chunked) if chunked.is_done() => chunked.trailers(),

@@ -14,7 +14,7 @@ use crate::{BodyError, BodyStep};
 const SIZE_DIGITS_MAX: u8 = 16;
 /// Maximum bytes of one chunk's extensions.
 const EXTENSION_BYTES_MAX: usize = 256;
-/// Maximum bytes of all extensions in a body. Without it, extensions could outweigh the data.
+/// Maximum bytes of all chunk extensions in a body. Without this limit, a body could consist mostly of extensions.
 const EXTENSIONS_BYTES_MAX: usize = 16 * 1024;
 /// Maximum bytes of all trailers, including line ends.
 const TRAILERS_BYTES_MAX: usize = 8 * 1024;
@@ -24,7 +24,7 @@ const TRAILER_FIELDS_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct ChunkedDecoder {
     state: State,
-    /// In the size line: the size so far. In data: remaining bytes.
+    /// In the size line: the size so far. In the data: the number of bytes that are left.
     remaining: u64,
     extension_bytes: usize,
     extensions_bytes: usize,
@@ -35,7 +35,7 @@ pub(crate) struct ChunkedDecoder {
 enum State {
     /// Before the first digit.
     SizeStart,
-    /// After this many digits.
+    /// After this number of digits.
     Size(u8),
     Extension(Extension),
     /// After the CR of the size line.
@@ -51,7 +51,7 @@ enum State {
 /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extension {
-    /// After whitespace. Only a semicolon may follow.
+    /// After white space, where only a semicolon may follow.
     BeforeSemicolon,
     NameStart,
     Name,
@@ -89,7 +89,7 @@ impl ChunkedDecoder {
         &self.trailers.bytes
     }
 
-    /// Decodes the framing up to the next data, and the part of that data in `input`.
+    /// Decodes the framing until the next data, and returns the part of this data that is in `input`.
     pub(crate) fn step(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {
@@ -159,7 +159,7 @@ impl ChunkedDecoder {
         Ok(())
     }
 
-    /// Moves to the next state within the extensions of a size line.
+    /// Moves to the next state within the extensions of a size line, and counts the byte toward the limits.
     fn enter(&mut self, extension: Extension) -> Result<(), BodyError> {
         self.extension_bytes += 1;
         self.extensions_bytes += 1;
@@ -196,7 +196,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// Validated trailers, stored as received.
+/// The trailers that have been validated, in the form in which they were received.
 #[derive(Debug)]
 struct Trailers {
     walker: Walker,
@@ -205,12 +205,12 @@ struct Trailers {
 }
 
 impl Trailers {
-    /// Processes the next byte. Returns true at the end of the final empty line.
+    /// Processes the next byte. Returns true if it ends the final empty line.
     fn push(&mut self, byte: u8) -> Result<bool, BodyError> {
         let step = self.walker.push(byte).map_err(BodyError::Trailer)?;
         match step {
             Step::Done => {
-                // The CR of the final empty line was stored as the start of a field.
+                // The CR of the final empty line was stored like the beginning of a field, so it is removed.
                 self.bytes.truncate(self.line_start);
                 return Ok(true);
             }
@@ -230,7 +230,7 @@ impl Trailers {
     }
 }
 
-/// Whether this field must not be a trailer. Recipients need such fields before the body, for framing, routing,
+/// Whether this header field must not be a trailer. Recipients need it before the body, for framing, routing,
 /// authorization or the connection (RFC 9110, 6.5.1).
 fn is_forbidden_trailer(name: &[u8]) -> bool {
     let Ok(name) = std::str::from_utf8(name) else { return true };

@@ -1,4 +1,4 @@
-//! Why a message was rejected. The sender is at fault in every case.
+//! Why a message was rejected. In every case, the sender is at fault.
 
 /// Why the start line or the headers were rejected. Each cause has its own variant. A retry does not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -9,7 +9,7 @@ pub enum HeadError {
     /// A CR is not followed by LF.
     #[error("bare CR in headers")]
     BareCr,
-    /// A NUL byte.
+    /// The headers contain a NUL byte.
     #[error("NUL byte in headers")]
     Nul,
     /// Too many empty lines before a request, or any empty line before a response.
@@ -21,10 +21,10 @@ pub enum HeadError {
     /// The target is empty, has no known form, or is not followed by one space.
     #[error("malformed request target")]
     Target,
-    /// A control or non-ASCII byte in the target.
+    /// The target contains a control character, or a byte that is not ASCII.
     #[error("request target contains a control or non-ASCII character")]
     TargetByte,
-    /// A `#` in the target.
+    /// The target contains a `#`.
     #[error("request target contains a fragment (#)")]
     TargetFragment,
     /// The method does not allow this form of target.
@@ -39,10 +39,10 @@ pub enum HeadError {
     /// The version is well-formed but neither 1.0 nor 1.1.
     #[error("unsupported HTTP version")]
     VersionUnsupported,
-    /// The status code is not three digits from 100 up, or no space follows it.
+    /// The status code does not consist of three digits, is below 100, or is not followed by a space.
     #[error("malformed status code")]
     Status,
-    /// A control byte in the reason phrase.
+    /// The reason phrase contains a control character.
     #[error("control character in the reason phrase")]
     Reason,
     /// A field name is empty.
@@ -51,28 +51,28 @@ pub enum HeadError {
     /// A field name contains a byte that is not allowed in a token.
     #[error("invalid character in a header name")]
     NameByte,
-    /// Whitespace in a field name, or between the name and the colon.
+    /// There is white space in a field name, or between the name and the colon.
     #[error("whitespace before the colon of a header")]
     SpaceBeforeColon,
-    /// Whitespace before the first field name.
+    /// There is white space before the first field name.
     #[error("whitespace before the first header")]
     SpaceBeforeField,
-    /// Obsolete line folding.
+    /// A field value continues on the next line (obsolete line folding).
     #[error("header value continues on the next line (obsolete line folding)")]
     Folding,
-    /// A control byte in a field value.
+    /// A field value contains a control character.
     #[error("control character in a header value")]
     ValueByte,
     /// The headers have more bytes than the limit.
     #[error("headers too large")]
     TooLarge,
-    /// More header fields than the limit.
+    /// There are more header fields than the limit.
     #[error("too many headers")]
     TooManyFields,
-    /// HTTP/1.1 without Host.
+    /// An HTTP/1.1 request has no Host.
     #[error("Host header missing")]
     HostMissing,
-    /// More than one Host.
+    /// A request has more than one Host.
     #[error("more than one Host header")]
     HostRepeated,
     /// Host, or the target's authority, is not a host with an optional port.
@@ -87,25 +87,25 @@ pub enum HeadError {
     /// Content-Length is beyond `i64::MAX`.
     #[error("Content-Length too large")]
     LengthOverflow,
-    /// More than one Content-Length, as fields or as a list.
+    /// There is more than one Content-Length, as several fields or as a list.
     #[error("more than one Content-Length")]
     LengthRepeated,
-    /// Both Content-Length and Transfer-Encoding.
+    /// A message has both Content-Length and Transfer-Encoding.
     #[error("both Content-Length and Transfer-Encoding")]
     LengthAndCoding,
     /// Transfer-Encoding is not a list of tokens.
     #[error("malformed Transfer-Encoding")]
     CodingInvalid,
-    /// More than one Transfer-Encoding field, or chunked more than once.
+    /// There is more than one Transfer-Encoding field, or `chunked` is listed more than once.
     #[error("repeated transfer coding")]
     CodingRepeated,
-    /// A transfer coding other than chunked.
+    /// A transfer coding other than `chunked` is used.
     #[error("unsupported transfer coding; only chunked is supported")]
     CodingUnknown,
-    /// Chunked is not the last coding.
+    /// `chunked` is not the last transfer coding.
     #[error("chunked is not the last transfer coding")]
     ChunkedNotLast,
-    /// Transfer-Encoding in HTTP/1.0.
+    /// An HTTP/1.0 message has Transfer-Encoding.
     #[error("Transfer-Encoding in an HTTP/1.0 message")]
     CodingInHttp10,
     /// Connection is not a list of tokens.
@@ -170,7 +170,8 @@ impl HeadError {
         }
     }
 
-    /// The response status for such a request. The server then closes the connection.
+    /// The status of the response to a request with this error. After the response, the server closes the
+    /// connection.
     pub fn status(self) -> u16 {
         match self {
             HeadError::TargetTooLong => 414,
@@ -183,10 +184,10 @@ impl HeadError {
     }
 }
 
-/// Why a body was rejected. The connection has lost its framing and cannot be reused.
+/// Why a body was rejected. It is unknown where the next message begins, so the connection cannot be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum BodyError {
-    /// The connection closed before the body's end.
+    /// The connection closed before the end of the body.
     #[error("body truncated")]
     Truncated,
     /// A chunk size is missing or contains a byte that is not a hexadecimal digit.
@@ -201,7 +202,7 @@ pub enum BodyError {
     /// Chunk extensions are too long.
     #[error("chunk extensions are too long")]
     ChunkExtensionTooLong,
-    /// CR LF does not follow a chunk's data.
+    /// The data of a chunk is not followed by CR LF.
     #[error("chunk data not followed by CRLF")]
     ChunkEnd,
     /// A line of the chunked framing ends in LF without CR.
@@ -210,10 +211,11 @@ pub enum BodyError {
     /// A CR in the chunked framing is not followed by LF.
     #[error("bare CR in the chunked framing")]
     BareCr,
-    /// A trailer is malformed. The cause is the same as for a header field.
+    /// A trailer is malformed, for a reason that also applies to header fields.
     #[error("malformed trailer: {0}")]
     Trailer(HeadError),
-    /// A trailer that could change framing, routing or the connection.
+    /// A trailer has a name that is allowed only in headers, because it could change framing, routing or the
+    /// connection.
     #[error("trailer field that is allowed only in headers")]
     TrailerForbidden,
     /// Trailers are too long.
@@ -239,7 +241,8 @@ impl BodyError {
         }
     }
 
-    /// The response status for such a request. The server then closes the connection.
+    /// The status of the response to a request with this error. After the response, the server closes the
+    /// connection.
     pub fn status(self) -> u16 {
         match self {
             BodyError::TrailersTooLarge => 431,

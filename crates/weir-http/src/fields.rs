@@ -4,7 +4,8 @@ use std::mem::MaybeUninit;
 
 use crate::work;
 
-/// A header field. `name` is a token. `value` has no line ends, no controls except tabs, and no whitespace around it.
+/// A header field. `name` is a token. `value` has no white space around it, no line end, and no control characters
+/// except tabs.
 pub type Field<'a> = httparse::Header<'a>;
 
 /// Maximum number of header fields in a message.
@@ -33,18 +34,18 @@ impl std::fmt::Debug for FieldSlots<'_> {
     }
 }
 
-/// Maximum number of fields that `Connection` may name, not counting hop-by-hop fields. Real clients send fewer. Each
-/// named field costs one comparison per header field.
+/// Maximum number of header fields that `Connection` may name, besides hop-by-hop fields. Real clients name fewer.
+/// Each of these names must be compared with each header field.
 pub const CONNECTION_NAMES_MAX: usize = 16;
 
 /// Maximum number of options in `Connection`, including empty ones.
 pub const CONNECTION_OPTIONS_MAX: usize = 128;
 
-/// The fields that a proxy forwards: all except hop-by-hop fields and fields that `Connection` names.
+/// The header fields that a proxy forwards: all except hop-by-hop fields and those that `Connection` names.
 #[derive(Debug, Clone)]
 pub struct EndToEnd<'a> {
     fields: &'a [Field<'a>],
-    /// One bit per field, lowest bit first. A set bit means that `Connection` names the field.
+    /// Which fields `Connection` names: bit n stands for the field with index n.
     named: u128,
     is_any_named: bool,
 }
@@ -82,16 +83,16 @@ impl<'a> Iterator for EndToEnd<'a> {
     }
 }
 
-/// Returns which of `fields` `Connection` names, as bits.
+/// Returns which of `fields` are named by `Connection`: bit n stands for the field with index n.
 ///
-/// Collects the options once. Each field then costs at most [`CONNECTION_NAMES_MAX`] comparisons, however long the list
-/// is.
+/// The options are collected once. After that, each field takes at most [`CONNECTION_NAMES_MAX`] comparisons,
+/// however long the list is.
 #[cold]
 fn named_by_connection(fields: &[Field<'_>]) -> u128 {
     let mut names: [&[u8]; CONNECTION_NAMES_MAX] = [&[]; CONNECTION_NAMES_MAX];
     let options = fields_named(fields, "connection").flat_map(|field| list_elements(field.value));
     let mut count = 0;
-    // The parser rejects lists with more names than this array holds.
+    // The parser has already rejected lists with more names than fit into this array.
     for (slot, option) in names.iter_mut().zip(options.filter(|option| names_a_field(option))) {
         *slot = option;
         count += 1;
@@ -107,7 +108,7 @@ fn named_by_connection(fields: &[Field<'_>]) -> u128 {
     named
 }
 
-/// Whether a `Connection` option names a field that a proxy would otherwise forward.
+/// Whether a `Connection` option names a header field that a proxy would forward otherwise.
 #[inline]
 fn names_a_field(option: &[u8]) -> bool {
     match option.len() {
@@ -120,17 +121,17 @@ fn names_a_field(option: &[u8]) -> bool {
     }
 }
 
-/// Whether this is a field that reports the client to the next hop: `Forwarded`, `X-Forwarded-*` or `X-Real-IP`.
+/// Whether this header field informs the next hop about the client: `Forwarded`, `X-Forwarded-*` or `X-Real-IP`.
 ///
-/// `Connection` cannot remove these fields. Some proxies forward the `Connection` options of their clients. A client
-/// could then erase a field that the proxy added.
+/// Such fields are forwarded even if `Connection` names them. Some proxies forward the `Connection` options of
+/// their clients, so a client could otherwise remove a field that the proxy has added.
 pub fn is_forwarding_field(name: &[u8]) -> bool {
     const PREFIX: &[u8] = b"x-forwarded-";
     let is_prefixed = name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
     is_prefixed || name.eq_ignore_ascii_case(b"forwarded") || name.eq_ignore_ascii_case(b"x-real-ip")
 }
 
-/// Whether a field is hop-by-hop and is never forwarded (RFC 9110, 7.6.1).
+/// Whether a header field is hop-by-hop, so that it is never forwarded (RFC 9110, 7.6.1).
 #[inline]
 pub fn is_hop_by_hop(name: &str) -> bool {
     match name.len() {

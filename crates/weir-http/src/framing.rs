@@ -1,9 +1,9 @@
-//! Derives framing, host and connection options from the header fields in one pass.
+//! Derives the framing, the host and the connection options from all header fields in one pass.
 
 use crate::fields::{CONNECTION_NAMES_MAX, CONNECTION_OPTIONS_MAX, Field, is_token_byte, list_elements};
 use crate::{HeadError, Version, work};
 
-/// The combined meaning of the header fields.
+/// What the header fields of a message mean together.
 #[derive(Debug, Default)]
 pub(crate) struct Facts<'a> {
     /// The value of Host (requests only). A second Host is an error.
@@ -12,9 +12,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) chunked: bool,
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
-    /// How many fields Connection names, not counting hop-by-hop fields.
+    /// Number of header fields that Connection names, besides hop-by-hop fields.
     connection_names: usize,
-    /// How many options Connection has, including empty ones.
+    /// Number of options in Connection, including empty ones.
     connection_options: usize,
     pub(crate) expect_continue: bool,
     upgrade_option: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Reads the fields that affect framing, routing and the connection.
+    /// Collects what the header fields mean for framing, routing and the connection.
     #[inline]
     pub(crate) fn of(fields: &[Field<'a>], version: Version, is_request: bool) -> Result<Self, HeadError> {
         let mut facts = Facts::default();
@@ -53,12 +53,12 @@ impl<'a> Facts<'a> {
         self.upgrade_option && self.upgrade_field && version == Version::Http11
     }
 
-    /// Whether version and Connection allow the connection to stay open.
+    /// Whether the version and Connection allow that the connection stays open.
     pub(crate) fn persists(&self, version: Version) -> bool {
         !self.close && (self.keep_alive || version == Version::Http11)
     }
 
-    /// Whether Connection names fields that are not hop-by-hop.
+    /// Whether Connection names header fields that are not hop-by-hop.
     pub(crate) fn connection_names_fields(&self) -> bool {
         self.connection_names > 0
     }
@@ -123,7 +123,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Returns the error for a Transfer-Encoding other than `chunked`.
+/// Returns the error for a Transfer-Encoding that is not exactly `chunked`.
 #[cold]
 fn coding_fault(value: &[u8]) -> HeadError {
     if !list_elements(value).all(|coding| !coding.is_empty() && coding.iter().all(|&b| is_token_byte(b))) {

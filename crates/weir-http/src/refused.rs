@@ -1,4 +1,4 @@
-//! Reads the valid parts of a rejected request, for logs.
+//! Reads those parts of a rejected request that are valid, so that they can be logged.
 
 use httparse::Status;
 
@@ -6,15 +6,15 @@ use crate::HeadLimits;
 use crate::fields::{FIELDS_MAX, Field, FieldSlots, is_token_byte};
 use crate::strict::ends_are_crlf;
 
-/// Maximum bytes of a reported method. Longer methods are omitted.
+/// Maximum length of a reported method. A longer method is left out.
 const METHOD_BYTES_MAX: usize = 64;
-/// Maximum bytes of a reported target. Longer targets are truncated.
+/// Maximum length of a reported target. A longer target is truncated.
 const TARGET_BYTES_MAX: usize = 2048;
 
-/// The valid parts of a rejected request. They are not safe for routing.
+/// The valid parts of a rejected request. They must not be used for routing.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedHead<'a> {
-    /// The method, if a space follows it.
+    /// The method, if a space follows it; otherwise `None`.
     pub method: Option<&'a str>,
     /// The target as the client sent it, if the request line is complete. Truncated after 2,048 bytes. It may contain
     /// any byte except LF.
@@ -25,7 +25,7 @@ pub struct RefusedHead<'a> {
     pub fields: Option<&'a [Field<'a>]>,
 }
 
-/// Reads the start of a `buf` that [`parse_request`](crate::parse_request) rejected or found incomplete.
+/// Reads the start of `buf`, which [`parse_request`](crate::parse_request) has rejected or found incomplete.
 #[cold]
 pub fn read_refused<'a, 'b: 'a>(
     buf: &'b [u8],
@@ -72,7 +72,7 @@ fn all_fields<'a, 'b: 'a>(
 mod tests {
     use super::*;
 
-    /// Checks method, target, version and number of fields. A missing part is `-`.
+    /// Checks the method, the target, the version and the number of header fields. A missing part is `-`.
     #[track_caller]
     fn check(head: &[u8], expected: &str, fields: Option<usize>) {
         let mut slots = FieldSlots::new();

@@ -1,4 +1,4 @@
-//! Server side: parses request lines and headers.
+//! Parses the request line and the headers of a request, for servers.
 
 use httparse::Status;
 
@@ -8,10 +8,10 @@ use crate::strict::{Walker, ends_are_crlf, first_fault};
 use crate::target::{Target, parse_authority};
 use crate::{FIELDS_MAX, Framing, HeadError, HeadLimits, Version};
 
-/// How many empty lines before a request are skipped. One more is an error.
+/// Maximum number of empty lines before a request that are skipped. With one more, the request is rejected.
 pub const LEADING_EMPTY_LINES_MAX: usize = 2;
 
-/// A request line and its headers. They borrow the buffer they were read into.
+/// A parsed request line with its headers. It borrows from the buffer that contains them.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
     /// The method, a case-sensitive token.
@@ -20,11 +20,11 @@ pub struct RequestHead<'a> {
     pub target: &'a str,
     /// The protocol version.
     pub version: Version,
-    /// All header fields in the order received.
+    /// All header fields, in the order in which they were received.
     pub fields: &'a [Field<'a>],
-    /// Bytes of the buffer that the request line and headers use, including skipped empty lines.
+    /// Number of bytes that the request line and the headers take in the buffer, including skipped empty lines.
     pub head_len: usize,
-    /// How the body ends. Never [`Framing::UntilClose`].
+    /// How the end of the body is found. This is never [`Framing::UntilClose`].
     pub framing: Framing,
     /// Whether the client asks to keep the connection open.
     pub keep_alive: bool,
@@ -32,7 +32,7 @@ pub struct RequestHead<'a> {
     pub upgrade: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
-    /// The requested authority, with its port if the client sent one. Empty for HTTP/1.0 without one.
+    /// The requested host, with its port if the client sent one. Empty if an HTTP/1.0 request names none.
     pub host: &'a str,
     /// The path and query. Starts with `/`, or is `*` (OPTIONS), or is empty (CONNECT).
     pub path_and_query: &'a str,
@@ -45,7 +45,7 @@ impl<'a> RequestHead<'a> {
         find_field(self.fields, name)
     }
 
-    /// Returns the fields that a proxy forwards. They include Content-Length but not Transfer-Encoding.
+    /// Returns the header fields that a proxy forwards. Content-Length is one of them; Transfer-Encoding is not.
     #[inline]
     pub fn end_to_end(&self) -> EndToEnd<'a> {
         EndToEnd::new(self.fields, self.connection_names_fields)
@@ -85,7 +85,7 @@ pub fn parse_request<'a, 'b: 'a>(
         .map(|head| Some(RequestHead { head_len: skipped + len, ..head }))
 }
 
-/// Checks well-formed headers, and derives framing, host and connection options from them.
+/// Checks what well-formed headers mean, and derives the framing, the host and the connection options.
 #[inline]
 fn understand<'a>(
     method: &'a str,
@@ -121,7 +121,8 @@ fn understand<'a>(
     })
 }
 
-/// Returns the requested authority: from the target if it has one, else from Host. Both must match if present.
+/// Returns the requested host: that of the target, or else that of the Host field. If both are present, they must
+/// match.
 #[inline]
 fn effective_host<'a>(facts: &Facts<'a>, form: &Target<'a>, version: Version) -> Result<&'a str, HeadError> {
     let Some(host) = facts.host else {
@@ -137,7 +138,8 @@ fn effective_host<'a>(facts: &Facts<'a>, form: &Target<'a>, version: Version) ->
     }
 }
 
-/// Returns the bytes of empty lines before the request. `None` if the buffer ends in or after them.
+/// Returns the number of bytes of empty lines before the request. Returns `None` if there is nothing else in the
+/// buffer yet.
 #[inline]
 fn skip_empty_lines(buf: &[u8]) -> Result<Option<usize>, HeadError> {
     let mut skipped = 0;
@@ -155,7 +157,7 @@ fn skip_empty_lines(buf: &[u8]) -> Result<Option<usize>, HeadError> {
     }
 }
 
-/// Asks for more bytes. Fails if the limit is reached.
+/// Returns `None` to ask for more bytes, or an error if the limit is already reached.
 fn more<T>(window: &[u8], limits: &HeadLimits, skipped: usize) -> Result<Option<T>, HeadError> {
     if window.len() < limits.head_bytes {
         return Ok(None);
@@ -164,8 +166,8 @@ fn more<T>(window: &[u8], limits: &HeadLimits, skipped: usize) -> Result<Option<
     Err(if has_line { HeadError::TooLarge } else { HeadError::TargetTooLong })
 }
 
-/// Maps a parser error for which the walker found no faulty byte. A version may be incomplete, so it is reported only
-/// once it is whole.
+/// Converts an error of `httparse` for which the walker has found no faulty byte. The version may still be
+/// incomplete, so an error in it is reported only once it is complete.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

@@ -1,4 +1,4 @@
-//! Client side: parses status lines and headers.
+//! Parses the status line and the headers of a response, for clients.
 
 use httparse::Status;
 
@@ -7,18 +7,18 @@ use crate::framing::Facts;
 use crate::strict::{Walker, ends_are_crlf, first_fault};
 use crate::{FIELDS_MAX, Framing, HeadError, HeadLimits, Version};
 
-/// The kind of request that a response belongs to. It decides whether the response has a body.
+/// The kind of request to which a response belongs. It decides whether the response can have a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseTo {
-    /// HEAD: the response never has a body.
+    /// HEAD, whose responses never have a body.
     Head,
-    /// CONNECT: a 2xx status turns the connection into a tunnel.
+    /// CONNECT, for which a 2xx response turns the connection into a tunnel.
     Connect,
     /// Any other method.
     Other,
 }
 
-/// A status line and its headers. They borrow the buffer they were read into.
+/// A parsed status line with its headers. It borrows from the buffer that contains them.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'a> {
     /// The status code, 100 to 999. Some servers send codes above 599. Recipients treat them as server errors (RFC
@@ -28,17 +28,18 @@ pub struct ResponseHead<'a> {
     pub reason: &'a str,
     /// The protocol version.
     pub version: Version,
-    /// All header fields in the order received.
+    /// All header fields, in the order in which they were received.
     pub fields: &'a [Field<'a>],
-    /// Bytes of the buffer that the status line and headers use.
+    /// Number of bytes that the status line and the headers take in the buffer.
     pub head_len: usize,
-    /// How the body ends.
+    /// How the end of the body is found.
     pub framing: Framing,
     /// Whether the connection can be reused after the body. Never true with [`Framing::UntilClose`].
     pub keep_alive: bool,
-    /// An interim response (1xx except 101). The final response follows on the same connection.
+    /// Whether this is an interim response (1xx, except 101). The final response then follows on the same
+    /// connection.
     pub interim: bool,
-    /// The connection stops speaking HTTP after these headers: 101, or 2xx to CONNECT.
+    /// Whether the connection carries another protocol after these headers: the status is 101, or 2xx for CONNECT.
     pub upgrade: bool,
     connection_names_fields: bool,
 }
@@ -49,7 +50,7 @@ impl<'a> ResponseHead<'a> {
         find_field(self.fields, name)
     }
 
-    /// Returns the fields that a proxy forwards. They include Content-Length but not Transfer-Encoding.
+    /// Returns the header fields that a proxy forwards. Content-Length is one of them; Transfer-Encoding is not.
     #[inline]
     pub fn end_to_end(&self) -> EndToEnd<'a> {
         EndToEnd::new(self.fields, self.connection_names_fields)
@@ -107,7 +108,7 @@ pub fn parse_response<'a, 'b: 'a>(
     }))
 }
 
-/// Body framing of responses (RFC 9112, 6.3).
+/// How the end of a response body is found (RFC 9112, 6.3).
 #[inline]
 fn framing_of(status: u16, request_was: ResponseTo, facts: &Facts<'_>) -> Framing {
     let is_tunnel = request_was == ResponseTo::Connect && status / 100 == 2;
@@ -121,13 +122,13 @@ fn framing_of(status: u16, request_was: ResponseTo, facts: &Facts<'_>) -> Framin
     }
 }
 
-/// Asks for more bytes. Fails if the limit is reached.
+/// Returns `None` to ask for more bytes, or an error if the limit is already reached.
 fn more<T>(window: &[u8], limits: &HeadLimits) -> Result<Option<T>, HeadError> {
     if window.len() < limits.head_bytes { Ok(None) } else { Err(HeadError::TooLarge) }
 }
 
-/// Maps a parser error for which the walker found no faulty byte. A version may be incomplete, so it is reported only
-/// once it is whole.
+/// Converts an error of `httparse` for which the walker has found no faulty byte. The version may still be
+/// incomplete, so an error in it is reported only once it is complete.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

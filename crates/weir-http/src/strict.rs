@@ -13,21 +13,22 @@
 use crate::HeadError;
 use crate::fields::{Field, is_token_byte};
 
-/// The position of the walker.
+/// Where in the headers the walker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the method. Counts its bytes so far.
+    /// In the method, after this number of its bytes.
     Method(usize),
-    /// In the target. Counts its bytes so far.
+    /// In the target, after this number of its bytes.
     Target(usize),
-    /// In the version. Counts its bytes so far. A space follows it in responses, CR in requests.
+    /// In the version, after `seen` of its bytes. In a response, a space follows the version; in a request, CR
+    /// follows it.
     Version {
         seen: usize,
         major: u8,
         minor: u8,
         response: bool,
     },
-    /// In the status code. Counts its digits so far.
+    /// In the status code, after this number of its digits.
     Status(usize),
     Reason,
     /// After a CR that ends a line.
@@ -39,7 +40,7 @@ enum State {
     EndLf,
 }
 
-/// The result of one byte.
+/// What a byte has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     More,
@@ -185,8 +186,8 @@ pub(crate) fn first_fault(mut walker: Walker, head: &[u8]) -> Option<HeadError> 
     None
 }
 
-/// Whether every line of parsed headers ends in CR LF. The parser rejects other line ends. Checking before each field
-/// name and at the end is therefore sufficient.
+/// Whether every line of parsed headers ends in CR LF. The parser has already rejected other line ends, except for
+/// LF without CR. So it is enough to check the bytes before each field name and the end.
 #[inline]
 pub(crate) fn ends_are_crlf(head: &[u8], fields: &[Field<'_>]) -> bool {
     head.ends_with(b"\r\n\r\n")

@@ -7,7 +7,7 @@ use crate::HeadError;
 /// A parsed request target.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
-    /// The authority, for absolute-form and authority-form.
+    /// The authority; only the absolute form and the authority form have one.
     pub(crate) authority: Option<&'a str>,
     /// The path and query. Starts with `/`, or is `*` (OPTIONS), or is empty (CONNECT).
     pub(crate) path_and_query: &'a str,
@@ -33,7 +33,7 @@ impl<'a> Target<'a> {
         if target.contains('/') || target == "*" {
             return Err(HeadError::TargetForm);
         }
-        // An IPv6 address contains colons, but none after its bracket.
+        // An IPv6 address contains colons, but none after its closing bracket.
         let has_port =
             target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
         match parse_authority(target.as_bytes()) {
@@ -70,7 +70,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Parses a host with an optional port. Returns `None` if the bytes are empty or anything else.
+/// Parses a host with an optional port. Returns `None` if the bytes are empty or malformed.
 #[inline]
 pub(crate) fn parse_authority(bytes: &[u8]) -> Option<&str> {
     let authority = std::str::from_utf8(bytes).ok()?;
@@ -92,8 +92,8 @@ pub(crate) fn parse_authority(bytes: &[u8]) -> Option<&str> {
     (host_is_valid && port_is_valid).then_some(authority)
 }
 
-/// Whether the bytes are a name or an IPv4 address (RFC 3986, 3.2.2) without escapes and empty labels. A final dot is
-/// allowed.
+/// Whether the host is a name or an IPv4 address (RFC 3986, 3.2.2) without percent-encoding and without empty
+/// labels. A dot at the end is allowed.
 ///
 /// No route would match `%61.b` or `a.b..`, but an upstream may read them as `a.b`. Real clients do not send such
 /// names.

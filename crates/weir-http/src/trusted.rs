@@ -22,7 +22,7 @@ use crate::{Field, is_token_byte};
 /// Maximum number of elements that are read.
 pub const TRUSTED_ELEMENTS_MAX: usize = 16;
 
-/// Replaces an unreadable element (RFC 7239, 6.2).
+/// Text that replaces an element which cannot be read (RFC 7239, 6.2).
 const UNKNOWN: &str = "unknown";
 
 /// A header field to which proxies append the address of their client.
@@ -38,25 +38,25 @@ pub enum AddressField {
 #[derive(Debug)]
 pub struct TrustedElements<'a> {
     field: AddressField,
-    /// Without surrounding whitespace, last element first.
+    /// The elements without surrounding white space. The last one comes first.
     elements: [&'a [u8]; TRUSTED_ELEMENTS_MAX],
     len: usize,
 }
 
-/// The client that a proxy reports.
+/// A client as a proxy identifies it in an element.
 #[derive(Debug, PartialEq, Eq)]
 enum Node<'a> {
     Address {
         ip: IpAddr,
-        /// The address as sent, optionally with a port.
+        /// The address with its optional port, as it was sent.
         text: Cow<'a, str>,
     },
-    /// `unknown`, or an obfuscated name, optionally with a port.
+    /// The word `unknown`, or a name that hides the address, with an optional port.
     Hidden(Cow<'a, str>),
 }
 
 impl AddressField {
-    /// The field's name.
+    /// The name of the header field.
     pub fn name(self) -> &'static str {
         match self {
             AddressField::XForwardedFor => "X-Forwarded-For",
@@ -66,8 +66,8 @@ impl AddressField {
 }
 
 impl<'a> TrustedElements<'a> {
-    /// Returns the last `count` elements of all lines of this field, at most [`TRUSTED_ELEMENTS_MAX`]. Returns fewer if
-    /// fewer were sent. Skips empty elements (RFC 9110, 5.6.1).
+    /// Returns the last `count` elements in all header fields of this name, but at most [`TRUSTED_ELEMENTS_MAX`].
+    /// Empty elements are skipped (RFC 9110, 5.6.1). If fewer elements were sent, returns fewer.
     pub fn of(fields: &[Field<'a>], field: AddressField, count: usize) -> Self {
         let mut trusted = TrustedElements { field, elements: [&[]; TRUSTED_ELEMENTS_MAX], len: 0 };
         let count = count.min(TRUSTED_ELEMENTS_MAX);
@@ -92,8 +92,8 @@ impl<'a> TrustedElements<'a> {
         trusted
     }
 
-    /// Returns the address in the first element: the client that the outermost trusted proxy reports. Returns `None` if
-    /// there is no element, or if the first one contains no address.
+    /// Returns the address in the first of these elements: that of the client which the outermost trusted proxy
+    /// reports. Returns `None` if there is no element, or if the first one contains no address.
     pub fn client(&self) -> Option<IpAddr> {
         let (first, _) = self.elements[..self.len].split_last()?;
         match node_of(self.field, first)? {
@@ -137,7 +137,7 @@ impl<'a> TrustedElements<'a> {
     }
 }
 
-/// Returns the part before the last comma, and the last element of the line.
+/// Splits a line at its last comma. Returns the part before the comma, if there is one, and the last element.
 fn split_last(field: AddressField, line: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let comma = match field {
         AddressField::XForwardedFor => memchr::memrchr(b',', line),
@@ -160,12 +160,12 @@ fn last_comma_outside_quotes(line: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the position of the last `"` with a `=` before it.
+/// Returns the position of the last `"` that follows a `=`.
 fn opening_quote(line: &[u8]) -> Option<usize> {
     memchr::memrchr_iter(b'"', line).find(|&at| at > 0 && line[at - 1] == b'=')
 }
 
-/// Parses the node in an element. Returns `None` if there is no readable node.
+/// Parses the client identifier in an element; `None` if it cannot be read.
 fn node_of(field: AddressField, element: &[u8]) -> Option<Node<'_>> {
     match field {
         AddressField::XForwardedFor => node(Cow::Borrowed(std::str::from_utf8(element).ok()?)),
@@ -173,8 +173,8 @@ fn node_of(field: AddressField, element: &[u8]) -> Option<Node<'_>> {
     }
 }
 
-/// Parses the value of `for` in a `Forwarded` element, if present. Returns `None` if the element is malformed or has
-/// two `for` parameters.
+/// Parses a `Forwarded` element and returns the value of `for`, if it has this parameter. Returns `None` if the
+/// element is malformed or has two `for` parameters.
 fn pairs(element: &[u8]) -> Option<Option<Cow<'_, str>>> {
     let mut node = None;
     let mut rest = element;
@@ -197,8 +197,8 @@ fn pairs(element: &[u8]) -> Option<Option<Cow<'_, str>>> {
     }
 }
 
-/// Parses the value at the start of `bytes`, and returns the remaining bytes. Accepts addresses without quotes,
-/// although RFC 7239 requires quotes around a colon.
+/// Parses the value at the start of `bytes`, and returns it with the bytes after it. Addresses without quotes are
+/// accepted, although RFC 7239 requires quotes around a colon.
 fn value(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let [b'"', quoted @ ..] = bytes else {
         let is_bare = |byte: &&u8| is_token_byte(**byte) || matches!(**byte, b':' | b'[' | b']');
@@ -227,7 +227,8 @@ fn text(value: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Parses a node (RFC 7239, 6). Also accepts IPv6 without brackets, as in `X-Forwarded-For`.
+/// Parses a client identifier (RFC 7239, 6). IPv6 addresses without brackets are accepted too, because
+/// `X-Forwarded-For` contains them.
 fn node(text: Cow<'_, str>) -> Option<Node<'_>> {
     let ip = match text.parse() {
         Ok(ip) => Some(ip),
@@ -254,7 +255,7 @@ fn node(text: Cow<'_, str>) -> Option<Node<'_>> {
     })
 }
 
-/// Whether this is empty, or a colon followed by a port or an obfuscated port.
+/// Whether the text is empty, or a colon followed by a port number or by a name that hides the port.
 fn is_port(text: &str) -> bool {
     let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
     let is_number = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -266,7 +267,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_of_name)
 }
 
-/// Appends a `for` parameter with this node.
+/// Appends a `for` parameter with this client identifier.
 fn append_for(node: Option<Node<'_>>, out: &mut String) {
     // Writing to a `String` cannot fail.
     let _ = match node {

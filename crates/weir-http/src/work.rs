@@ -1,7 +1,7 @@
-//! Counts the work of parsing headers, so that tests can compare it with the size of the headers.
+//! Counts how much work the parsing of headers takes, so that tests can compare it with the size of the headers.
 //!
-//! Only builds with debug assertions count. One unit is a field that a search compares, a list element, or a byte of a
-//! list element.
+//! Only builds with debug assertions count. One unit is a field that a search compares, an element of a list, or a
+//! byte of such an element.
 
 #[cfg(debug_assertions)]
 thread_local! {
@@ -17,8 +17,8 @@ pub fn count(units: usize) {
     let _ = units;
 }
 
-/// Runs `run` and returns its result and the units it used on this thread. The units are 0 in builds without debug
-/// assertions.
+/// Runs `run`, and returns its result and the units of work that it did on this thread. In builds without debug
+/// assertions, the number is 0.
 pub fn of<T>(run: impl FnOnce() -> T) -> (T, u64) {
     let before = done();
     let result = run();

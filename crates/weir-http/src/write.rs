@@ -1,4 +1,4 @@
-//! Serialization: appends lines, header fields and chunk framing to a buffer that the caller reuses.
+//! Appends lines, header fields and chunk framing to a buffer that the caller reuses.
 //!
 //! Names and values are appended unchanged. They come from a parsed message or from validated configuration. Debug
 //! builds assert that they contain no line end.
@@ -9,7 +9,7 @@ use crate::Framing;
 pub const CHUNK_END: &[u8] = b"\r\n";
 /// The last chunk, without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-/// The complete `100 Continue` response. The client sends its body after it.
+/// The whole `100 Continue` response, after which the client sends the request body.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Appends `METHOD target HTTP/1.1` and a line end.
@@ -61,7 +61,8 @@ pub fn append_content_length(out: &mut Vec<u8>, body_bytes: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the header field for this framing. Appends nothing for no body and for a body until close.
+/// Appends the header field that announces this framing. Appends nothing if there is no body, or if the body lasts
+/// until the connection closes.
 pub fn append_framing(out: &mut Vec<u8>, framing: Framing) {
     match framing {
         Framing::None | Framing::UntilClose => {}
@@ -70,8 +71,8 @@ pub fn append_framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-/// Appends a chunk's size line. The caller appends the data and [`CHUNK_END`] after it. The caller skips empty chunks,
-/// because size 0 ends the body.
+/// Appends the size line of a chunk. The caller then appends the data and [`CHUNK_END`]. The caller must skip empty
+/// chunks, because a chunk of size 0 ends the body.
 pub fn append_chunk_header(out: &mut Vec<u8>, data_bytes: usize) {
     debug_assert!(data_bytes > 0, "an empty chunk would end the body");
     let mut digits = [0u8; 18];

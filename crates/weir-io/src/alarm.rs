@@ -1,4 +1,4 @@
-//! Wakes a thread at known times, with many timers set in advance.
+//! Wakes a thread at times that are known in advance, with several timers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,15 +11,15 @@ use crate::{Poll, mono_ns};
 
 /// Number of timers that can be set in advance.
 const TIMERS: usize = 16;
-/// Alarms in ascending order, one kernel timer each.
+/// Alarms in ascending order. Each has its own kernel timer.
 ///
-/// Setting the earliest timer of a CPU writes to its timer hardware. Under a hypervisor the write causes a VM exit of
-/// about 10 µs. Setting a later timer costs only a system call. When the earliest timer fires, the interrupt sets the
-/// hardware to the next one. Alarms that are known in advance are therefore set in advance. On a virtual machine this
+/// Setting the earliest timer of a CPU writes to the timer hardware. In a virtual machine, this write causes a VM exit
+/// of about 10 µs. Setting a later timer costs only a system call: when the earliest timer fires, the interrupt handler
+/// sets the hardware to the next one. So alarms that are known are set in advance. On a virtual machine, this has
 /// reduced the CPU time per wake-up from 19 µs to 9 µs.
 ///
-/// A CPU that slept needs tens of microseconds from the interrupt to the thread. An alarm after a long pause therefore
-/// fires early, by the recent wake-up latency. The caller spins for the rest.
+/// If a CPU has slept, it takes tens of microseconds from the timer interrupt until the thread runs. So an alarm
+/// after a long pause fires early, by the recent wake-up latency. The caller then spins until the alarm is due.
 #[derive(Debug)]
 pub struct Alarms {
     timers: Vec<OwnedFd>,
@@ -71,12 +71,12 @@ impl Alarms {
         Some(self.armed.front()?.due_ns)
     }
 
-    /// Returns the due time of the last alarm.
+    /// Returns the due time of the latest alarm.
     pub fn last_ns(&self) -> Option<u64> {
         Some(self.armed.back()?.due_ns)
     }
 
-    /// Sets an alarm that is due no earlier than the alarms already set. Does nothing if no timer is free.
+    /// Sets an alarm. It must not be due before an alarm that is already set. Does nothing if no timer is free.
     pub fn set(&mut self, due_ns: u64, now_ns: u64) {
         let before_ns = self.last_ns().unwrap_or(now_ns);
         let Some(timer) = self.idle.pop() else { return };
@@ -94,22 +94,22 @@ impl Alarms {
         }
     }
 
-    /// Sleeps until the next alarm and ignores all other events. Returns at once if no alarm is set.
+    /// Sleeps until the next alarm, and ignores all other events. Returns immediately if no alarm is set.
     pub fn sleep(&mut self) {
         let Some(alarm) = self.armed.front().copied() else { return };
         let mut count = [0; 8];
-        // A signal may end the read early. The caller handles it like an alarm that fired too early.
+        // A signal may end the read early. Callers treat this like an alarm that fired too early.
         let _ = rustix::io::read(&self.timers[alarm.timer], &mut count);
         self.lag.learn(mono_ns().saturating_sub(alarm.rings_ns));
     }
 
-    /// Whether the next alarm fired early, so that the caller should spin until it is due.
+    /// Whether the next alarm has fired early, so that the caller should spin until it is due.
     #[inline]
     pub fn is_ahead(&self, now_ns: u64) -> bool {
         self.armed.front().is_some_and(|alarm| alarm.rings_ns <= now_ns && now_ns < alarm.due_ns)
     }
 
-    /// Records that the thread waiting on the poll woke up at `now_ns`.
+    /// Records that the thread that waits on the poll has woken up at `now_ns`.
     #[inline]
     pub fn woken(&mut self, now_ns: u64) {
         if let Some(alarm) = self.armed.front().filter(|alarm| alarm.rings_ns <= now_ns) {
@@ -127,7 +127,8 @@ impl Timer {
         Ok(Self { fd: timer(poll, token)?, armed_ns: 0 })
     }
 
-    /// Sets the timer to fire at `due_ns` (`CLOCK_MONOTONIC`) instead of its previous time. A past time fires at once.
+    /// Sets the timer to fire at `due_ns` (`CLOCK_MONOTONIC`), instead of at its previous time. It fires
+    /// immediately if this time has passed.
     #[inline]
     pub fn set(&mut self, due_ns: u64) {
         if self.armed_ns != due_ns {
@@ -136,7 +137,7 @@ impl Timer {
         }
     }
 
-    /// Records that the timer fired. The next [`Timer::set`] then always sets the kernel timer.
+    /// Records that the timer has fired, so that the next [`Timer::set`] sets the kernel timer in any case.
     #[inline]
     pub fn rang(&mut self) {
         self.armed_ns = 0;
@@ -192,7 +193,7 @@ mod tests {
         let poll = Poll::new().unwrap();
         let mut alarms = Alarms::new(&poll, 1).unwrap();
         (0..100).for_each(|_| alarms.lag.learn(1_000_000));
-        // The moving mean stays below its capped input.
+        // The input of the moving mean is capped, so the mean stays below the cap.
         let ahead_ns = alarms.lag.ahead_ns();
         assert!((AHEAD_NS_MAX * 9 / 10..=AHEAD_NS_MAX).contains(&ahead_ns), "{ahead_ns}");
         let now_ns = mono_ns() + 3_600_000_000_000;

@@ -1,4 +1,4 @@
-//! The clock for all measurements.
+//! The clock that all measurements use.
 
 use rustix::time::{ClockId, clock_gettime};
 

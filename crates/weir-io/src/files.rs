@@ -1,30 +1,30 @@
-//! The open file table of the process.
+//! The table of open files of this process.
 
 use rustix::event::epoll;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Reserves table space in the kernel for `files` open files, up to the process limit.
+/// Reserves space for `files` open files in the kernel's table for this process, at most up to the process limit.
 ///
-/// The kernel doubles the table as files are opened. In a multi-threaded process each doubling waits for an RCU grace
-/// period (`synchronize_rcu` in `expand_files`). The thread that opens a file or accepts a connection then blocks for
-/// about 10 ms. Call this function before threads start. The table never shrinks.
+/// The kernel doubles the table when more files are opened. In a process with several threads, each doubling waits
+/// for an RCU grace period (`synchronize_rcu` in `expand_files`). The thread that opens a file or accepts a
+/// connection is then blocked for about 10 ms. So call this function before threads start. The table never shrinks.
 pub fn reserve_files(files: u64) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let Some(last) = files.min(limit).checked_sub(1).and_then(|last| i32::try_from(last).ok()) else {
         return;
     };
-    // A failure costs only the waits.
+    // If this fails, the only harm is that threads may be blocked later.
     if let Ok(any) = epoll::create(epoll::CreateFlags::CLOEXEC) {
         let _ = fcntl_dupfd_cloexec(&any, last);
     }
 }
 
-/// Raises the soft limit of open files to the hard limit. Every connection needs one file, so the usual 1,024 would be
-/// the lowest limit of all.
+/// Raises the soft limit of open files to the hard limit. Each connection needs an open file, so the usual soft
+/// limit of 1,024 would be reached before any other limit.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // A failure costs only connections.
+    // If this fails, the process can only have fewer connections.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
@@ -32,7 +32,7 @@ pub fn raise_open_files() {
 mod tests {
     use super::*;
 
-    /// Size of this process's open file table.
+    /// Size of the table of open files of this process.
     fn table() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();

@@ -1,4 +1,4 @@
-//! Listening sockets passed by the parent process with `LISTEN_PID` and `LISTEN_FDS` (systemd socket activation).
+//! Listening sockets that the parent process passes with `LISTEN_PID` and `LISTEN_FDS` (systemd socket activation).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::socket_acceptconn;
 
-/// The first descriptor after standard input, output and error.
+/// The first descriptor after standard input, standard output and standard error.
 const FIRST: RawFd = 3;
 
-/// A higher count is invalid.
+/// Maximum number of sockets. A higher number in `LISTEN_FDS` is treated as invalid.
 const COUNT_MAX: RawFd = 4096;
 
-/// Set by the first call, which takes ownership of the descriptors.
+/// Whether the descriptors were taken already. Only the first call of [`inherited_sockets`] owns them.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Returns the inherited sockets in non-blocking mode. Returns none if there are none for this process, or on a second
-/// call.
+/// Returns the inherited sockets, in non-blocking mode. Returns none if no sockets were passed to this process, and
+/// from the second call on.
 ///
 /// # Errors
 /// If an inherited descriptor is not a listening TCP socket.
@@ -50,7 +50,8 @@ pub fn listening_socket(socket: OwnedFd) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Returns the number of sockets if they are for this process. Child processes inherit the variables too.
+/// Returns the number of sockets that were passed to this process. Child processes inherit the variables too, so
+/// the process ID must match.
 fn count_for(process: u32, listen_pid: Option<String>, listen_fds: Option<String>) -> Option<RawFd> {
     let is_for_us = listen_pid?.parse() == Ok(process);
     let count: RawFd = listen_fds?.parse().ok()?;
@@ -69,7 +70,7 @@ fn take(descriptor: RawFd) -> io::Result<TcpListener> {
     // SAFETY: the descriptor is open. It was opened before this process started, so nothing in this process owns it.
     // `TAKEN` ensures that it is owned only once.
     let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    // Child processes must not inherit it.
+    // The descriptor must not be inherited by child processes.
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     listening_socket(socket).map_err(|error| wrong(error.to_string()))
 }

@@ -1,7 +1,8 @@
-//! Thread-per-core I/O: pinned worker threads, shared-port listeners, and timers with nanosecond resolution.
+//! I/O with one thread per core: pinned worker threads, listeners that share a port, and timers with nanosecond
+//! resolution.
 //!
-//! This crate wraps the operating system for the hot paths of the load engine, the origin and the data plane. It
-//! contains no HTTP, load generation or gateway code.
+//! This crate wraps the operating system for code that runs per request: in the load engine, the origin and the
+//! gateway's data plane. It contains no code for HTTP, for generating load or for gateways.
 
 mod alarm;
 mod clock;

@@ -1,4 +1,4 @@
-//! Listening sockets: one per worker, all on one port.
+//! Listening sockets that share a port, one per worker.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -6,23 +6,25 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
-/// Binds `sockets` listening sockets to `addr`, one per worker. The kernel distributes connections over them.
+/// Creates `sockets` listening sockets at `addr`, one per worker. The kernel distributes new connections among
+/// them.
 ///
-/// The sockets share the port with `SO_REUSEPORT` and are non-blocking. With port 0 the kernel chooses one port for
-/// all.
+/// The sockets share the port with `SO_REUSEPORT`, and are non-blocking. If the port is 0, the kernel chooses one
+/// port for all of them.
 ///
 /// # Errors
-/// `AddrInUse` if another socket listens on the port, even with `SO_REUSEPORT`. Two programs that share a port would
-/// take each other's connections and spoil measurements. Other errors of the system are returned unchanged.
+/// `AddrInUse` if another socket listens on the port, even one with `SO_REUSEPORT`. Two programs that share a port
+/// would take each other's connections and spoil measurements. Other errors are those of the operating system.
 pub fn listen_shared(addr: SocketAddr, sockets: usize, backlog: i32) -> io::Result<Vec<TcpListener>> {
     if sockets == 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "at least one listening socket is needed"));
     }
     if addr.port() != 0 {
-        // Without SO_REUSEPORT, binding fails if any socket holds the port. The probe is closed at once.
+        // This socket has no `SO_REUSEPORT`, so binding it fails if another socket uses the port. It is closed
+        // immediately.
         socket(addr)?.bind(&addr.into())?;
     }
-    // All sockets are bound before the first one listens, so a failure never drops a connection.
+    // All sockets are bound before the first one listens. So if a bind fails, no connection is lost.
     let listeners = bind_shared(addr, sockets)?;
     for listener in &listeners {
         begin_listening(listener, backlog)?;
@@ -30,11 +32,11 @@ pub fn listen_shared(addr: SocketAddr, sockets: usize, backlog: i32) -> io::Resu
     Ok(listeners)
 }
 
-/// Binds `sockets` more sockets to a shared port without listening. The process that holds the port must belong to the
-/// same user.
+/// Binds `sockets` further sockets to a port that is shared already. They do not listen yet. The process that uses
+/// the port must belong to the same user.
 ///
 /// # Errors
-/// `AddrInUse` if the port is held without `SO_REUSEPORT`. Other errors of the system are returned unchanged.
+/// `AddrInUse` if the port is used without `SO_REUSEPORT`. Other errors are those of the operating system.
 pub fn bind_shared(addr: SocketAddr, sockets: usize) -> io::Result<Vec<TcpListener>> {
     let mut listeners: Vec<TcpListener> = Vec::with_capacity(sockets);
     let mut bind_to = addr;
@@ -50,7 +52,7 @@ pub fn bind_shared(addr: SocketAddr, sockets: usize) -> io::Result<Vec<TcpListen
     Ok(listeners)
 }
 
-/// Makes a bound socket listen. Clients can then enter its queue.
+/// Makes a bound socket listen. From then on, connections can enter its accept queue.
 ///
 /// # Errors
 /// Those of `listen`.
@@ -58,18 +60,18 @@ pub fn begin_listening(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
 }
 
-/// Makes the kernel drop new connection attempts to this listening socket. Handshakes in progress still complete and
-/// enter its queue.
+/// Makes the kernel drop new connection attempts to this listening socket. Handshakes that are in progress still
+/// complete, and their connections enter the accept queue.
 ///
-/// Closing a listening socket resets all connections in its queue and all handshakes in progress. Call this function
-/// first, then empty the queue, then close the socket. The kernel does not answer a dropped attempt. The client retries
-/// within a few seconds and reaches any socket that listens then. The filter cannot be removed, and applies to every
-/// copy of the socket.
+/// Closing a listening socket resets all connections in its accept queue, and all handshakes in progress. To avoid
+/// that, call this function, then empty the queue, and then close the socket. The kernel does not respond to a
+/// dropped attempt. So the client retries within a few seconds, and reaches another socket that listens then. The
+/// filter cannot be removed, and applies to every copy of the socket.
 ///
 /// # Errors
 /// If the kernel rejects the filter.
 pub fn pass_over_newcomers(listener: &impl AsFd) -> io::Result<()> {
-    /// Offset of the flags in a TCP header. Only the first packet of a connection has SYN without ACK.
+    /// Offset of the flags in a TCP header.
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
     const SYN_AND_ACK: u32 = 0x12;
@@ -86,7 +88,7 @@ pub fn pass_over_newcomers(listener: &impl AsFd) -> io::Result<()> {
 
 fn socket(addr: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the previous process's connections in TIME_WAIT.
+    // Connections of a previous process in TIME_WAIT must not delay a restart.
     socket.set_reuse_address(true)?;
     Ok(socket)
 }

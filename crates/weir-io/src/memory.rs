@@ -1,8 +1,8 @@
-//! Memory that the allocator holds but the program does not use.
+//! Memory that was freed by the program, but that the allocator still holds.
 #![allow(unsafe_code)]
 
-/// Returns freed memory to the system, if the allocator can. Holds the allocator's locks for up to a few milliseconds,
-/// so do not call it per request.
+/// Returns freed memory to the operating system, if the allocator supports this. It holds the locks of the
+/// allocator for up to a few milliseconds, so do not call it per request.
 pub fn trim_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: `malloc_trim` has no preconditions. It takes the allocator's locks and changes no memory in use.
@@ -11,8 +11,8 @@ pub fn trim_memory() {
     }
 }
 
-/// Returns the bytes allocated now. Returns `None` if the allocator does not report them. Counts the free chunks of
-/// each arena under the arena's lock, so do not call it per request.
+/// Returns how many bytes are allocated now; `None` if the allocator does not report this. It counts the free
+/// pieces of each arena under the lock of the arena, so do not call it per request.
 pub fn allocated_bytes() -> Option<u64> {
     #[cfg(target_env = "gnu")]
     {
@@ -33,7 +33,7 @@ mod tests {
         const PIECES: usize = 1_000;
         const PIECE_BYTES: usize = 32 << 10;
         let before = allocated_bytes().unwrap();
-        // The pieces are too small for a separate mapping. They are in the arena of another thread.
+        // The pieces are too small to be mapped separately, so they are in the arena of the other thread.
         let pieces: Vec<Vec<u8>> =
             std::thread::spawn(|| (0..PIECES).map(|_| Vec::with_capacity(PIECE_BYTES)).collect())
                 .join()

@@ -1,4 +1,4 @@
-//! Passes descriptors between processes over a Unix socket.
+//! Passes file descriptors between processes, with a Unix socket.
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice, IoSliceMut, Write as _};
@@ -14,14 +14,15 @@ use rustix::net::{
 /// The process at the other end of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process ID when it connected. `None` if it is not visible here, for example in another PID namespace.
+    /// The process ID at the time of connecting. `None` if it is not visible here, for example because the peer is
+    /// in another PID namespace.
     pub process: Option<i32>,
-    /// Its user ID.
+    /// The user ID of the process.
     pub user: u32,
 }
 
 impl Peer {
-    /// Returns the peer of this socket, as reported by the kernel.
+    /// Returns the process that is connected to this socket, as the kernel reports it.
     ///
     /// # Errors
     /// Those of `getsockopt`.
@@ -60,7 +61,8 @@ pub fn send_descriptor(stream: &UnixStream, text: &[u8], descriptor: BorrowedFd<
     stream.write_all(&text[sent..])
 }
 
-/// Appends received data to `bytes` and `descriptors`, in the order sent. Returns 0 at the end of the stream.
+/// Receives data, and appends it to `bytes` and `descriptors` in the order in which it was sent. Returns 0 at the
+/// end of the stream.
 ///
 /// # Errors
 /// Those of `recvmsg`.
@@ -98,7 +100,7 @@ mod tests {
         assert_eq!(Peer::of(&near).unwrap(), Peer { process, user: rustix::process::geteuid().as_raw() });
     }
 
-    /// Sends more descriptors than one message can carry, and checks their order.
+    /// Sends more descriptors than one call receives, and checks that they arrive in order.
     #[test]
     fn a_passed_socket_is_the_same_socket() {
         let (near, far) = UnixStream::pair().unwrap();

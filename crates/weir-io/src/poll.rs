@@ -1,4 +1,4 @@
-//! Edge-triggered epoll: each descriptor is registered once.
+//! Edge-triggered epoll. Each descriptor is registered once.
 
 use std::fmt;
 use std::io;
@@ -17,16 +17,17 @@ pub struct Poll {
     events: Vec<Event>,
 }
 
-/// The new readiness of a descriptor since the last report.
+/// What has become ready on a descriptor since the last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// The token that the descriptor was registered with.
     pub token: u64,
     /// Data may be available to read.
     pub is_readable: bool,
-    /// Buffer space may be available to write, or a connection attempt has ended.
+    /// Data may be written, or a connection attempt has ended.
     pub is_writable: bool,
-    /// The peer closed its side, or the connection failed. Read until the end or the error.
+    /// The peer closed the connection in its direction, or the connection failed. Read until the end or an error is
+    /// reported.
     pub is_ended: bool,
 }
 
@@ -67,7 +68,7 @@ impl Poll {
         self.look(None)
     }
 
-    /// Same as [`Poll::wait`], without waiting.
+    /// Like [`Poll::wait`], but returns immediately.
     ///
     /// # Panics
     /// If the kernel rejects the epoll descriptor.
@@ -75,7 +76,8 @@ impl Poll {
         self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 
-    /// Returns event `place` of the last call. `place` must be below the returned count.
+    /// Returns the event with index `place` of the last [`Poll::wait`] or [`Poll::now`]. `place` must be below the
+    /// number that it returned.
     #[inline]
     pub fn readiness(&self, place: usize) -> Readiness {
         let Event { flags, data, .. } = self.events[place];

@@ -1,4 +1,4 @@
-//! A reserved descriptor for the case that the process has no other left.
+//! A file descriptor that is reserved for the case that no other is left in the process.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -7,31 +7,32 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{DupFlags, dup3};
 
-/// Serializes attempts while no descriptor is left. Otherwise another thread could take the descriptor that a thread
-/// gives up.
+/// Only one thread at a time uses a reserved descriptor. Otherwise another thread could take the descriptor in the
+/// moment in which it is given up.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A reserved descriptor that can be given up for an operation that must not fail.
+/// A reserved file descriptor, which can be given up for an operation that must not fail.
 ///
-/// Without a free descriptor, `accept` fails before the kernel checks whether a client waits. After giving up the
-/// reserve, the caller can accept the client and send it an error.
+/// Without a free descriptor, `accept` fails even if a client waits in the queue. With the reserve, the caller can
+/// accept the client, send it an error, and close the connection.
 #[derive(Debug, Default)]
 pub struct Reserve {
-    /// The file that the reserved descriptor refers to. Its type does not matter.
+    /// The file to which the reserved descriptor refers. What kind of file it is does not matter.
     anchor: Option<OwnedFd>,
     kept: RefCell<Option<OwnedFd>>,
 }
 
 impl Reserve {
-    /// Creates a reserve, with a descriptor if one is free.
+    /// Creates a reserve. It is empty if no descriptor is free.
     pub fn new() -> Reserve {
         let reserve = Reserve { anchor: event(), kept: RefCell::new(None) };
         reserve.refill();
         reserve
     }
 
-    /// Gives up the descriptor for `attempt`. If `attempt` returns `None`, the reserve is restored. Also returns `None`
-    /// if the reserve is already used and no other descriptor is left.
+    /// Gives up the reserved descriptor, and runs `attempt`. If `attempt` returns `None`, the descriptor is
+    /// reserved again. Also returns `None` without running `attempt` if the reserve is empty and no other
+    /// descriptor is free.
     pub fn spend<T>(&self, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
         try_in_turn(|| {
             self.refill();
@@ -43,7 +44,8 @@ impl Reserve {
         })
     }
 
-    /// Closes `over` and keeps its descriptor as the reserve in one step, so that no other thread can take it.
+    /// Closes `over`, and keeps its descriptor as the reserve. This is one system call, so no other thread can take
+    /// the descriptor in between.
     pub fn take_back(&self, mut over: OwnedFd) {
         let mut kept = self.kept.borrow_mut();
         if let (None, Some(anchor)) = (&*kept, &self.anchor)
@@ -61,7 +63,7 @@ impl Reserve {
     }
 }
 
-/// Retries an operation that failed for lack of a descriptor, one thread at a time.
+/// Retries an operation that failed because no descriptor was left. Only one thread at a time does this.
 pub fn try_in_turn<T>(attempt: impl FnOnce() -> T) -> T {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     attempt()

@@ -1,4 +1,4 @@
-//! Sockets without a runtime: non-blocking connects, and reads with arrival timestamps.
+//! Sockets without an async runtime: connecting without blocking, and reading with the arrival time of the data.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,10 +10,11 @@ use socket2::{Protocol, SockAddr, Socket, Type};
 
 use crate::mono_ns;
 
-/// Starts a connection to `address`, over TCP or a Unix socket. Once the socket is writable, the connection is open or
-/// has failed.
+/// Starts to connect to `address`, by TCP or to a Unix socket. When the socket becomes writable, the connection is open
+/// or has failed.
 ///
-/// Disables Nagle's algorithm: each request is one write, so waiting for more data only adds latency.
+/// Disables Nagle's algorithm: each request is sent by a single write, so waiting for more data would only add
+/// latency.
 ///
 /// # Errors
 /// If no descriptor or local port is left, or the network is unreachable. For a Unix socket, also if no process
@@ -48,14 +49,14 @@ pub fn stamp_arrivals(socket: &impl AsRawFd) -> bool {
     done == 0
 }
 
-/// Buffer for one control message with a timestamp.
+/// Room for one control message with a timestamp.
 #[repr(align(8))]
 struct Control([MaybeUninit<u8>; 64]);
 
-/// Reads the available data, with the time when the last byte reached this host.
+/// Reads the available data, and returns its length and the time at which the last byte reached this host.
 ///
-/// The time is real-time clock nanoseconds, or `None` if the kernel did not record it. `Ok((0, _))` means that the peer
-/// closed its side.
+/// The time is in nanoseconds of the real-time clock; `None` if the kernel did not record it. A length of 0 means
+/// that the peer has closed the connection in its direction.
 ///
 /// # Errors
 /// Those of `recvmsg`. `WouldBlock` if no data is available.
@@ -68,7 +69,7 @@ pub fn recv_stamped(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usi
     message.msg_iov = &raw mut piece;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    // The type of this length depends on the C library.
+    // The type of this length differs between C libraries.
     message.msg_controllen = control.0.len() as _;
     // SAFETY: the message points to all of `buffer` and all of `control`. Both outlive the call. The kernel writes only
     // within the given lengths.
@@ -99,8 +100,8 @@ unsafe fn stamp_of(message: &libc::msghdr) -> Option<u64> {
     Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Returns the offset from the monotonic clock to the real-time clock, in nanoseconds. It is not negative on a host
-/// with a correct date. Call it again from time to time, because the real-time clock may be set or slewed.
+/// Returns real time minus monotonic time, in nanoseconds. This is not negative on a host with a correct date. Call
+/// it again from time to time, because the real-time clock may be set or adjusted.
 pub fn realtime_offset_ns() -> u64 {
     let before_ns = mono_ns();
     let now = clock_gettime(ClockId::Realtime);
@@ -128,7 +129,7 @@ mod tests {
         assert!(stamp_arrivals(&near));
         let mut buffer = [0; 16];
         assert_eq!(recv_stamped(&near, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        // The kernel may enable timestamps with a delay.
+        // The kernel may start to record timestamps with a delay.
         let noted = (0..10_000).find_map(|_| {
             let sent_ns = mono_ns();
             far.write_all(b"hello").unwrap();
@@ -138,7 +139,7 @@ mod tests {
             Some((sent_ns, stamp? - realtime_offset_ns(), mono_ns()))
         });
         let (sent_ns, came_ns, read_ns) = noted.expect("times are noted");
-        // The two clocks are not read at exactly the same time.
+        // The two clocks cannot be read at exactly the same time.
         assert!(came_ns + 1_000_000 >= sent_ns && came_ns <= read_ns + 1_000_000);
         drop(far);
         poll.wait();

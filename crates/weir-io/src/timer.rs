@@ -1,4 +1,4 @@
-//! A timer with nanosecond resolution, registered with the runtime's poll.
+//! A timer with nanosecond resolution for async code.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -14,31 +14,31 @@ use tokio::io::unix::AsyncFd;
 use crate::mono_ns;
 use crate::wake::{Lag, arm};
 
-/// A timerfd registered with the runtime's poll. Tokio's own timer rounds up to a millisecond.
+/// A kernel timer (timerfd) that wakes a task of the async runtime. The timer of Tokio rounds up to a millisecond.
 ///
-/// A CPU that slept needs tens of microseconds from the timer interrupt to the waiting thread. On a virtual machine
-/// this latency was 20 to 38 µs. A long wait therefore wakes early, by the recent wake-up latency, and spins for the
-/// rest.
+/// If a CPU has slept, it takes tens of microseconds from the timer interrupt until the task runs. On a virtual
+/// machine, this latency was 20 to 38 µs. So a long wait ends early, by the recent wake-up latency, and the task
+/// spins until the deadline.
 ///
-/// The timer serves one waiter at a time.
+/// Only one task at a time can wait on a timer.
 #[derive(Debug)]
 pub struct PreciseTimer {
     fd: AsyncFd<OwnedFd>,
-    /// The time that the kernel timer is set to. 0 means not set.
+    /// The time to which the kernel timer is set; 0 if it is not set.
     armed_ns: Cell<u64>,
-    /// The current deadline, and when to wake for it.
+    /// The current deadline, and the earlier time at which the kernel timer fires for it.
     aim_ns: Cell<(u64, u64)>,
     lag: Cell<Lag>,
 }
 
 impl PreciseTimer {
-    /// Creates a timer on the current runtime.
+    /// Creates a timer for the current async runtime.
     ///
     /// # Errors
     /// If no file descriptor is left.
     ///
     /// # Panics
-    /// Outside of a runtime.
+    /// If there is no current async runtime.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -48,15 +48,15 @@ impl PreciseTimer {
         Ok(Self { fd, armed_ns: Cell::new(0), aim_ns: Cell::new((0, 0)), lag: Cell::default() })
     }
 
-    /// Waits until `CLOCK_MONOTONIC` reaches `deadline_mono_ns`. Returns at once for a past time.
+    /// Waits until `CLOCK_MONOTONIC` reaches `deadline_mono_ns`. Returns immediately if this time has passed.
     pub async fn wait_until(&self, deadline_mono_ns: u64) {
         poll_fn(|cx| self.poll_until(cx, deadline_mono_ns)).await;
     }
 
-    /// Same as [`PreciseTimer::wait_until`], as a poll function. Ready once the deadline is reached, else the task is
-    /// woken then.
+    /// Like [`PreciseTimer::wait_until`], but as a poll function. Returns `Ready` if the deadline has passed;
+    /// otherwise the task is woken when it passes.
     ///
-    /// The deadline may differ between calls. Only a changed deadline costs a system call.
+    /// The deadline may change from call to call. Only a changed deadline needs a system call.
     pub fn poll_until(&self, cx: &mut Context<'_>, deadline_mono_ns: u64) -> Poll<()> {
         let now_ns = mono_ns();
         if now_ns >= deadline_mono_ns {
@@ -73,7 +73,7 @@ impl PreciseTimer {
                 // The runtime is shutting down, so no task will be woken.
                 Err(_) => return Poll::Ready(()),
             };
-            // Setting the timer again resets its count, so the count need not be read.
+            // Setting the timer again resets its counter, so the counter need not be read.
             guard.clear_ready();
             let woken_ns = mono_ns();
             if woken_ns >= wake_ns {
@@ -84,7 +84,8 @@ impl PreciseTimer {
         }
     }
 
-    /// Returns when to wake for a deadline. Repeated calls with the same deadline return the same time.
+    /// Returns when the kernel timer must fire for a deadline. The result stays the same for repeated calls with
+    /// the same deadline.
     fn aim(&self, now_ns: u64, deadline_ns: u64) -> u64 {
         let (aimed_ns, wake_ns) = self.aim_ns.get();
         if aimed_ns == deadline_ns {
@@ -108,7 +109,7 @@ impl PreciseTimer {
     }
 }
 
-/// Requests another poll through the runtime, which first polls other ready tasks.
+/// Asks the runtime to poll this task again. The runtime first polls other tasks that are ready.
 fn spin(cx: &mut Context<'_>) -> Poll<()> {
     cx.waker().wake_by_ref();
     Poll::Pending
@@ -146,7 +147,7 @@ mod tests {
             for _ in 0..100 {
                 timer.learn(1_000_000);
             }
-            // The moving mean stays below its capped input.
+            // The input of the moving mean is capped, so the mean stays below the cap.
             let ahead_ns = timer.lag.get().ahead_ns();
             assert!((AHEAD_NS_MAX * 9 / 10..=AHEAD_NS_MAX).contains(&ahead_ns), "{ahead_ns}");
             assert_eq!(timer.aim(0, 2_000_000), 2_000_000 - ahead_ns);

@@ -1,4 +1,4 @@
-//! CPU usage of the process and its threads, from kernel accounting.
+//! CPU time of this process and its threads, as the kernel accounts it.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -32,8 +32,8 @@ pub fn thread_cpu_ns() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// Returns how long the calling thread was runnable without a CPU, nanoseconds. `None` if the kernel does not report
-/// it.
+/// Returns how long the calling thread has been ready to run but had no CPU, in nanoseconds. `None` if the kernel
+/// does not report this.
 pub fn thread_runqueue_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()

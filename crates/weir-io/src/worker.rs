@@ -1,4 +1,4 @@
-//! Worker threads: one runtime each, no shared state.
+//! Worker threads. Each can have its own async runtime, and they share no state.
 
 use std::future::Future;
 use std::io;
@@ -14,10 +14,10 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 pub struct WorkerOptions {
     /// The thread's name, as `top` and `perf` show it. The kernel keeps 15 bytes.
     pub name: String,
-    /// The CPU that the thread is pinned to. `None` leaves the choice to the scheduler.
+    /// The CPU to which the thread is pinned; `None` lets the scheduler choose.
     pub cpu: Option<usize>,
-    /// Whether the thread runs at nice -20, if the kernel allows it. Use it for threads that measure time and mostly
-    /// sleep. Other threads that wake up then delay it less.
+    /// Whether the thread runs at nice -20, if the kernel allows this. It is meant for threads that measure time
+    /// and sleep most of the time: other threads that wake up then delay them less.
     pub is_urgent: bool,
 }
 
@@ -26,10 +26,10 @@ pub struct WorkerOptions {
 pub struct JoinHandle<T>(std::thread::JoinHandle<Option<T>>);
 
 impl<T> JoinHandle<T> {
-    /// Waits until the worker ends.
+    /// Waits until the worker ends, and returns its result.
     ///
     /// # Errors
-    /// The worker's panic.
+    /// The panic of the worker.
     pub fn join(self) -> std::thread::Result<T> {
         Ok(self.0.join()?.expect("a worker that reported its start has run to its end"))
     }
@@ -46,8 +46,8 @@ pub fn available_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-/// Returns the number of CPUs that this process may use. If its cgroup (v1 or v2) has a lower CPU quota, returns the
-/// quota, rounded up.
+/// Returns the number of CPUs that this process may use. If a CPU quota of its cgroup (v1 or v2) is lower, returns
+/// the quota, rounded up.
 pub fn worth_cpus() -> usize {
     num_cpus::get()
 }
@@ -96,7 +96,7 @@ where
     spawn(options, runtime, |runtime: LocalRuntime| runtime.block_on(async { main().await }))
 }
 
-/// Starts a thread, prepares the environment for `main` on it, and reports whether that succeeded.
+/// Starts a thread. On it, `make_ground` prepares what `main` needs. Returns an error if the preparation fails.
 fn spawn<G, T, P, F>(options: WorkerOptions, make_ground: P, main: F) -> io::Result<JoinHandle<T>>
 where
     P: FnOnce() -> io::Result<G> + Send + 'static,
@@ -111,7 +111,7 @@ where
                 Some(main(ground))
             }
             Err(error) => {
-                // The receiver waits for this report. If the send fails, the receiving thread is gone.
+                // The receiver waits for this report. If sending fails, the thread that started this one has ended.
                 let _ = report.send(Err(error));
                 None
             }
@@ -126,7 +126,8 @@ where
 
 fn prepare(cpu: Option<usize>, is_urgent: bool) -> io::Result<()> {
     if is_urgent {
-        // Without the permission, the thread keeps its priority. On Linux the priority is per thread.
+        // Without the permission, the thread keeps its priority. On Linux, this call changes only the current
+        // thread.
         let _ = rustix::process::setpriority_process(None, -20);
     }
     if let Some(cpu) = cpu {

@@ -1,4 +1,4 @@
-//! Connections by a context of the kubeconfig, or from inside a pod.
+//! Connects to the cluster of a kubeconfig context, or from inside a pod to its own cluster.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::{Cluster, KubeError, TIMEOUT, runtime};
 
-/// Source of a cluster's address and credentials.
+/// Where a client gets a cluster's address and credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Context {
     /// The current context of the kubeconfig (`KUBECONFIG`, or `~/.kube/config`).
     Current,
-    /// A context of the kubeconfig with this name.
+    /// The context of the kubeconfig with this name.
     Named(String),
-    /// The service account of this process's pod.
+    /// The service account of the pod in which this process runs.
     Inside,
 }
 
 impl Context {
-    /// Its name in messages.
+    /// The name of the context in error messages.
     fn words(&self) -> String {
         match self {
             Self::Current => "the current context".into(),
@@ -30,7 +30,7 @@ impl Context {
 }
 
 impl Cluster {
-    /// Prepares a connection to the cluster of `context`.
+    /// Creates a client of the cluster that `context` selects, without sending a request.
     ///
     /// # Errors
     /// [`KubeError::Connect`] if there is no such context, or its credentials cannot be read.
@@ -59,7 +59,7 @@ impl Cluster {
                     .map_err(|error| failed(error.to_string()))?
             }
         };
-        // A read timeout would end a followed log that has no new lines.
+        // No read timeout: it would end a followed log that has no new lines for a while.
         config.connect_timeout = Some(Duration::from_secs(10));
         config.write_timeout = Some(TIMEOUT);
         let address = config.cluster_url.to_string();

@@ -1,4 +1,4 @@
-//! Kubelets: the page with the resources of the containers of their node.
+//! Reads cAdvisor's metrics from kubelets: the resources that the containers on a node use.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,38 +12,39 @@ use tokio::runtime::Runtime;
 
 use crate::{Cluster, KubeError, in_words, run};
 
-/// The port of kubelets.
+/// The port on which kubelets listen.
 const PORT: u16 = 10250;
 
-/// The page with cAdvisor's metrics.
+/// The path of cAdvisor's metrics.
 const PATH: &str = "/metrics/cadvisor";
 
-/// The kubelet of a node.
+/// A client of the kubelet of one node.
 pub struct Kubelet {
     client: Client,
     runtime: Arc<Runtime>,
     address: SocketAddr,
 }
 
-/// A page of a kubelet.
+/// A response of a kubelet with cAdvisor's metrics, and its times.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its text.
+    /// The metrics, in the text format of Prometheus.
     pub text: String,
-    /// The `Date` of the response: the clock of the node, rounded down to a second; `None` if the header is missing or
-    /// malformed.
+    /// The `Date` header of the response, which is the node's clock rounded down to a second; `None` if it is missing
+    /// or malformed.
     pub date: Option<SystemTime>,
-    /// Time when the request was sent.
+    /// When the request was sent.
     pub asked: Instant,
-    /// Time when the response headers arrived. The kubelet sets `date` between `asked` and this time.
+    /// When the response headers arrived. The kubelet read the clock for `date` between `asked` and `answered`.
     pub answered: Instant,
 }
 
 impl Cluster {
-    /// A client of the kubelet of the node at `node`, with the credentials of this cluster. Sends no request.
+    /// Creates a client of the kubelet on the node with the IP `node`, with the credentials of this cluster. Sends no
+    /// request.
     ///
-    /// Any certificate is accepted, because most kubelets have a self-signed one. So the credentials go to whatever
-    /// listens at port 10250 of `node`: use only addresses that the cluster itself reports for its nodes.
+    /// The client accepts any certificate, because most kubelets have a self-signed one. So it sends the credentials to
+    /// any server on port 10250 of `node`: use only addresses that the cluster itself reports for its nodes.
     ///
     /// # Errors
     /// [`KubeError::Connect`] if the credentials cannot be used.
@@ -55,7 +56,7 @@ impl Cluster {
             format!("https://{address}").parse::<Uri>().map_err(|error| failed(error.to_string()))?;
         config.accept_invalid_certs = true;
         config.tls_server_name = None;
-        // A retry would make the time of the request uncertain.
+        // Disables retries: with a retry, the time between `asked` and `answered` would cover several requests.
         config.default_retry = false;
         let _inside = self.runtime.enter();
         let client = Client::try_from(config).map_err(|error| failed(in_words(&error)))?;
@@ -64,16 +65,16 @@ impl Cluster {
 }
 
 impl Kubelet {
-    /// Its address.
+    /// The address of the kubelet.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Reads the page with cAdvisor's metrics, in the text format of Prometheus. It needs the permission
-    /// `get nodes/metrics`; without it, [`KubeError::is_forbidden`] is true.
+    /// Reads cAdvisor's metrics. This requires the permission `get nodes/metrics`; without it,
+    /// [`KubeError::is_forbidden`] is true for the error.
     ///
     /// # Errors
-    /// [`KubeError::Refused`], also if the page takes longer than `timeout`.
+    /// [`KubeError::Refused`], also if the response takes longer than `timeout`.
     pub fn cadvisor(&self, timeout: Duration) -> Result<Page, KubeError> {
         let client = self.client.clone();
         let read = run(&self.runtime, async move { tokio::time::timeout(timeout, page(&client)).await });
@@ -91,10 +92,10 @@ impl std::fmt::Debug for Kubelet {
     }
 }
 
-/// Why the page could not be read.
+/// Why the metrics could not be read.
 struct Failure {
     why: String,
-    /// The HTTP status; `None` without a response.
+    /// The HTTP status; `None` if there was no response.
     status: Option<u16>,
 }
 
@@ -117,7 +118,7 @@ async fn page(client: &Client) -> Result<Page, Failure> {
         return Ok(Page { text: text.into_owned(), date, asked, answered });
     }
     let status = status.as_u16();
-    // The kubelet names the missing permission: user, verb, resource.
+    // The error of the kubelet names the missing permission: user, verb, resource.
     let said: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
     let why = if said.is_empty() {
         format!("HTTP status {status}")

@@ -1,5 +1,5 @@
-//! A blocking client of the Kubernetes API: reads, server-side apply, patches, deletion, waiting for a condition, logs
-//! of pods, and tokens of service accounts.
+//! A blocking client of the Kubernetes API. It reads, applies (server-side), patches and deletes objects, waits for
+//! conditions, reads logs of pods, and creates tokens of service accounts.
 
 mod context;
 mod kubelet;
@@ -30,7 +30,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Time limit for one request, ample for a server on the same host.
+/// Time limit for one request.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The field manager for server-side apply.
@@ -39,16 +39,16 @@ const MANAGER: &str = "weir";
 /// Maximum number of objects of one kind that are applied or deleted at the same time.
 const AT_ONCE: usize = 16;
 
-/// Interval of checks on an object, or on a kind that the API does not serve yet.
+/// The pause between two checks of an object, or of a kind that the API does not serve yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A failed request to the API.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
-    /// The connection could not be prepared: a certificate cannot be read, for example.
+    /// The client could not be created: for example, a certificate cannot be read.
     #[error("cannot connect to the Kubernetes API at {address}: {why}")]
     Connect {
-        /// The address, or the context of the kubeconfig.
+        /// The address, or the name of the kubeconfig's context.
         address: String,
         /// The cause.
         why: String,
@@ -58,7 +58,7 @@ pub enum KubeError {
     Manifest {
         /// Position of the manifest, from 1.
         number: usize,
-        /// The problem.
+        /// What is wrong with the manifest.
         why: String,
     },
     /// The API rejected a request, or did not respond in time.
@@ -79,14 +79,14 @@ impl KubeError {
         matches!(self, Self::Refused { status: Some(401 | 403), .. }) && !self.is_against_policy()
     }
 
-    /// Whether a quota, a level of Pod Security or another policy forbids the object for every caller.
+    /// Whether a resource quota, Pod Security or another policy forbids the object, whoever sends it.
     pub fn is_against_policy(&self) -> bool {
         const SAID: [&str; 4] =
             ["exceeded quota", "violates PodSecurity", "admission webhook", "ValidatingAdmissionPolicy"];
         matches!(self, Self::Refused { why, .. } if SAID.iter().any(|said| why.contains(said)))
     }
 
-    /// Whether the object already exists, or another client changed it first.
+    /// Whether the object already exists, or another client changed it at the same time (HTTP status 409).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { status: Some(409), .. })
     }
@@ -100,44 +100,44 @@ impl KubeError {
 /// Address and credentials of a Kubernetes API.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Its address, which its certificate must contain.
+    /// The address of the API server. The server's certificate must contain the IP.
     pub address: SocketAddr,
-    /// The certificate of the API's authority, PEM.
+    /// PEM file with the certificate of the CA that signed the server's certificate.
     pub ca: PathBuf,
-    /// The client's certificate, PEM.
+    /// PEM file with the client certificate.
     pub certificate: PathBuf,
-    /// The key of that certificate, PEM.
+    /// PEM file with the key of the client certificate.
     pub key: PathBuf,
 }
 
 /// An object to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// Group and version, such as `apps/v1`.
+    /// API group and version, such as `apps/v1`.
     pub api_version: String,
-    /// The kind.
+    /// The kind of the object.
     pub kind: String,
-    /// The namespace; `None` for kinds without one, and for `default`.
+    /// The namespace of the object; `None` for the default namespace, and for kinds without namespaces.
     pub namespace: Option<String>,
-    /// The name.
+    /// The name of the object.
     pub name: String,
     /// The type of a condition that must be `True`; `None` if it is enough that the object exists.
     pub condition: Option<String>,
 }
 
-/// A connection to a Kubernetes API.
+/// A client of one Kubernetes API.
 pub struct Cluster {
     client: Client,
-    /// The configuration of `client`, for kubelets, which get the same credentials.
+    /// The configuration of `client`. Clients of kubelets are created from it, with the same credentials.
     config: Config,
     runtime: Arc<Runtime>,
-    /// Kinds that were looked up already.
+    /// The kinds that were already looked up.
     kinds: Kinds,
-    /// Time limit for retries while the API is unreachable.
+    /// How long requests are retried while the API is unreachable or overloaded.
     patience: Duration,
 }
 
-/// Resource and scope of each kind.
+/// The API resource of each kind, and whether it has namespaces.
 type Kinds = Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Scope)>>>;
 
 /// A manifest with its kind and name.
@@ -150,11 +150,11 @@ struct Manifest {
 }
 
 impl Cluster {
-    /// Prepares a connection; `timeout` limits each request. `at_start` runs first on the connection's thread, for
-    /// example to enter a network namespace.
+    /// Creates a client, without sending a request. `timeout` limits connecting and each read and write. `at_start`
+    /// runs first on the client's thread, for example to enter a network namespace.
     ///
     /// # Errors
-    /// [`KubeError::Connect`]. An unreachable address is an error of the first request.
+    /// [`KubeError::Connect`] if a file cannot be used. If the address is unreachable, the first request fails.
     pub fn connect(
         access: &Access,
         timeout: Duration,
@@ -181,7 +181,8 @@ impl Cluster {
     }
 
     fn start(mut config: Config, address: &str, runtime: Runtime) -> Result<Self, KubeError> {
-        // Only `patient` enables retries. Otherwise a rejected eviction would be retried for minutes.
+        // Disables the retries of the library, which would retry a rejected eviction for minutes. `Cluster::patient`
+        // enables weir's own retries.
         config.default_retry = false;
         let client = {
             let _inside = runtime.enter();
@@ -197,18 +198,18 @@ impl Cluster {
         self.config.cluster_url.to_string()
     }
 
-    /// Retries requests for this time while the API is unreachable or overloaded.
+    /// Makes the client retry requests for up to `patience` while the API is unreachable or overloaded.
     #[must_use]
     pub fn patient(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
     /// Applies manifests server-side, and takes over fields of other field managers. Adjacent manifests of the same
-    /// kind are applied at the same time, kinds in order. If the API does not serve a kind yet, because its definition
-    /// was just applied, this waits for up to `patience`.
+    /// kind are applied concurrently; otherwise, the order is kept. If the API does not serve a kind yet, because its
+    /// definition was just applied, waits for up to `patience`.
     ///
     /// # Errors
-    /// [`KubeError::Manifest`] and [`KubeError::Refused`]. Manifests before the failed one may have been applied.
+    /// [`KubeError::Manifest`] and [`KubeError::Refused`]. Other manifests may already have been applied.
     pub fn apply(&self, manifests: &[Value], patience: Duration) -> Result<(), KubeError> {
         let params = PatchParams::apply(MANAGER).force();
         self.each(manifests, patience, move |api, manifest| {
@@ -220,7 +221,8 @@ impl Cluster {
         })
     }
 
-    /// Deletes the objects of manifests, without waiting until they are gone. A missing object is not an error.
+    /// Deletes the objects that `manifests` describe, without waiting until they are gone. A missing object is not an
+    /// error.
     ///
     /// # Errors
     /// As [`Cluster::apply`].
@@ -234,10 +236,10 @@ impl Cluster {
         })
     }
 
-    /// Waits until an object exists, and its condition is `True`.
+    /// Waits until an object exists and, if `awaited` names a condition, until this condition is `True`.
     ///
     /// # Errors
-    /// [`KubeError::Refused`] after `patience`, with the last state.
+    /// [`KubeError::Refused`] after `patience`, with the last state of the object.
     pub fn wait(&self, awaited: &Awaited, patience: Duration) -> Result<(), KubeError> {
         let (client, awaited) = (self.client.clone(), awaited.clone());
         self.run(async move {
@@ -256,10 +258,10 @@ impl Cluster {
         })
     }
 
-    /// Creates a token of a service account that is valid for `lifetime`, at least ten minutes.
+    /// Creates a token for a service account. The token is valid for `lifetime`, which must be at least ten minutes.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// [`KubeError::Refused`] if the API rejects the request.
     pub fn token(&self, namespace: &str, account: &str, lifetime: Duration) -> Result<String, KubeError> {
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -277,10 +279,10 @@ impl Cluster {
         })
     }
 
-    /// Evicts a pod: Kubernetes checks disruption budgets first, and the pod terminates within its grace period.
+    /// Evicts a pod: Kubernetes checks disruption budgets first, and then ends the pod with its grace period.
     ///
     /// # Errors
-    /// [`KubeError::Refused`], with status 429 if a disruption budget forbids it now.
+    /// [`KubeError::Refused`], with status 429 if a disruption budget forbids the eviction now.
     pub fn evict(&self, namespace: &str, pod: &str) -> Result<(), KubeError> {
         let body = json!({
             "apiVersion": "policy/v1",
@@ -291,7 +293,7 @@ impl Cluster {
         self.post(&format!("cannot evict pod {namespace}/{pod}"), &path, &body).map(drop)
     }
 
-    /// Posts to a subresource.
+    /// Sends a POST to the subresource at `path`. `what` is the failed operation in errors.
     fn post(&self, what: &str, path: &str, body: &Value) -> Result<Value, KubeError> {
         let failed = |why: String, status| KubeError::Refused { what: what.to_owned(), why, status };
         let request = http::Request::post(path)
@@ -303,7 +305,8 @@ impl Cluster {
         response.map_err(|error| failed(in_words(&error), status_of(&error)))
     }
 
-    /// Runs `act` for each manifest: adjacent manifests of the same kind at the same time, kinds in order.
+    /// Runs `act` for each manifest. Adjacent manifests of the same kind run concurrently; otherwise, the order is
+    /// kept.
     fn each<F, W>(&self, manifests: &[Value], patience: Duration, act: F) -> Result<(), KubeError>
     where
         F: Fn(Api<DynamicObject>, Manifest) -> W + Send + Sync + 'static,
@@ -324,7 +327,7 @@ impl Cluster {
                     let api = api(&client, &resource, &scope, manifest.namespace.as_deref());
                     let (act, places) = (Arc::clone(&act), Arc::clone(&places));
                     tasks.spawn(async move {
-                        // The semaphore is never closed.
+                        // This cannot fail, because the semaphore is never closed.
                         let _place = places.acquire_owned().await;
                         repeated(until, || act(api.clone(), manifest.clone())).await
                     });
@@ -340,7 +343,8 @@ impl Cluster {
         })
     }
 
-    /// Runs `work` on the connection's thread, where sockets must be opened.
+    /// Runs `work` on the client's thread. Sockets must be opened on this thread, because it can be in another network
+    /// namespace.
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         run(&self.runtime, work)
     }
@@ -369,13 +373,13 @@ impl Manifest {
     }
 }
 
-/// `apps/v1` and `Deployment`, or `v1` and `ConfigMap`.
+/// Splits `api_version`, such as `apps/v1`, or `v1` for the core group.
 fn group_version_kind(api_version: &str, kind: &str) -> GroupVersionKind {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     GroupVersionKind::gvk(group, version, kind)
 }
 
-/// Runs `work` on a connection's thread.
+/// Runs `work` on the thread of `runtime`, and waits for its result.
 fn run<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
     let task = runtime.spawn(work);
     match runtime.block_on(task) {
@@ -384,14 +388,14 @@ fn run<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Sen
     }
 }
 
-/// The thread of a connection, as a runtime.
+/// A runtime with one thread, on which `at_start` runs first.
 fn runtime(at_start: impl Fn() + Send + Sync + 'static) -> Result<Runtime, String> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).thread_name("kubernetes").on_thread_start(at_start).enable_all();
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Retries `act` while the API is unreachable, up to `patience`.
+/// Retries `act` for up to `patience` while the API is unreachable or overloaded.
 async fn repeated<T, W>(patience: Duration, act: impl Fn() -> W) -> Result<T, KubeError>
 where
     W: Future<Output = Result<T, KubeError>>,
@@ -408,7 +412,7 @@ where
     }
 }
 
-/// The resource of a manifest's kind. Waits for it up to `patience`.
+/// The API resource of the manifest's kind. If the API does not serve the kind yet, waits for up to `patience`.
 async fn served(
     client: &Client,
     kinds: &Kinds,
@@ -448,7 +452,7 @@ fn api(
     }
 }
 
-/// Checks an object once. The error describes its current state.
+/// Checks once whether the object exists and meets its condition. The error describes the current state.
 async fn look(client: &Client, awaited: &Awaited) -> Result<(), String> {
     let kind = group_version_kind(&awaited.api_version, &awaited.kind);
     let (resource, capabilities) = pinned_kind(client, &kind).await.map_err(|error| in_words(&error))?;
@@ -470,7 +474,7 @@ fn refused(verb: &str, manifest: &Manifest, error: &kube::Error) -> KubeError {
     KubeError::Refused { what, why: in_words(error), status: status_of(error) }
 }
 
-/// The HTTP status of the rejection; `None` without a response.
+/// The HTTP status with which the API rejected a request; `None` if there was no response.
 fn status_of(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),
@@ -478,7 +482,7 @@ fn status_of(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// The message of the API, or the innermost cause of a failed request.
+/// The message of the API; without a response, the innermost cause of the error.
 fn in_words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use crate::{Cluster, KubeError, in_words, status_of};
 
-/// The lines of a followed log.
+/// The lines of a log that [`Cluster::follow`] follows. Dropping it stops following.
 #[derive(Debug)]
 pub struct LogLines {
     lines: Receiver<Result<String, String>>,
@@ -19,11 +19,10 @@ pub struct LogLines {
 }
 
 impl LogLines {
-    /// The next line, if there is one within `patience`. `Err` at the end of the log, with the reason if it was
-    /// interrupted.
+    /// The next line; `Ok(None)` if none arrives within `patience`.
     ///
     /// # Errors
-    /// When no more lines will arrive.
+    /// When no more lines will arrive: `Err(None)` at the end of the log, `Err(Some(reason))` if the connection failed.
     pub fn next(&self, patience: Duration) -> Result<Option<String>, Option<String>> {
         match self.lines.recv_timeout(patience) {
             Ok(Ok(line)) => Ok(Some(line)),
@@ -41,10 +40,11 @@ impl Drop for LogLines {
 }
 
 impl Cluster {
-    /// The last `lines` lines of a container's log; with `previous`, of the log before its last restart. No retries.
+    /// The last `lines` lines of a container's log. With `previous`, reads the log from before the container's last
+    /// restart. Does not retry.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// [`KubeError::Refused`] if the log cannot be read.
     pub fn log_once(
         &self,
         namespace: &str,
@@ -64,10 +64,10 @@ impl Cluster {
         self.run(async move { api.logs(&pod, &params).await.map_err(|error| unread(&pod, &error)) })
     }
 
-    /// Follows the log of a container, without the first `skip` lines.
+    /// Follows the log of a container from line `skip` on, counted from 0.
     ///
     /// # Errors
-    /// [`KubeError::Refused`], also if the container has not started yet.
+    /// [`KubeError::Refused`] if the log cannot be read, also if the container has not started yet.
     pub fn follow(
         &self,
         namespace: &str,

@@ -14,24 +14,24 @@ use crate::{
 /// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Group and version, such as `apps/v1`.
+    /// API group and version, such as `apps/v1`.
     pub api_version: String,
-    /// The kind.
+    /// The kind of the object.
     pub kind: String,
-    /// The namespace; `None` for kinds without one.
+    /// The namespace of the object; `None` for kinds without namespaces.
     pub namespace: Option<String>,
-    /// The name.
+    /// The name of the object.
     pub name: String,
 }
 
 /// Selects objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// Group and version, such as `apps/v1`.
+    /// API group and version, such as `apps/v1`.
     pub api_version: String,
-    /// The kind.
+    /// The kind of the objects.
     pub kind: String,
-    /// The namespace; `None` for kinds without one, and for all namespaces.
+    /// The namespace of the objects; `None` for all namespaces, and for kinds without namespaces.
     pub namespace: Option<String>,
     /// A label selector, such as `app=nginx`.
     pub labels: String,
@@ -49,7 +49,7 @@ impl Object {
         Self { namespace: None, ..Self::new(api_version, kind, "", name) }
     }
 
-    /// The object that a manifest describes; `None` if it has no kind or name.
+    /// The object that a manifest describes; `None` if the manifest lacks `apiVersion`, `kind` or `metadata.name`.
     pub fn of(manifest: &Value) -> Option<Self> {
         let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
@@ -87,15 +87,15 @@ impl Cluster {
     /// Reads the object; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// [`KubeError::Refused`] if the API rejects the request or does not respond.
     pub fn get(&self, object: &Object) -> Result<Option<Value>, KubeError> {
         self.get_within(object, self.patience)
     }
 
-    /// Same as [`Cluster::get`], without retries.
+    /// As [`Cluster::get`], without retries.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// As [`Cluster::get`].
     pub fn get_once(&self, object: &Object) -> Result<Option<Value>, KubeError> {
         self.get_within(object, Duration::ZERO)
     }
@@ -108,18 +108,18 @@ impl Cluster {
         })
     }
 
-    /// Lists the objects.
+    /// Lists the objects that `selected` matches.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// [`KubeError::Refused`] if the API rejects the request or does not respond.
     pub fn list(&self, selected: &Selected) -> Result<Vec<Value>, KubeError> {
         self.list_within(selected, self.patience)
     }
 
-    /// Same as [`Cluster::list`], without retries.
+    /// As [`Cluster::list`], without retries.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// As [`Cluster::list`].
     pub fn list_once(&self, selected: &Selected) -> Result<Vec<Value>, KubeError> {
         self.list_within(selected, Duration::ZERO)
     }
@@ -143,10 +143,11 @@ impl Cluster {
         })
     }
 
-    /// Creates the object of a manifest.
+    /// Creates the object that `manifest` describes.
     ///
     /// # Errors
-    /// [`KubeError::Manifest`], or [`KubeError::Refused`], also if it already exists ([`KubeError::is_conflict`]).
+    /// [`KubeError::Manifest`], or [`KubeError::Refused`]. If the object already exists, [`KubeError::is_conflict`] is
+    /// true for the error.
     pub fn create(&self, manifest: &Value) -> Result<Value, KubeError> {
         let manifest = Manifest::read(manifest).map_err(|why| KubeError::Manifest { number: 1, why })?;
         self.act(manifest, self.patience, |api, manifest| async move {
@@ -158,11 +159,11 @@ impl Cluster {
         })
     }
 
-    /// Merges `change` into the object. Lists of containers, ports and so on are merged by key, as by `kubectl patch`.
-    /// Custom resources have no such keys, so their lists are replaced.
+    /// Merges `change` into the object, as `kubectl patch` does. In built-in kinds, lists such as containers and ports
+    /// are merged by key. In custom resources, which have no such keys, lists are replaced.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// [`KubeError::Refused`] if the API rejects the request or does not respond.
     pub fn patch(&self, object: &Object, change: &Value) -> Result<Value, KubeError> {
         let change = change.clone();
         let is_built_in = !object.api_version.contains('.') || object.api_version.contains(".k8s.io/");
@@ -180,7 +181,7 @@ impl Cluster {
     /// error.
     ///
     /// # Errors
-    /// [`KubeError::Refused`], also if it still exists after `patience`.
+    /// [`KubeError::Refused`], also if the object still exists after `patience`.
     pub fn remove(&self, object: &Object, patience: Duration) -> Result<(), KubeError> {
         let asked = self.act(object.manifest(), self.patience, |api, manifest| async move {
             match api.delete(&manifest.name, &DeleteParams::background()).await {
@@ -202,10 +203,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes a pod without a grace period, which kills its containers. A missing pod is not an error.
+    /// Deletes a pod without a grace period, so that its containers are killed. A missing pod is not an error.
     ///
     /// # Errors
-    /// [`KubeError::Refused`].
+    /// [`KubeError::Refused`] if the API rejects the request or does not respond.
     pub fn kill(&self, namespace: &str, pod: &str) -> Result<(), KubeError> {
         let pod = Object::new("v1", "Pod", namespace, pod);
         self.act(pod.manifest(), self.patience, |api, manifest| async move {
@@ -220,7 +221,7 @@ impl Cluster {
     /// The version of the API server, such as `v1.36.3`.
     ///
     /// # Errors
-    /// [`KubeError::Refused`] if it does not respond.
+    /// [`KubeError::Refused`] if the API does not respond.
     pub fn version(&self) -> Result<String, KubeError> {
         let (client, patience) = (self.client.clone(), self.patience);
         self.run(async move {
@@ -235,7 +236,7 @@ impl Cluster {
         })
     }
 
-    /// Runs `act` with the API of an object's kind, with retries while the API is unreachable.
+    /// Runs `act` on the API resource of the manifest's kind, with retries while the API is unreachable or overloaded.
     fn act<T, W>(
         &self,
         manifest: Manifest,
@@ -254,7 +255,7 @@ impl Cluster {
                 let done = act(api.clone(), manifest.clone());
                 let what = manifest.name.clone();
                 async move {
-                    // The client has no read timeout, because logs are followed. Without this one a request could hang.
+                    // The client has no read timeout, because it also follows logs. So each request is limited here.
                     tokio::time::timeout(TIMEOUT, done).await.unwrap_or_else(|_| Err(unanswered(&what)))
                 }
             };

@@ -1,4 +1,4 @@
-//! The state of a pod, in words.
+//! Reads from the status of a pod whether it runs, and if not, why.
 
 use std::net::IpAddr;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 /// State of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodState {
-    /// It has not started; the text says why.
+    /// The pod has not started. The text is the reason, such as `ContainerCreating`.
     Waiting(String),
-    /// All its containers run; the pod has this address.
+    /// All containers of the pod run. The pod has this IP.
     Running(IpAddr),
-    /// All its containers exited with code 0.
+    /// All containers of the pod exited with code 0.
     Succeeded,
-    /// It cannot start, or a container exited.
+    /// The pod cannot start, or one of its containers exited.
     Failed(PodFailure),
 }
 
@@ -22,11 +22,11 @@ pub enum PodState {
 pub struct PodFailure {
     /// The reason as Kubernetes names it: `OOMKilled`, `Evicted`, `Unschedulable`, `ErrImagePull`.
     pub reason: String,
-    /// The container; `None` if the failure concerns the whole pod.
+    /// The container that failed; `None` if the failure concerns the whole pod.
     pub container: Option<String>,
-    /// The message of Kubernetes; may be empty.
+    /// The message of Kubernetes; can be empty.
     pub message: String,
-    /// Whether Kubernetes still tries to start it: no node has room, or the image cannot be pulled.
+    /// Whether Kubernetes still tries to start the pod, for example if no node has room, or an image cannot be pulled.
     pub may_start: bool,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Display for PodFailure {
     }
 }
 
-/// Reasons of containers that do not start.
+/// The reasons with which Kubernetes reports a waiting container that cannot start.
 const CANNOT_START: [&str; 8] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -55,7 +55,8 @@ const CANNOT_START: [&str; 8] = [
     "CrashLoopBackOff",
 ];
 
-/// The state of a pod from its status. A restarted container counts as exited.
+/// Reads the state of a pod from the object `pod`. If a container failed and Kubernetes restarted it, the pod counts as
+/// failed.
 pub fn pod_state(pod: &Value) -> PodState {
     let status = &pod["status"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -93,7 +94,7 @@ pub fn pod_state(pod: &Value) -> PodState {
         _ => {}
     }
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-    // An evicted pod exists until its containers have exited.
+    // An evicted pod still exists until its containers have exited, but counts as failed.
     let disrupted = |of: &&Value| of["type"] == "DisruptionTarget" && of["status"] == "True";
     if let Some(condition) = conditions.iter().find(disrupted) {
         return failed(text(&condition["reason"]), None, text(&condition["message"]), false);

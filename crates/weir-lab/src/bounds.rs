@@ -1,4 +1,4 @@
-//! Limits on the command line: `p99<20ms`, `errors<0.1%`.
+//! Parses limits of metrics on the command line: `p99<20ms`, `errors<0.1%`.
 
 use weir_analysis::LATENCIES;
 use weir_analysis::sizing::Bound;
@@ -6,10 +6,11 @@ use weir_document::{Problem, Share, Time, nearest};
 
 use crate::LabError;
 
-/// The name of the share of errors.
+/// Name of the only metric that is not a latency: the share of failed requests.
 const ERRORS: &str = "errors";
 
-/// Parses limits; a text can contain several, separated by commas. `flag` is their argument, for errors.
+/// Parses limits like `p99<20ms`. Each text can contain several limits, separated by commas. `flag` is the name of the
+/// command-line argument, for error messages.
 ///
 /// # Errors
 /// For an unknown name, a missing value, or a duplicate limit.
@@ -46,12 +47,13 @@ fn read_bound(text: &str) -> Result<Bound, Problem<()>> {
     Ok(Bound { name: name.to_owned(), limit: time.as_ns() as f64 })
 }
 
-/// Names of metrics that can have limits. The minimum latency cannot, because nobody promises it.
+/// Names of metrics that can have limits: latencies and the share of errors. The minimum latency is excluded, because
+/// nobody promises a minimum.
 fn names() -> impl Iterator<Item = &'static str> {
     LATENCIES.into_iter().filter(|name| *name != "min").chain([ERRORS])
 }
 
-/// The name of the result schema: `p99.9` is `p999`.
+/// The name of a metric in results: `p999` for `p99.9`. `None` if the metric is unknown.
 fn canonical(name: &str) -> Option<&'static str> {
     let plain: String = name.to_lowercase().chars().filter(|character| *character != '.').collect();
     names().find(|known| *known == plain)
@@ -70,7 +72,7 @@ fn unknown(name: &str) -> Problem<()> {
     Problem::new(format!("unknown metric `{name}`"), remedy)
 }
 
-/// `p97` is 0.97, `p99.5` and `p995` are 0.995.
+/// Parses the name of a quantile: `p97` is 0.97; `p99.5` and `p995` are 0.995.
 fn quantile(name: &str) -> Option<f64> {
     let digits = name.to_lowercase().strip_prefix('p')?.to_owned();
     let quantile: f64 = match digits.contains('.') {
@@ -81,7 +83,7 @@ fn quantile(name: &str) -> Option<f64> {
     (0.0..=1.0).contains(&quantile).then_some(quantile)
 }
 
-/// The known quantile with the closest tail, by ratio.
+/// The known quantile whose tail (1 - quantile) is closest to that of `asked`, by ratio.
 fn nearest_quantile(asked: f64) -> Option<&'static str> {
     if asked >= 1.0 {
         return Some("max");

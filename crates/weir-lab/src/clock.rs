@@ -16,7 +16,7 @@ pub(crate) fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time axis of one load, whose series begin with the warm-up.
+/// The time axis of one load. Series of a load begin at the start of its warm-up.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadClock {
     /// Start of the warm-up by the monotonic clock, nanoseconds.
@@ -38,7 +38,7 @@ impl LoadClock {
     }
 }
 
-/// An id for a run that starts at `unix_ms`: the time in UTC, which sorts, and letters.
+/// An ID for a run that starts at `unix_ms`: the time in UTC, so that IDs sort by time, and four random characters.
 pub(crate) fn run_id(unix_ms: u64) -> String {
     let mut random = random();
     let letters: String = (0..4)
@@ -61,13 +61,13 @@ pub(crate) fn new_seed() -> u64 {
     random() % 1_000_000_000
 }
 
-/// The start as `20261121-0210`, in UTC.
+/// Formats a time as `20261121-0210`, in UTC.
 fn stamp(unix_ms: u64) -> String {
     let at = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y%m%d-%H%M").to_string()
 }
 
-/// Random bits from the keys that the standard library draws from the system for its hash maps.
+/// Random bits. They come from the random keys that the standard library gets from the system for its hash maps.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

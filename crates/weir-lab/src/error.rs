@@ -4,42 +4,44 @@ use weir_document::{Position, Problem};
 use weir_results::StoreError;
 use weir_rig::RigError;
 
-/// A run that cannot start or continue. A failed cell is a result, not an error.
+/// Why a run cannot start or continue. A failed cell is a result of a run, not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A scenario that cannot be read.
+    /// The text of a scenario cannot be read.
     #[error("{0}")]
     Document(#[from] Problem<Position>),
-    /// A scenario with an error. The place is file, line and column; or the argument or axis.
+    /// A scenario has an error. The place of the problem is file, line and column, or the command-line argument or
+    /// field with the invalid value.
     #[error("{0}")]
     Scenario(Problem),
     /// Several errors of one scenario.
     #[error("{}", lines(.0))]
     Several(Vec<LabError>),
-    /// No scenario with that name.
+    /// The scenario does not exist, or its file cannot be read.
     #[error("{}", .0.message)]
     NoScenario(Problem<()>),
-    /// A scenario that this host cannot run. The place is as in `Scenario`.
+    /// A scenario is valid, but this host cannot run it. The place of the problem is as in [`LabError::Scenario`], or
+    /// the URL of a remote gateway.
     #[error("{0}")]
     Host(Problem),
     /// The run cannot be resumed.
     #[error("run {run} cannot be resumed: {why}")]
     Resume {
-        /// The run's id.
+        /// ID of the run.
         run: String,
-        /// The reason.
+        /// Why the run cannot be resumed.
         why: String,
     },
-    /// The store failed.
+    /// The store with the results cannot be read or written.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The rig failed outside a cell.
+    /// Preparing or cleaning up this host failed, outside a cell.
     #[error("{0}")]
     Rig(#[from] RigError),
 }
 
 impl LabError {
-    /// Combines at least one error; removes duplicates.
+    /// Combines errors into one, without duplicates. `errors` must not be empty.
     pub(crate) fn of_all(errors: impl IntoIterator<Item = LabError>) -> LabError {
         let mut all: Vec<LabError> = Vec::new();
         for error in errors {
@@ -51,7 +53,7 @@ impl LabError {
         if all.len() == 1 { all.swap_remove(0) } else { Self::Several(all) }
     }
 
-    /// The single errors.
+    /// The errors in [`LabError::Several`]; for any other variant, the error itself.
     pub fn each(&self) -> &[LabError] {
         match self {
             Self::Several(errors) => errors,
@@ -59,14 +61,14 @@ impl LabError {
         }
     }
 
-    /// The remedy; for several errors, that of the first.
+    /// What the user can do about the error; for several errors, the remedy of the first one.
     pub fn remedy(&self) -> String {
         match self {
             Self::Several(errors) => errors.first().map(Self::remedy).unwrap_or_default(),
             Self::Document(problem) => problem.remedy.clone(),
             Self::NoScenario(problem) => problem.remedy.clone(),
             Self::Scenario(problem) | Self::Host(problem) => problem.remedy.clone(),
-            Self::Resume { .. } => "start a new run of its scenario".into(),
+            Self::Resume { .. } => "start a new run of the scenario".into(),
             Self::Store(error) => error.remedy(),
             Self::Rig(error) => error.remedy(),
         }

@@ -9,11 +9,11 @@ use crate::plan::estimate::TimeEstimate;
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Cells of the plan that are in the store.
+    /// Number of planned cells that are already in the store.
     pub done: usize,
-    /// Cells of the plan.
+    /// Number of planned cells.
     pub planned: usize,
-    /// Time for the remaining cells.
+    /// Estimated time for the remaining cells.
     pub left: TimeEstimate,
 }
 
@@ -25,7 +25,7 @@ pub trait Observer {
     fn cell_started(&self, key: &CellKey, progress: Progress);
     /// A load of the cell begins; this attempt takes at least `takes`.
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration);
-    /// weir re-measures a load of the cell; `cause` is the interference.
+    /// weir re-measures a load of the cell; `cause` describes what disturbed the previous attempt.
     fn load_retried(&self, key: &CellKey, load: &str, cause: &str);
     /// A load of the cell was measured.
     fn load_measured(&self, key: &CellKey, measurement: &Measurement);
@@ -33,7 +33,7 @@ pub trait Observer {
     fn cell_finished(&self, cell: &Cell, progress: Progress);
 }
 
-/// Estimates the remaining time: the plan, corrected by how long finished cells took.
+/// Corrects the planned time of the remaining cells by how long finished cells took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     planned: TimeEstimate,
@@ -46,7 +46,8 @@ impl Pace {
         self.taken += taken;
     }
 
-    /// The planned time, stretched if finished cells took less than their minimum or more than their maximum.
+    /// Returns `planned`, the time of the remaining cells. Scales it if the finished cells took less than their planned
+    /// minimum or more than their planned maximum.
     pub(crate) fn left(&self, planned: TimeEstimate) -> TimeEstimate {
         if self.planned.min.is_zero() {
             return planned;

@@ -1,8 +1,8 @@
-//! `weir publish`: a process that publishes messages periodically. Input is a specification, output are the times.
+//! Input and output of `weir publish`, a process that periodically publishes messages to a NATS server.
 
 use serde::{Deserialize, Serialize};
 
-/// The messages to publish.
+/// Input of `weir publish`: the messages, and when to publish them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishSpec {
     /// The address of the NATS server.
@@ -15,7 +15,7 @@ pub struct PublishSpec {
     pub every_ns: u64,
 }
 
-/// The publications.
+/// Output of `weir publish`: when it published the messages, and whether that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishRecord {
     /// Every publication, in order.
@@ -25,12 +25,12 @@ pub struct PublishRecord {
 /// One publication of all messages, or of some if the load ended during it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
-    /// Its start by the monotonic clock, nanoseconds.
+    /// Start of the publication by the monotonic clock, nanoseconds.
     pub start_ns: u64,
-    /// Its end, or the time of its failure.
+    /// End or failure of the publication by the monotonic clock, nanoseconds.
     pub end_ns: u64,
-    /// Number of sent messages.
+    /// Number of messages that were sent.
     pub messages: u64,
-    /// The error, if it failed.
+    /// Why the publication failed; `None` if it succeeded.
     pub error: Option<String>,
 }

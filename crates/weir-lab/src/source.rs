@@ -12,9 +12,9 @@ static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenario
 /// The text of a scenario, and its name in errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// A file's path as given, or a built-in scenario's name.
+    /// The path of the file as given, or the name of the built-in scenario.
     pub name: String,
-    /// The text.
+    /// The text of the scenario: YAML or JSON.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Values of loads while they run.
+//! Reports values of loads while they run.
 
 use weir_engine::{LiveSecond, LoadSpec};
 use weir_results::{CellKey, Measurement, Role};
@@ -7,12 +7,12 @@ use weir_results::{CellKey, Measurement, Role};
 pub trait Watcher {
     /// A load starts, or is re-measured.
     fn load_started(&self, load: &WatchedLoad<'_>, spec: &LoadSpec);
-    /// A second of the load has ended, or the late report of an agent has arrived; `agent` is the name of the agent,
-    /// `None` for load from this host.
+    /// A second of the load has ended, or an agent has reported an earlier second late. `agent` is the name of the
+    /// agent that generated this part of the load; `None` if one process on this host generates the load.
     fn second(&self, load: &WatchedLoad<'_>, agent: Option<&str>, second: &LiveSecond);
-    /// CPU and memory of the parts over the last second.
+    /// Another second has passed; `parts` is the CPU and memory use of each part in it.
     fn parts(&self, load: &WatchedLoad<'_>, parts: &[PartNow]);
-    /// The load has ended and is judged; `None` if it failed or was stopped.
+    /// The load has ended. `measurement` is its result; `None` if the load failed or was stopped.
     fn load_ended(&self, load: &WatchedLoad<'_>, measurement: Option<&Measurement>);
 }
 
@@ -21,21 +21,21 @@ pub trait Watcher {
 pub struct WatchedLoad<'a> {
     /// ID of the run.
     pub run: &'a str,
-    /// The cell.
+    /// The cell that runs the load.
     pub key: &'a CellKey,
     /// Name of the load.
     pub load: &'a str,
 }
 
-/// CPU and memory of a part.
+/// CPU and memory use of a part, such as a gateway, an upstream or the load generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartNow {
-    /// Its name.
+    /// Name of the part.
     pub name: String,
-    /// Its role.
+    /// Role of the part.
     pub role: Role,
-    /// CPU time over wall time; `None` if it could not be read.
+    /// CPU time divided by wall time; `None` if the CPU time could not be read.
     pub cpu_cores: Option<f64>,
-    /// Memory without the page cache; `None` if it could not be read.
+    /// Memory use without the page cache; `None` if it could not be read.
     pub memory_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Backends behind the gateway, and grants for references from other namespaces.
+//! Backends, and grants for references from other namespaces.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,17 +10,18 @@ use weir_config::Backend;
 
 use crate::text::parsed;
 
-/// weir's own kind for a backend: a backend of the compact form whose endpoints have separate `address` and `port`.
+/// weir's own kind for a backend. It has the fields of a backend of the compact form, but endpoints have separate
+/// `address` and `port`.
 #[derive(Debug)]
 pub(crate) struct BackendSpec(pub(crate) Box<Backend>);
 
-/// An endpoint, as in the compact form.
+/// An endpoint, converted to the compact form.
 struct Endpoint(Value);
 
 /// An IP address.
 struct Ip(IpAddr);
 
-/// Resources of its namespace that resources of other namespaces may reference.
+/// A grant: which resources of its namespace may be referenced, and from where.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReferenceGrantSpec {
@@ -28,7 +29,7 @@ pub(crate) struct ReferenceGrantSpec {
     pub(crate) to: Vec<GrantTo>,
 }
 
-/// Resources that may reference them.
+/// Resources of another namespace that may reference those in `to`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantFrom {
@@ -37,7 +38,7 @@ pub(crate) struct GrantFrom {
     pub(crate) namespace: String,
 }
 
-/// Resources that may be referenced; all of the kind if there is no name.
+/// Resources that may be referenced: the one called `name`, or all of this kind if `name` is not set.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantTo {

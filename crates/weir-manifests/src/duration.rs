@@ -6,18 +6,18 @@ use serde::{Deserialize, Deserializer};
 
 use crate::text::parsed;
 
-/// Maximum number of parts, each a number with a unit.
+/// Maximum number of parts in a duration. A part is a number with a unit.
 const PARTS_MAX: usize = 4;
 
 /// Maximum number of digits per number.
 const DIGITS_MAX: usize = 5;
 
-/// A duration. Zero means no time-out.
+/// A duration of Gateway API. As a timeout, zero means no timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GatewayDuration(Duration);
 
 impl GatewayDuration {
-    /// The time-out; `None` for zero.
+    /// The duration as a timeout; `None` for zero, which means no timeout.
     pub(crate) fn bound(self) -> Option<Duration> {
         Some(self.0).filter(|duration| !duration.is_zero())
     }

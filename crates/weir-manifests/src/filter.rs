@@ -1,10 +1,10 @@
-//! Filters of a rule.
+//! Filters of a rule, as written in manifests.
 
 use serde::Deserialize;
 
 use crate::reference::BackendRef;
 
-/// One filter: its type, and the field with its configuration.
+/// One filter: its type, and one field for the settings of each type.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct HttpFilter {
@@ -37,8 +37,8 @@ pub(crate) enum FilterKind {
     Cors,
 }
 
-/// Changes to header fields. Of entries of one list with the same name the first counts, whatever its case. A name may
-/// be in several lists: it is removed, then set, then added.
+/// Changes to headers. If a list contains a name several times (ignoring case), only its first entry is used. If
+/// several lists contain a name, it is first removed, then set, then added.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HeaderFilter {
@@ -47,7 +47,7 @@ pub(crate) struct HeaderFilter {
     pub(crate) remove: Vec<String>,
 }
 
-/// A header field.
+/// A header with its value.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedValue {
@@ -55,7 +55,7 @@ pub(crate) struct NamedValue {
     pub(crate) value: String,
 }
 
-/// Copies of requests. The rule's own backend may get them too.
+/// Copies of requests. Unlike in the compact form, they may go to the rule's own backend.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MirrorFilter {
@@ -66,7 +66,7 @@ pub(crate) struct MirrorFilter {
     pub(crate) fraction: Option<Fraction>,
 }
 
-/// A fraction.
+/// A share as a fraction; the denominator is 100 by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fraction {
@@ -75,9 +75,9 @@ pub(crate) struct Fraction {
     pub(crate) denominator: u32,
 }
 
-/// Where clients are sent. Without `scheme` and `port`, to the port of the listener, whatever port `Host` has. With a
-/// redirect, URLRewrite is an error; RequestHeaderModifier, RequestMirror and `timeouts` have no effect;
-/// ResponseHeaderModifier and CORS apply to the redirect.
+/// A redirect of clients. Without `scheme` and `port`, it leads to the port of the listener, whatever port `Host`
+/// contains. If a rule has a redirect, URLRewrite is an error; RequestHeaderModifier, RequestMirror and `timeouts` have
+/// no effect; ResponseHeaderModifier and CORS apply to the redirect.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct RedirectFilter {
@@ -96,7 +96,7 @@ pub(crate) enum UrlScheme {
     Https,
 }
 
-/// The rewritten host and path of upstream requests.
+/// A rewrite of host and path of upstream requests.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RewriteFilter {
@@ -104,7 +104,7 @@ pub(crate) struct RewriteFilter {
     pub(crate) path: Option<PathModifier>,
 }
 
-/// The replacement of a path.
+/// The replacement for a path or its prefix.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PathModifier {
@@ -124,9 +124,9 @@ pub(crate) enum PathModifierKind {
 }
 
 /// Which pages of other origins may use the responses. Without `allowOrigins`, none. With `allowCredentials` and the
-/// origin `*` or `https://*`, the response names the page's own origin, as Gateway API requires and the compact form
-/// refuses: every page may act for its user. `*` in `exposeHeaders` is then left out, because browsers take it for a
-/// name.
+/// origin `*` or `https://*`, the response contains the page's own origin: every page may then act for its user.
+/// Gateway API requires this; the compact form rejects it. `*` in `exposeHeaders` is then left out, because browsers
+/// would treat it as a literal name.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CorsFilter {
@@ -140,13 +140,13 @@ pub(crate) struct CorsFilter {
     pub(crate) allow_headers: Vec<String>,
     #[serde(default)]
     pub(crate) expose_headers: Vec<String>,
-    /// In seconds.
+    /// How long browsers may cache a preflight response, in seconds.
     #[serde(default = "five")]
     pub(crate) max_age: u32,
 }
 
 impl FilterKind {
-    /// The name in manifests.
+    /// The name of the type in manifests.
     pub(crate) fn name(self) -> &'static str {
         match self {
             FilterKind::RequestHeaderModifier => "RequestHeaderModifier",
@@ -158,7 +158,7 @@ impl FilterKind {
         }
     }
 
-    /// The field with the filter's configuration.
+    /// The field that contains the settings of this type.
     pub(crate) fn field(self) -> &'static str {
         match self {
             FilterKind::RequestHeaderModifier => "requestHeaderModifier",
@@ -172,7 +172,7 @@ impl FilterKind {
 }
 
 impl HttpFilter {
-    /// The types whose fields are set; only the filter's own type is valid.
+    /// The types whose fields are set. A valid filter has only the field of its own type.
     pub(crate) fn contents(&self) -> Vec<FilterKind> {
         let all = [
             (FilterKind::RequestHeaderModifier, self.request_header_modifier.is_some()),

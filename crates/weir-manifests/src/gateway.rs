@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use crate::reference::SecretRef;
 
-/// The controller of a class of gateways.
+/// A class of gateways: names the controller that implements them.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GatewayClassSpec {
@@ -22,7 +22,7 @@ pub(crate) struct GatewayClassSpec {
 pub(crate) struct GatewaySpec {
     pub(crate) gateway_class_name: String,
     pub(crate) listeners: Vec<ListenerSpec>,
-    /// IP addresses of this host; 0.0.0.0 if there are none.
+    /// IP addresses of this host on which the gateway listens; 0.0.0.0 if the list is empty.
     #[serde(default)]
     pub(crate) addresses: Vec<AddressSpec>,
 }
@@ -44,16 +44,16 @@ enum AddressKind {
     Ip,
 }
 
-/// One of a gateway's listeners. All listeners of one port are one listener of the configuration,
-/// `NAMESPACE/NAME:PORT`; they are all plain text or all TLS.
+/// A listener of a gateway. All listeners with the same port become one listener of the configuration, named
+/// `NAMESPACE/NAME:PORT`; so either all of them use plain HTTP, or all use TLS.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListenerSpec {
     pub(crate) name: String,
-    /// A request belongs to the listener of its port with the most specific hostname. If none of its routes matches,
-    /// the response is 404 (`no_route`), whatever other listeners would do; it counts as a response, not in
-    /// `weir_errors_total`. TLS server names work in the same way: a `TLS` listener for a name is never opened by an
-    /// HTTPS listener for every host.
+    /// A request is handled by the listener of its port with the most specific hostname. If none of this listener's
+    /// routes matches, the response is 404 (`no_route`), even if another listener has a matching route; the 404 counts
+    /// as a response, not in `weir_errors_total`. The same applies to TLS server names: if a `TLS` listener has a
+    /// hostname, an HTTPS listener for every host never terminates TLS for this hostname.
     #[serde(default)]
     pub(crate) hostname: Option<String>,
     pub(crate) port: u16,
@@ -71,25 +71,27 @@ pub(crate) enum Protocol {
     Http,
     #[serde(rename = "HTTPS")]
     Https,
-    /// Forwarded without decryption; requires `mode: Passthrough`. Without a TLSRoute for the server name, the gateway
-    /// closes the connection (`unknown_name`). A TLSRoute without hostnames matches every client.
+    /// TLS passthrough: connections are forwarded without decryption. Requires `mode: Passthrough`. If no TLSRoute
+    /// matches the server name, the gateway closes the connection (`unknown_name`). A TLSRoute without hostnames
+    /// matches every client.
     #[serde(rename = "TLS")]
     Tls,
 }
 
-/// TLS with clients.
+/// TLS settings of a listener.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ListenerTls {
     pub(crate) mode: TlsMode,
-    /// A client gets a certificate of the listener for its server name: one that contains the name, otherwise the
-    /// first. A client without a server name, or with one of no listener, gets the first certificate of the listener
-    /// without a hostname; without such a listener its handshake fails. Requests are routed by `Host`, whatever the
-    /// server name. A Secret of another namespace needs a ReferenceGrant there.
+    /// Secrets with certificates. A client gets a certificate of the listener for its server name: one that contains
+    /// the name, otherwise the first. A client without a server name, or with a name for which there is no listener,
+    /// gets the first certificate of the listener without a hostname; without such a listener its handshake fails.
+    /// Requests are routed by `Host`, whatever the server name. A Secret of another namespace needs a ReferenceGrant in
+    /// that namespace.
     pub(crate) certificate_refs: Vec<SecretRef>,
 }
 
-/// Where TLS is terminated.
+/// Whether the gateway or the backend terminates TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum TlsMode {
     #[default]
@@ -113,7 +115,7 @@ pub(crate) struct RouteNamespaces {
     pub(crate) selector: Option<LabelSelector>,
 }
 
-/// Which namespaces, relative to the gateway's.
+/// Selects namespaces, relative to the namespace of the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum FromNamespaces {
     All,
@@ -123,7 +125,7 @@ pub(crate) enum FromNamespaces {
     None,
 }
 
-/// Required labels of a namespace.
+/// Labels that a namespace must have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct LabelSelector {

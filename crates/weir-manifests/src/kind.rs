@@ -7,13 +7,13 @@ use weir_document::nearest;
 
 use crate::text::parsed;
 
-/// The group of weir's own kinds.
+/// The API group of weir's own kinds.
 pub const GROUP: &str = "gateway.weir.example";
 
-/// The controller name in a `GatewayClass` of weir.
+/// The `controllerName` of a `GatewayClass` whose gateways weir implements.
 pub const CONTROLLER: &str = "gateway.weir.example/controller";
 
-/// Gateway API's own group.
+/// The API group of Gateway API.
 pub(crate) const GATEWAY_API: &str = "gateway.networking.k8s.io";
 
 /// A kind of resource.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     List,
 }
 
-/// Every kind with its name, its group and its equivalent versions.
+/// Every kind with its name, its API group and its supported versions, in the order of [`Kind`].
 const KINDS: [(Kind, &str, &str, &[&str]); 9] = [
     (Kind::GatewayClass, "GatewayClass", GATEWAY_API, &["v1", "v1beta1"]),
     (Kind::Gateway, "Gateway", GATEWAY_API, &["v1", "v1beta1"]),
@@ -44,12 +44,12 @@ const KINDS: [(Kind, &str, &str, &[&str]); 9] = [
 ];
 
 impl Kind {
-    /// The kind with this name in manifests.
+    /// The kind with this name in manifests, if it is supported.
     pub(crate) fn named(name: &str) -> Option<Kind> {
         KINDS.iter().find(|(_, known, ..)| *known == name).map(|(kind, ..)| *kind)
     }
 
-    /// The name in manifests.
+    /// The name of the kind in manifests.
     pub(crate) fn name(self) -> &'static str {
         KINDS[self as usize].1
     }
@@ -58,12 +58,12 @@ impl Kind {
         KINDS[self as usize].2
     }
 
-    /// Whether its resources are cluster-scoped.
+    /// Whether resources of this kind are cluster-scoped.
     pub(crate) fn is_of_cluster(self) -> bool {
         matches!(self, Kind::GatewayClass | Kind::Namespace | Kind::List)
     }
 
-    /// Checks that the kind is supported in `api_version`; the error text is `cause; remedy`.
+    /// Checks that the kind is supported in `api_version`. An error has the form `cause; remedy`.
     pub(crate) fn check_version(self, api_version: &str) -> Result<(), String> {
         let (_, name, group, versions) = KINDS[self as usize];
         let (found_group, version) = api_version.split_once('/').unwrap_or(("", api_version));

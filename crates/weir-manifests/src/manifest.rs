@@ -1,4 +1,4 @@
-//! One manifest: the fields that all kinds share, and the content of each kind.
+//! One manifest: the fields that all kinds have in common, and the content of each kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,31 +17,31 @@ use crate::text::parsed;
 const FIELDS: &[&str] =
     &["apiVersion", "kind", "metadata", "spec", "status", "data", "stringData", "type", "immutable", "items"];
 
-/// The namespace of a manifest without one.
+/// The namespace of a manifest that does not name one.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
-/// Maximum length of a name in a cluster.
+/// Maximum length of a resource name, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A resource as applied to a cluster.
+/// A manifest: a resource in the form in which it is applied to a cluster.
 #[derive(Debug)]
 pub struct Manifest {
     pub(crate) name: Name,
-    /// In seconds of Unix time; the maximum if unknown.
+    /// When the resource was created, in seconds of Unix time; `i64::MAX` if unknown.
     pub(crate) created_s: i64,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) body: Body,
 }
 
-/// A resource's name within its kind.
+/// Identifies a resource among those of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
-    /// Empty for cluster-scoped kinds.
+    /// The namespace; empty for cluster-scoped kinds.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-/// The content of a manifest by its kind.
+/// The content of a manifest, by kind.
 #[derive(Debug)]
 pub(crate) enum Body {
     GatewayClass(GatewayClassSpec),
@@ -56,7 +56,7 @@ pub(crate) enum Body {
 }
 
 impl Manifest {
-    /// The resource in messages: `HTTPRoute default/shop`.
+    /// The name of the resource in messages, such as `HTTPRoute default/shop`.
     pub fn title(&self) -> String {
         format!("{} {}", self.body.kind(), self.name)
     }
@@ -87,7 +87,7 @@ impl Body {
     }
 }
 
-/// The fields of `metadata` that matter here.
+/// The fields of `metadata` that weir uses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
@@ -97,22 +97,22 @@ pub(crate) struct Metadata {
     labels: Option<BTreeMap<String, String>>,
 }
 
-/// A valid name.
+/// A valid resource name.
 #[derive(Debug)]
 struct Label(String);
 
-/// A time in seconds of Unix time.
+/// A creation time, in seconds of Unix time.
 #[derive(Debug)]
 struct Created(i64);
 
-/// A manifest that is partly read.
+/// A manifest of which some fields have been read.
 #[derive(Default)]
 struct Draft {
     api_version: Option<String>,
     kind: Option<Kind>,
     metadata: Option<Metadata>,
     body: Option<Body>,
-    /// A `spec` that precedes the kind.
+    /// The `spec`, if it precedes the kind in the document. It is parsed once the kind is known.
     early_spec: Option<serde_json::Value>,
     data: Option<Values>,
     string_data: Option<Values>,
@@ -200,7 +200,7 @@ impl Draft {
     }
 }
 
-/// Reads the `spec` of a kind.
+/// Reads the `spec` of this kind.
 struct Spec(Kind);
 
 impl<'de> DeserializeSeed<'de> for Spec {
@@ -214,7 +214,7 @@ impl<'de> DeserializeSeed<'de> for Spec {
             Kind::TlsRoute => Body::TlsRoute(Deserialize::deserialize(deserializer)?),
             Kind::ReferenceGrant => Body::ReferenceGrant(Deserialize::deserialize(deserializer)?),
             Kind::Backend => Body::Backend(Deserialize::deserialize(deserializer)?),
-            // Finalizers of a namespace only matter to the cluster.
+            // The `spec` of a namespace contains only finalizers, which weir does not use.
             Kind::Namespace => {
                 IgnoredAny::deserialize(deserializer)?;
                 Body::Namespace
@@ -260,7 +260,7 @@ impl<'de> Deserialize<'de> for Created {
         parsed(deserializer, "a time like 2026-01-31T12:00:00Z", |text| {
             let time: Result<Timestamp, _> = text.parse();
             time.map(|time| Created(time.as_second())).map_err(|_| {
-                format!("`{text}` is not a time; write it like 2026-01-31T12:00:00Z, or remove it")
+                format!("`{text}` is not a time; write it like 2026-01-31T12:00:00Z, or remove the field")
             })
         })
     }

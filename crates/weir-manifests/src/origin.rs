@@ -1,33 +1,35 @@
-//! Maps fields of the model to fields of manifests.
+//! Maps fields of the gateway model to the fields of manifests from which they were built.
 
 use crate::filter::FilterKind;
 use crate::manifest::{Body, Manifest};
 use crate::route::{HttpRouteSpec, HttpRule, NamedMatch};
 
-/// The origin of a resource of the model; manifests are identified by their index.
+/// Which manifest fields a resource of the gateway model was built from. `Backend`, `manifest` and `sealed` contain
+/// indexes into the list of manifests.
 #[derive(Debug)]
 pub(crate) enum Origin {
     Backend(usize),
     Route {
         manifest: usize,
         rule: usize,
-        /// The index of the match; `None` if the rule has none.
+        /// The index of the match in the rule; `None` if the rule has no matches.
         matched: Option<usize>,
     },
     Listener {
         manifest: usize,
-        /// Indexes of the gateway's listeners with this port.
+        /// Indexes of the gateway's listeners with this port, in the Gateway.
         listeners: Vec<usize>,
-        /// For each certificate and each of its hosts: the index of the listener and of its certificate reference.
+        /// For each certificate, and for each of its hosts: the index of the listener, and the index of the reference
+        /// in `certificateRefs`.
         certificates: Vec<Vec<(usize, usize)>>,
-        /// For each passthrough entry, the index of its TLS route.
+        /// For each passthrough entry, its TLSRoute.
         sealed: Vec<usize>,
     },
 }
 
 impl Origin {
-    /// The manifest and its field that became the field `rest` of the resource. An example of `rest` is
-    /// `.backends[1].weight`.
+    /// Returns the manifest and its field from which the field `rest` of the resource was built. An example of `rest`
+    /// is `.backends[1].weight`.
     pub(crate) fn locate(&self, manifests: &[&Manifest], rest: &str) -> (usize, String) {
         let rest = rest.strip_prefix('.').unwrap_or(rest);
         match self {
@@ -57,7 +59,7 @@ fn in_listener(listeners: &[usize], certificates: &[Vec<(usize, usize)>], rest: 
         return format!("spec.listeners[{first}].port");
     }
     let Some(of_tls) = rest.strip_prefix("tls.") else { return format!("spec.listeners[{first}]") };
-    // The model stores the first certificate separately.
+    // The model stores the first certificate in fields of its own, and the others in `certificates`.
     let position = if of_tls.starts_with("certificates[") { index_of(of_tls) + 1 } else { 0 };
     let host = of_tls.find("hosts[").map_or(0, |at| index_of(&of_tls[at..]));
     match certificates.get(position).and_then(|places| places.get(host)) {
@@ -115,7 +117,7 @@ fn in_filter(rule: &HttpRule, kind: FilterKind, path: &str) -> String {
     }
 }
 
-/// The first number in brackets.
+/// The first number in brackets, or 0.
 fn index_of(rest: &str) -> usize {
     let digits = rest.split(['[', ']']).nth(1).unwrap_or_default();
     digits.parse().unwrap_or_default()

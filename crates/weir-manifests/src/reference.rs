@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::filter::HttpFilter;
 use crate::kind::{GATEWAY_API, Kind};
 
-/// The gateway, or its listeners, to which a route attaches.
+/// The parent of a route: a gateway, or some of its listeners.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ParentRef {
@@ -16,7 +16,7 @@ pub(crate) struct ParentRef {
     #[serde(default)]
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
-    /// Name of a listener.
+    /// The name of a listener of the gateway; `None` selects all listeners.
     #[serde(default)]
     pub(crate) section_name: Option<String>,
     #[serde(default)]

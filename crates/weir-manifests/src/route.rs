@@ -1,4 +1,4 @@
-//! Routes.
+//! HTTPRoutes and TLSRoutes, as written in manifests.
 
 use serde::Deserialize;
 
@@ -6,16 +6,17 @@ use crate::duration::GatewayDuration;
 use crate::filter::HttpFilter;
 use crate::reference::{BackendRef, ParentRef};
 
-/// An HTTPRoute.
+/// The `spec` of an HTTPRoute.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct HttpRouteSpec {
-    /// All listeners of a Gateway, or those of `sectionName` and `port`. A parent that does not accept the route is an
-    /// error.
+    /// The parents. Each selects all listeners of a Gateway, or only those that match its `sectionName` and `port`. It
+    /// is an error if no selected listener accepts the route.
     #[serde(default)]
     pub(crate) parent_refs: Vec<ParentRef>,
-    /// The route matches the hosts that these and the listener's hostname have in common; precedence goes by them. At a
-    /// listener for `a.example.org`, `*.example.org` is as specific as `a.example.org`.
+    /// The hosts of the route. At each listener, the route matches the hosts that it has in common with the listener's
+    /// hostname, and precedence is decided by these common hosts: at a listener for `a.example.org`, `*.example.org` is
+    /// as specific as `a.example.org`.
     #[serde(default)]
     pub(crate) hostnames: Vec<String>,
     #[serde(default = "one_rule")]
@@ -29,12 +30,13 @@ pub(crate) struct HttpRule {
     pub(crate) name: Option<String>,
     pub(crate) matches: Vec<HttpMatch>,
     pub(crate) filters: Vec<HttpFilter>,
-    /// Share the requests by weight. Without any, or without weights, the response is 500 (`no_backend`).
+    /// The backends, which share the requests by weight. Without backends, or if all weights are 0, the response is 500
+    /// (`no_backend`).
     pub(crate) backend_refs: Vec<BackendRef>,
     pub(crate) timeouts: Option<HttpTimeouts>,
 }
 
-/// Conditions that a request must all meet.
+/// Conditions on a request. It must meet all of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct HttpMatch {
@@ -44,8 +46,8 @@ pub(crate) struct HttpMatch {
     pub(crate) method: Option<String>,
 }
 
-/// What a path must be, in the normal form of request paths: `/caf%c3%a9` matches `/caf%C3%A9`. A path with `;` needs
-/// `paths.path_parameters: keep`; Gateway API itself excludes `//` and `%2F`.
+/// A condition on the path. Its value is normalized like request paths: `/caf%c3%a9` matches `/caf%C3%A9`. A path with
+/// `;` requires `paths.path_parameters: keep`; Gateway API itself excludes `//` and `%2F`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PathMatch {
@@ -81,10 +83,12 @@ pub(crate) enum ValueMatchKind {
     RegularExpression,
 }
 
-/// Bounds on the time that a rule's requests take: `timeouts.request` and `timeouts.backend` of a route. `0s` is no
-/// timeout, and 30 days is the maximum. The longer one replaces `timeouts.response` (of the backend too) and
-/// `timeouts.body`, so that a backend may take the time that the rule gives it; with `0s` these are 30 days. Other
-/// timeouts of the gateway still apply. Without both, those of the gateway apply.
+/// Timeouts of a rule. `request` and `backendRequest` become the route's `timeouts.request` and `timeouts.backend`;
+/// `0s` means no timeout, and more than 30 days counts as 30 days.
+///
+/// The route's `timeouts.response` and `timeouts.body` are set to the longer of the two, so that the defaults of the
+/// gateway or the backend do not cut a request short. Here `0s` counts as 30 days. If neither is set, nothing changes.
+/// Other timeouts of the gateway still apply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct HttpTimeouts {
@@ -92,7 +96,7 @@ pub(crate) struct HttpTimeouts {
     pub(crate) backend_request: Option<GatewayDuration>,
 }
 
-/// A TLSRoute.
+/// The `spec` of a TLSRoute.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TlsRouteSpec {
@@ -118,7 +122,7 @@ impl Default for PathMatch {
     }
 }
 
-/// The default that a cluster sets for a route without rules.
+/// The default rule that a cluster adds to a route without rules.
 fn one_rule() -> Vec<HttpRule> {
     vec![HttpRule::default()]
 }

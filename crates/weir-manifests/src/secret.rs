@@ -1,4 +1,4 @@
-//! Secrets: certificates with their keys.
+//! Secrets that contain a certificate with its key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,23 +7,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-/// The type of secrets with a certificate and its key.
+/// The type of Secrets that contain a certificate and its key.
 const TLS: &str = "kubernetes.io/tls";
 
-/// The names of the certificate and the key in a secret.
+/// The names of the values with the certificate and the key.
 pub(crate) const PAIR: [&str; 2] = ["tls.crt", "tls.key"];
 
 /// The content of a secret.
 #[derive(Debug)]
 pub(crate) struct Secret {
     pub(crate) of_type: Option<String>,
-    /// Values in base64.
+    /// Values in base64, by name.
     pub(crate) data: Values,
-    /// Plain values; they override `data`.
+    /// Values as plain text, by name. They override `data`.
     pub(crate) string_data: Values,
 }
 
-/// Values by name. They may be private keys, so they are never printed.
+/// Values by name. They can be private keys, so only the names are ever printed.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Values(BTreeMap<String, String>);
@@ -35,7 +35,7 @@ impl fmt::Debug for Values {
 }
 
 impl Secret {
-    /// The certificate and the key. An error has the field, the reason and the remedy.
+    /// Returns the certificate and the key. An error consists of the field, the reason and the remedy.
     pub(crate) fn pair(&self) -> Result<[Vec<u8>; 2], (String, String, String)> {
         match self.of_type.as_deref() {
             Some(TLS) => {}
@@ -61,7 +61,7 @@ impl Secret {
         let text: String = text.split_whitespace().collect();
         STANDARD.decode(text).map_err(|_| {
             let message = format!("`{name}` is not base64");
-            // The lookup of positions splits the name at its dot, and ends at `data`.
+            // The error is reported at `data`, because a path to the value would be split at the dot in its name.
             (
                 "data".to_owned(),
                 message,

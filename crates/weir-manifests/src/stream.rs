@@ -1,4 +1,4 @@
-//! Manifests in a text: several documents, and lists within them.
+//! Reads the manifests in a text, which may contain several documents, and lists of manifests.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -7,18 +7,18 @@ use weir_document::{Position, Problem, StreamPart, documents};
 use crate::kind::Kind;
 use crate::manifest::{Body, DEFAULT_NAMESPACE, Manifest};
 
-/// A manifest with its position in the text.
+/// A manifest, and where it is in the text.
 #[derive(Debug)]
 pub struct Read {
     /// The manifest; never a list.
     pub manifest: Manifest,
-    /// The first line of its document, from 1.
+    /// The line where its document starts, from 1.
     pub first_line: u64,
-    /// Its path in the document, as in `items[3]`; empty if it is the document.
+    /// The path of the manifest within its document, such as `items[3]`; empty if it is the whole document.
     pub within: String,
 }
 
-/// The part of a document that shows whether it is a manifest.
+/// The fields of a document that show whether it is a manifest.
 #[derive(Deserialize)]
 struct Head {
     #[serde(rename = "apiVersion", default)]
@@ -27,7 +27,7 @@ struct Head {
     kind: Option<IgnoredAny>,
 }
 
-/// The part of a manifest that identifies it.
+/// The fields of a manifest that identify its resource.
 #[derive(Deserialize)]
 struct Title {
     kind: String,
@@ -41,9 +41,9 @@ struct TitleMetadata {
     namespace: Option<String>,
 }
 
-/// Whether the text begins with a manifest; otherwise it may be the gateway's compact form.
+/// Whether the text begins with a manifest. If not, it may be a configuration in weir's compact form.
 pub fn has_manifests(source_name: &str, text: &str) -> bool {
-    // Avoids that a large file of the compact form is parsed twice.
+    // This quick check avoids that a large file in the compact form is parsed twice.
     let has_kind = || text.starts_with("kind:") || text.contains("\nkind:");
     if !text.contains("apiVersion") && !has_kind() {
         return false;
@@ -53,10 +53,10 @@ pub fn has_manifests(source_name: &str, text: &str) -> bool {
     head.is_some_and(|head| head.is_ok_and(|head| head.api_version.is_some() || head.kind.is_some()))
 }
 
-/// Reads all manifests of the text, and splits lists. `source_name` is used in errors.
+/// Reads all manifests of the text, and splits lists into their items. `source_name` is the file name for errors.
 ///
 /// # Errors
-/// One for each document that is not a manifest, is of an unknown kind, or has an unknown field.
+/// One error for each document that is not a manifest, or that has an unknown kind or an unknown field.
 pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<Problem<Position>>> {
     let (mut read, mut errors) = (Vec::new(), Vec::new());
     for part in parts(source_name, text) {
@@ -69,8 +69,8 @@ pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<Problem<Posi
 }
 
 impl Read {
-    /// Line and column of the field at `path` (as in `spec.rules[0].name`) in the text. If the field is missing, those
-    /// of its nearest existing parent.
+    /// Returns line and column of the field at `path`, such as `spec.rules[0].name`, in the text. If the field does not
+    /// exist, those of its nearest existing parent.
     pub fn place(&self, source_name: &str, text: &str, path: &str) -> Option<(u64, u64)> {
         let part = parts(source_name, text).into_iter().find(|part| part.first_line == self.first_line)?;
         let steps = [self.within.as_str(), path].into_iter().flat_map(|path| path.split(['.', '[', ']']));
@@ -99,7 +99,7 @@ fn flatten(manifest: Manifest, first_line: u64, within: String, read: &mut Vec<R
     }
 }
 
-/// Adds the resource to the error, if it can be identified.
+/// Adds the name of the resource to the error, if it can be read.
 fn titled(source_name: &str, part: StreamPart<'_>, error: Problem<Position>) -> Problem<Position> {
     let Ok(Title { kind, metadata }) = weir_document::read(source_name, part.text) else { return error };
     let namespace = match (metadata.namespace, Kind::named(&kind)) {
@@ -109,7 +109,7 @@ fn titled(source_name: &str, part: StreamPart<'_>, error: Problem<Position>) -> 
         (None, None) => String::new(),
     };
     let message = format!("{kind} {namespace}{}: {}", metadata.name, error.message);
-    // An error of the whole document is reported at its beginning.
+    // An error about the whole document is reported at its first character.
     let error = if error.place.line == 0 { error.moved_to(1, 1) } else { error };
     Problem { message, ..error }
 }

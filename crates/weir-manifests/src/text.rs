@@ -1,10 +1,10 @@
-//! Values that are parsed from strings while they are read, so that errors have their position.
+//! Reads values that are written as text, and parses them at once, so that errors have the right position.
 
 use std::fmt;
 
 use serde::de::{self, Deserializer, Visitor};
 
-/// Reads a string and applies `parse`; its error text is `cause; remedy`.
+/// Reads a string and applies `parse`, whose errors have the form `cause; remedy`.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &'static str,

@@ -1,4 +1,4 @@
-//! Translates all manifests together to the gateway's own model.
+//! Translates all manifests together to the gateway model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,44 +20,45 @@ mod tls_routes;
 use catalog::Catalog;
 use gateways::Gateways;
 
-/// An error in a manifest: unsupported, or in conflict with other manifests.
+/// An error in a manifest: it uses something unsupported, or conflicts with other manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// The index of the manifest.
     pub manifest: usize,
-    /// The field, as in `spec.rules[0].backendRefs[1]`.
+    /// The path of the field, such as `spec.rules[0].backendRefs[1]`.
     pub path: String,
-    /// The reason.
+    /// What is wrong.
     pub message: String,
-    /// How to fix it.
+    /// How to fix the problem.
     pub remedy: String,
-    /// Another manifest that the message mentions.
+    /// The index of another manifest that the message is about, if any.
     pub other: Option<usize>,
 }
 
-/// The manifests in the gateway's own model.
+/// The manifests, translated to the gateway model.
 #[derive(Debug, Default)]
 pub struct Translation {
     /// The resources with their keys.
     pub resources: Vec<(Key, Resource)>,
-    /// Every file that backends reference, with the first place that references it.
+    /// Every file that backends name, with the first field that names it.
     pub files: BTreeMap<String, String>,
-    /// The subset that contains TLS certificates and keys.
+    /// Those of `files` that contain TLS certificates and keys.
     pub tls_files: BTreeSet<String>,
-    /// The origin of each resource, by the prefix of places in its problems.
+    /// The manifest fields that each resource was built from. The key is the start of each place that `weir-config`
+    /// reports for the resource, such as `HTTPRoute shop/web rules[0]`.
     origins: BTreeMap<String, Origin>,
 }
 
 /// Translates all manifests, which must not be lists.
 ///
 /// # Errors
-/// All errors that are visible in the manifests alone. `weir-config` finds the others.
+/// All errors that the manifests themselves show. `weir-config` finds the others.
 pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
     let mut misfits = Vec::new();
     let catalog = Catalog::of(manifests, &mut misfits);
     let gateways = Gateways::of(&catalog, &mut misfits);
     let mut translation = Translation::default();
-    // Referenced files are computed from a configuration.
+    // `Configuration` collects the files that backends name.
     let mut backends = Configuration::default();
     for (position, name, body) in catalog.all(Kind::Backend) {
         let Body::Backend(spec) = body else { continue };
@@ -74,8 +75,8 @@ pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
 }
 
 impl Translation {
-    /// Maps the `place` of a problem of `weir-config` to the index of a manifest and its field. Returns `None` if the
-    /// problem is about none of them.
+    /// Maps the `place` of a problem that `weir-config` reports to the index of a manifest and its field. Returns
+    /// `None` if the problem is not about a manifest.
     pub fn locate(&self, manifests: &[&Manifest], place: &str) -> Option<(usize, String)> {
         let is_end = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
         let of_place = self.origins.iter().filter_map(|(start, origin)| {
@@ -103,7 +104,7 @@ impl Misfit {
     }
 }
 
-/// Hosts that a route matches at one listener of the model: every host, these names, or both.
+/// The hosts that a route matches at one listener of the gateway model: every host, these names, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct WantedHosts {
     /// The listener's port.
@@ -112,5 +113,5 @@ struct WantedHosts {
     names: BTreeSet<String>,
 }
 
-/// By label of the listener in the model.
+/// The hosts of a route at each listener, by the label of the listener in the gateway model.
 type Attachments = BTreeMap<String, WantedHosts>;

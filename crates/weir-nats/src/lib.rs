@@ -1,6 +1,7 @@
 //! Publishes messages to NATS from synchronous code.
 //!
-//! The connection runs on its own thread, which also replies to the server's pings between two publish calls.
+//! The connection has its own thread, which also answers the server's pings between two calls of
+//! [`Publisher::publish`].
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 use async_nats::{Client, ConnectOptions};
 use tokio::runtime::{Builder, Runtime};
 
-/// Timeout for connecting and for each flush. Ample for a server on the same host.
+/// A timeout for [`Publisher::connect`]: long enough for any server on the same host.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Messages per flush when `gap` is zero. A flush after each message would cost more than the message.
+/// Number of messages per flush if there is no gap between messages. A flush costs more than a message.
 const BATCH: usize = 256;
 
 /// Why publishing failed.
@@ -26,7 +27,7 @@ pub enum NatsError {
         /// The cause.
         why: String,
     },
-    /// The server did not accept the messages.
+    /// The server did not confirm the messages in time, or the connection failed.
     #[error("publishing to NATS at {address} failed: {why}")]
     Publish {
         /// The server address.
@@ -46,11 +47,11 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Connects to `address` within `timeout`, which also limits each flush. `at_start` runs first on the connection's
-    /// thread, for example to enter a network namespace.
+    /// Connects to `address`. `timeout` limits connecting, and later each message and each flush. `at_start` runs first
+    /// on the connection's thread, for example to enter a network namespace.
     ///
     /// # Errors
-    /// [`NatsError::Connect`].
+    /// [`NatsError::Connect`] if there is no connection within `timeout`.
     pub fn connect(
         address: SocketAddr,
         timeout: Duration,
@@ -74,11 +75,11 @@ impl Publisher {
         Ok(Self { address, timeout, client, runtime })
     }
 
-    /// Publishes messages, each a subject and a payload, with `gap` between two of them. Returns once the server has
-    /// accepted all of them.
+    /// Publishes messages, each a subject and a payload, with the time `gap` between two messages. Returns once the
+    /// server has confirmed that it received all messages.
     ///
     /// # Errors
-    /// [`NatsError::Publish`].
+    /// [`NatsError::Publish`] if the connection fails, or the server does not respond in time.
     pub fn publish<'a>(
         &self,
         messages: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -90,7 +91,7 @@ impl Publisher {
                 wait_until(due);
                 due += gap;
             }
-            // If the server is stopped, the client's queue fills and this call times out.
+            // If the server hangs, the client's queue fills, and this call times out.
             self.within(async {
                 let sent = self.client.publish(subject.to_owned(), content.to_owned().into()).await;
                 sent.map_err(|error| error.to_string())
@@ -119,7 +120,7 @@ impl Publisher {
     }
 }
 
-/// Waits until `due`. Sleeps for most of the time, then spins for the rest.
+/// Waits until `due`. Sleeps for most of the time, then spins for the last 100 µs, because sleep is not exact.
 fn wait_until(due: Instant) {
     const SPUN: Duration = Duration::from_micros(100);
     while let Some(left) = due.checked_duration_since(Instant::now()) {

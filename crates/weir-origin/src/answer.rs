@@ -9,13 +9,13 @@ use weir_http::{Framing, Version, append_field, append_framing, append_status_li
 const SERVER: &str = "weir-origin";
 
 /// The body of a response with status 500.
-pub(crate) const ERROR_BODY: &[u8] = b"an error that was asked for\n";
+pub(crate) const ERROR_BODY: &[u8] = b"error injected by weir origin\n";
 
-/// Maximum bytes of a body that are kept in memory. Longer bodies repeat these bytes.
+/// How many bytes of a body are kept in memory. Longer bodies repeat these bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// The pattern of a body. The kept part of a long body contains whole patterns, so repeated pieces continue it. Error
-/// bodies are shorter.
+/// The content of bodies, repeated. The kept part of a long body contains the pattern a whole number of times, so
+/// that repeating the kept part continues the pattern.
 const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 
 /// What a response states about its connection.
@@ -64,7 +64,7 @@ impl Answer {
         Self { status, bytes: bytes.into(), head_bytes, body_bytes }
     }
 
-    /// A response rendered on demand.
+    /// A response with this text, rendered when it is needed.
     pub(crate) fn of_text(status: u16, persistence: Persistence, media_type: &str, text: &str) -> Self {
         let date = httpdate::fmt_http_date(SystemTime::now());
         Self::render(status, persistence, media_type, &date, text.as_bytes(), text.len() as u64)
@@ -76,27 +76,28 @@ impl Answer {
         Self::of_text(status, Persistence::Closed, "text/plain", &text)
     }
 
-    /// Returns what one write can carry: the headers and the body, or its kept part, or only the headers.
+    /// Returns what can be written at once: the headers and the body. Of a long body only the kept part is
+    /// included, and with `head_only` no body.
     #[inline]
     pub(crate) fn first(&self, head_only: bool) -> &[u8] {
         if head_only { &self.bytes[..self.head_bytes] } else { &self.bytes }
     }
 
-    /// Returns the size of the whole body in bytes.
+    /// The length of the body in bytes; 0 with `head_only`.
     pub(crate) fn body_bytes(&self, head_only: bool) -> u64 {
         if head_only { 0 } else { self.body_bytes }
     }
 
-    /// Returns the number of body bytes after [`first`](Self::first).
+    /// How many bytes of the body are left after [`first`](Self::first).
     #[inline]
     pub(crate) fn rest_bytes(&self, head_only: bool) -> u64 {
         if head_only { 0 } else { self.body_bytes - (self.bytes.len() - self.head_bytes) as u64 }
     }
 
-    /// Returns the next piece of the body when `rest_bytes` are still to be sent.
+    /// Returns the next piece of the body if the last `rest_bytes` are still to be sent.
     pub(crate) fn piece(&self, rest_bytes: u64) -> &[u8] {
         let kept = &self.bytes[self.head_bytes..];
-        // `rest_bytes` counts from the end of the body, so it gives the position in the pattern.
+        // `rest_bytes` counts from the end of the body. So it determines the position in the pattern.
         let sent = place(self.body_bytes - rest_bytes);
         let most = (kept.len() - sent) as u64;
         &kept[sent..sent + rest_bytes.min(most) as usize]
@@ -128,7 +129,7 @@ pub(crate) fn head(
     bytes
 }
 
-/// The header fields of an HTTP/2 response. The length may be unknown. There is no Connection field.
+/// The header fields of an HTTP/2 response. `body_bytes` is `None` if the length is unknown.
 pub(crate) fn fields(media_type: Option<HeaderValue>, date: &str, body_bytes: Option<u64>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(4);
     fields.insert(header::SERVER, HeaderValue::from_static(SERVER));
@@ -142,24 +143,24 @@ pub(crate) fn fields(media_type: Option<HeaderValue>, date: &str, body_bytes: Op
     fields
 }
 
-/// The body of good responses, or its kept part.
+/// The body of successful responses; of a long body, the part that is kept in memory.
 pub(crate) fn kept_body(body_bytes: u64) -> Vec<u8> {
     let kept = usize::try_from(body_bytes).unwrap_or(KEPT_BYTES).min(KEPT_BYTES);
     PATTERN.iter().copied().cycle().take(kept).collect()
 }
 
-/// Returns the offset in the kept body after the first `sent_bytes`. The offset is near the start, so that one write
-/// can send as much as possible.
+/// Returns the offset in the kept part at which a body continues after `sent_bytes`. It is near the start of the
+/// kept part, so that one write can send as much as possible.
 pub(crate) fn place(sent_bytes: u64) -> usize {
     (sent_bytes % PATTERN.len() as u64) as usize
 }
 
-/// All responses to counted requests, rendered for the date of one second.
+/// All responses to counted requests, rendered with the date of the current second.
 #[derive(Debug)]
 pub(crate) struct Answers {
     good: [Answer; 3],
     error: [Answer; 3],
-    /// The HTTP/2 header fields of a good response and of an error response.
+    /// The HTTP/2 header fields of a successful response and of a response with status 500.
     fields: [HeaderMap; 2],
     pub(crate) date: String,
 }

@@ -29,7 +29,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// The ALPN protocol ID of HTTP/2.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
-/// On drop, removes the connection from the worker's connections.
+/// An open connection of a worker. It is removed from the worker's list when this is dropped.
 struct Open {
     worker: Rc<Worker>,
     id: u64,
@@ -44,14 +44,15 @@ impl Drop for Open {
 /// Serves a connection until it closes.
 pub(crate) async fn run(worker: Rc<Worker>, id: u64, activity: Rc<Activity>, stream: TcpStream) {
     let open = Open { worker, id };
-    // Connection errors come from the peer. They close the connection, and the counters show what was sent.
+    // Errors of a connection are caused by the client. They close the connection, and the counters show what was
+    // sent.
     let _ = serve(&open.worker, activity, stream).await;
 }
 
 async fn serve(worker: &Rc<Worker>, activity: Rc<Activity>, tcp: TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     if let Some(acceptor) = &worker.shared.tls {
-        // Boxed, so that a plain connection does not use the memory of a handshake.
+        // The future is boxed, so that a connection in plain text does not use the memory of a handshake.
         return Box::pin(serve_secure(worker, activity, tcp, acceptor)).await;
     }
     let mut stream = Stream::Plain(tcp);
@@ -62,7 +63,7 @@ async fn serve(worker: &Rc<Worker>, activity: Rc<Activity>, tcp: TcpStream) -> i
     http1::serve(Rc::clone(worker), activity, stream, first, Reach::All).await
 }
 
-/// Reads until the HTTP/2 preface is confirmed or ruled out. Appends the bytes read to `first`.
+/// Reads until it is clear whether the connection begins with the HTTP/2 preface, and appends the bytes to `first`.
 async fn is_http2(
     worker: &Worker,
     activity: &Activity,
@@ -90,7 +91,7 @@ async fn serve_secure(
 ) -> io::Result<()> {
     let mut first = [0];
     if tcp.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
-        // Clients that read the statistics do not need TLS.
+        // Clients that only read the statistics do not need TLS.
         return http1::serve(Rc::clone(worker), activity, Stream::Plain(tcp), Vec::new(), Reach::OwnPaths)
             .await;
     }

@@ -11,13 +11,14 @@ use crate::outcome::Outcome;
 use crate::stats::{Event, Stats};
 use crate::worker::Worker;
 
-/// Prefix of the origin's own paths, which are not counted.
+/// Prefix of the paths by which the origin is controlled. Requests for them are not counted.
 const OWN_PREFIX: &str = "/__weir/";
 
-/// Bytes of a request body that an echo buffers before its response starts. The rest is forwarded as it arrives.
+/// How many bytes of a request body an echo buffers before its response starts. Later bytes are forwarded as they
+/// arrive.
 pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
 
-/// Maximum of `/__weir/delay/NS`: one minute.
+/// Maximum of the delay that `/__weir/delay/NS` sets: one minute.
 const EXTRA_DELAY_MAX_NS: u64 = 60_000_000_000;
 
 /// Extra delays up to this length are spent spinning, because a timer would wake up too late.
@@ -26,21 +27,21 @@ const SPUN_NS: u64 = 20_000;
 /// Number of pieces in a slow body.
 const SLOW_PIECES: u64 = 10;
 
-/// The kind of a request.
+/// Whether a request is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Counted(Outcome),
-    /// One of the origin's own paths.
+    /// A request for one of the paths by which the origin is controlled.
     Own(Own),
 }
 
-/// The origin's own paths.
+/// What a request for one of these paths asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     Stats,
-    /// Enables or disables connection resets for all later requests.
+    /// Switch connection resets on or off for all later requests.
     Resets(bool),
-    /// Sets the additional delay of all later responses, nanoseconds.
+    /// Set the additional delay of all later responses, in nanoseconds.
     Delay(u64),
     Unknown,
 }
@@ -55,12 +56,12 @@ pub(crate) struct OwnAnswer {
 /// A request whose response is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
-    /// When the whole request had arrived. `None` if responses are not delayed, to avoid a clock read.
+    /// When the whole request had arrived. `None` if responses are not delayed, which avoids reading the clock.
     arrived_ns: Option<u64>,
 }
 
 impl Worker {
-    /// Counts the request and decides its outcome, unless it is for an own path.
+    /// Counts the request and decides its outcome. Requests for the origin's own paths are not counted.
     #[inline]
     pub(crate) fn decide(&self, path_and_query: &str) -> Kind {
         if is_own(path_and_query) {
@@ -87,7 +88,7 @@ impl Worker {
         Kind::Counted(self.shared.outcomes.as_ref().map_or(Outcome::Good, |outcomes| outcomes.next()))
     }
 
-    /// Whether all responses are due at once.
+    /// Whether no response is delayed.
     #[inline]
     pub(crate) fn delays_none(&self) -> bool {
         self.shared.timing.is_none() && self.shared.extra_delay_ns.load(Ordering::Relaxed) == 0
@@ -151,7 +152,7 @@ impl Worker {
             }
             Own::Delay(ns) => {
                 self.shared.extra_delay_ns.store(ns, Ordering::Relaxed);
-                OwnAnswer { status: 200, media_type: "text/plain", text: format!("{ns} ns more\n") }
+                OwnAnswer { status: 200, media_type: "text/plain", text: format!("added delay: {ns} ns\n") }
             }
             Own::Unknown => {
                 let text = "use /__weir/stats, /__weir/resets/on, /__weir/resets/off or /__weir/delay/NS\n";

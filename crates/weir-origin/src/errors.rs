@@ -9,64 +9,64 @@ use thiserror::Error;
 /// Why an origin failed to start or failed while running.
 #[derive(Debug, Error)]
 pub enum OriginError {
-    /// Another process listens on the address. Caused by the environment.
+    /// Another process listens on the address: an error of the environment.
     #[error("cannot listen on {address}: another process listens there")]
     AddressTaken {
-        /// The address.
+        /// The address to listen on.
         address: SocketAddr,
     },
-    /// The address cannot be used for another reason. Caused by the environment or the caller.
+    /// The address cannot be used for another reason: an error of the environment or the caller.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address.
+        /// The address to listen on.
         address: SocketAddr,
-        /// The system error.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// No thread or file descriptor is left. Caused by the environment.
+    /// No thread or file descriptor is left: an error of the environment.
     #[error("cannot start a worker: {0}")]
     Worker(#[source] io::Error),
-    /// The number of workers is zero. Caused by the caller.
-    #[error("an origin needs at least one worker")]
+    /// The number of workers is zero: an error of the caller.
+    #[error("the origin needs at least one worker")]
     NoWorkers,
-    /// A share is not between 0 and 1. Caused by the caller.
-    #[error("a share of requests lies between 0 and 1, not at {share}")]
+    /// A share is not between 0 and 1: an error of the caller.
+    #[error("the share {share} is not between 0 and 1")]
     Share {
         /// The invalid share.
         share: f64,
     },
-    /// The shares exceed all requests. Caused by the caller.
-    #[error("errors, resets, half, slow and refuse are together {}% of the requests", sum * 100.0)]
+    /// The sum of the shares exceeds 1: an error of the caller.
+    #[error("the shares of errors, resets, half, slow and refuse add up to {}%", sum * 100.0)]
     Shares {
         /// The sum of the shares.
         sum: f64,
     },
-    /// Delay and service are both set. Caused by the caller.
-    #[error("an origin has a delay or a service, not both")]
+    /// Both a delay and a service time are set: an error of the caller.
+    #[error("`delay` and `service` cannot be combined")]
     DelayAndService,
-    /// Too many servers. Caused by the caller.
-    #[error("{servers} servers are more than {most}")]
+    /// The queue has too many servers: an error of the caller.
+    #[error("{servers} servers exceed the maximum of {most}")]
     Servers {
-        /// The requested number.
+        /// The requested number of servers.
         servers: usize,
-        /// The maximum.
+        /// The maximum number of servers.
         most: usize,
     },
-    /// HTTP/2 options are set, but HTTP/2 is off. Caused by the caller.
-    #[error("goaway, max-streams and refuse are HTTP/2's, and only HTTP/1.1 was asked for")]
+    /// HTTP/2 options are set, but HTTP/2 is disabled: an error of the caller.
+    #[error("goaway, max-streams and refuse need HTTP/2, but `http1-only` is set")]
     Http2Off,
-    /// A given certificate or key file cannot be used. Caused by the caller.
+    /// A certificate or key file cannot be used: an error of the caller.
     #[error("cannot use `{}`: {cause}", path.display())]
     Certificate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Why the file cannot be used.
         cause: String,
     },
-    /// No certificate can be generated for these names. Caused by the caller.
+    /// No certificate can be generated for these names: an error of the caller.
     #[error("cannot make a certificate: {0}")]
     MakeCertificate(String),
-    /// A worker panicked. A bug in this program.
+    /// A worker panicked: a bug in weir.
     #[error("a worker of the origin panicked")]
     Panicked,
 }
@@ -79,7 +79,7 @@ impl OriginError {
         }
     }
 
-    /// Whether the specification is wrong, as opposed to the environment or this program.
+    /// Whether the specification is wrong. Other errors come from the environment or from weir.
     pub fn is_wrong_use(&self) -> bool {
         match self {
             Self::NoWorkers
@@ -98,7 +98,7 @@ impl OriginError {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::AddressTaken { .. } => {
-                "end that process (`ss -ltnp` names it), or give another port; port 0 takes a free one"
+                "stop that process (`ss -ltnp` shows it), or use another port; port 0 selects a free one"
             }
             Self::Listen { .. } => "give an address of this host, and a port above 1023 unless you are root",
             Self::Worker(_) => {
@@ -106,12 +106,12 @@ impl OriginError {
             }
             Self::NoWorkers => "give 1 worker or more",
             Self::Share { .. } => "give a share like 0.1%",
-            Self::Shares { .. } => "make them 100% or less together: no request gets two of them",
-            Self::DelayAndService => "leave one of them out; a delay is a service with servers without end",
-            Self::Servers { .. } => "give fewer, or a delay, which is a service with servers without end",
-            Self::Http2Off => "leave out either `http1-only` or what is HTTP/2's",
+            Self::Shares { .. } => "reduce their sum to 100% or less: a request gets at most one of them",
+            Self::DelayAndService => "remove one of the two: `delay` is a service time without queueing",
+            Self::Servers { .. } => "use fewer servers, or `delay`, which has no queueing",
+            Self::Http2Off => "remove `http1-only`, or remove goaway, max-streams and refuse",
             Self::Certificate { .. } => {
-                "give the certificate (and those above it) and its key, not encrypted, as two PEM files"
+                "use two PEM files: the certificate with its chain, and the unencrypted key"
             }
             Self::MakeCertificate(_) => "give domains like api.example.com or *.example.com",
             Self::Panicked => "report this as a bug, with the message above",

@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Which paths a connection may request.
+/// Which paths may be requested on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     All,
@@ -33,15 +33,15 @@ struct Connection {
     activity: Rc<Activity>,
     stream: Stream,
     reach: Reach,
-    /// Number of answered requests, counted only if needed to find the last one.
+    /// Number of responses so far. It is counted only if the specification limits the requests per connection.
     answered: u32,
-    /// Unused input from `carry_start` on: incomplete headers or pipelined requests.
+    /// Input that is not used yet, from position `carry_start`: incomplete headers or pipelined requests.
     carry: Vec<u8>,
     carry_start: usize,
-    /// The body framing of the current request.
+    /// Decoder of the request body that is being read.
     body: Option<BodyDecoder>,
     request: Option<Request>,
-    /// Buffered bytes of a request body that an echo must still send.
+    /// Bytes of a request body that an echo has not sent yet.
     held: Vec<u8>,
     is_held: bool,
 }
@@ -55,21 +55,21 @@ struct Request {
     echo: Option<Box<Echo>>,
 }
 
-/// What an echo needs besides the body.
+/// What an echo needs to know about the request besides its body.
 #[derive(Debug)]
 struct Echo {
     media_type: Option<Vec<u8>>,
-    /// `None` if the request does not declare the length.
+    /// Length of the request body; `None` if the request does not declare it.
     body_bytes: Option<u64>,
 }
 
 /// What to do after parsing the input.
 enum Progress {
-    /// Read more: all input is used, or the headers are incomplete.
+    /// More input is needed: all of it is used, or the headers are incomplete.
     More,
     /// The client waits for `100 Continue`.
     Continue,
-    /// Enough of the request has arrived to answer it.
+    /// Enough of the request has arrived to respond.
     Whole(Request),
     /// More of an echo's body is buffered, or the body has ended.
     Piece,
@@ -117,13 +117,14 @@ impl Connection {
                     self.write(&Answer::refusal(status, &cause), false, true).await?;
                     return self.linger().await;
                 }
-                // No memory is held between two requests.
+                // Between two requests, a connection holds no buffer.
                 Progress::More | Progress::Piece => return Ok(()),
             }
         }
     }
 
-    /// Marks this request as the connection's last if the specification limits the requests per connection.
+    /// Makes this request the last one of the connection, if the specification limits the requests per connection
+    /// and the limit is reached.
     #[inline]
     fn limit(&mut self, request: &mut Request) {
         if let (Some(last), Kind::Counted(_)) = (self.worker.shared.spec.close_after, request.kind) {
@@ -134,7 +135,7 @@ impl Connection {
         }
     }
 
-    /// Reads until there is something to do. `More` means that the peer has closed its side.
+    /// Reads until there is something to do. Returns `More` if the client has closed its direction.
     async fn receive(&mut self) -> io::Result<Progress> {
         if !self.carry.is_empty() {
             let progress = self.advance_carry();
@@ -147,7 +148,8 @@ impl Connection {
             if read == 0 {
                 return Ok(Progress::More);
             }
-            // No other task runs between the read and the next await, so the shared buffer still holds what was read.
+            // No other task runs between the read and the next `await`, so the buffer that all connections share
+            // still contains what was read.
             let worker = Rc::clone(&self.worker);
             let scratch = worker.scratch.borrow();
             let fresh = &scratch[..read];
@@ -166,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// Continues with the carried input. Keeps the unused rest, and frees the memory if nothing is left.
+    /// Parses input that is kept from earlier. Keeps what is not used, or frees the memory if nothing is left.
     fn advance_carry(&mut self) -> Progress {
         let carry = std::mem::take(&mut self.carry);
         let (used, progress) = self.advance(&carry[self.carry_start..]);
@@ -190,10 +192,11 @@ impl Connection {
                 Err(error) => return (input.len(), Progress::Refused(error.status(), error.to_string())),
             };
             if head.method == "CONNECT" {
-                return (input.len(), Progress::Refused(501, "this is no proxy".to_owned()));
+                return (input.len(), Progress::Refused(501, "this origin is not a proxy".to_owned()));
             }
             if self.reach == Reach::OwnPaths && !is_own(head.path_and_query) {
-                return (input.len(), Progress::Refused(400, "this origin speaks TLS".to_owned()));
+                let why = "plain HTTP request sent to an HTTPS origin".to_owned();
+                return (input.len(), Progress::Refused(400, why));
             }
             used = head.head_len;
             let request = self.request_of(&head);
@@ -233,10 +236,11 @@ impl Connection {
         }
     }
 
-    /// Decodes more of the body. Discards it unless an echo needs it.
+    /// Decodes more of the request body. The bytes are discarded, unless an echo needs them.
     fn drain(&mut self, input: &[u8], mut used: usize) -> (usize, Progress) {
         let Some(body) = &mut self.body else { return (used, Progress::More) };
-        // Before the response starts, bytes are buffered up to the limit. Later bytes are forwarded as they arrive.
+        // Before the response of an echo starts, bytes are buffered up to a limit. After that, they are forwarded
+        // as they arrive.
         let enough_bytes = if self.request.is_some() { ECHO_HELD_BYTES } else { 1 };
         while used < input.len() {
             let step = match body.step(&input[used..]) {

@@ -1,5 +1,5 @@
-//! HTTP/2: the streams of a connection. This task sends responses that are due at once. Every other request gets its
-//! own task.
+//! HTTP/2 connections. The task of a connection sends responses that are due immediately. Each other request gets
+//! its own task.
 
 mod exchange;
 mod wire;
@@ -27,18 +27,19 @@ use wire::{Pressure, Wire};
 /// Maximum concurrent streams per connection, unless the specification sets another limit.
 const STREAMS_MAX: u32 = 256;
 
-/// Initial windows: bytes that a client may send without an update, per stream and per connection.
+/// How many bytes a client may send on a stream before the origin has read them.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+/// How many bytes a client may send on a connection before the origin has read them.
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// Maximum bytes that a stream buffers for sending.
+/// Maximum number of bytes that a stream buffers before they are sent.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
-/// Maximum bytes of a header list.
+/// Maximum size of the header fields of a request, in bytes.
 const FIELDS_BYTES_MAX: u32 = 32 * 1024;
 
-/// Maximum size of a body that is sent in one piece, regardless of the windows. Over all streams of a connection this
-/// uses at most a few megabytes.
+/// A body of at most this size is given to the library in one piece, whatever the flow-control windows. For all
+/// streams of a connection, this takes at most a few megabytes.
 const AT_ONCE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Serves a connection until it closes. `first` are the bytes already read from it.
@@ -60,7 +61,7 @@ pub(crate) async fn serve(
         .handshake(wire)
         .await
         .map_err(io::Error::other)?;
-    // Dropping the set cancels delayed responses when the connection closes.
+    // Dropping this set when the connection closes cancels responses that are delayed.
     let mut exchanges = JoinSet::new();
     let mut requests = 0_u32;
     while let Some(next) = connection.accept().await {
@@ -78,7 +79,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Answers a request that can be answered at once. Returns any other request.
+/// Responds to a request if its response is due immediately. Otherwise returns the request.
 fn begin(
     worker: &Rc<Worker>,
     activity: &Rc<Activity>,
@@ -134,7 +135,7 @@ fn begin(
     None
 }
 
-/// Sends a whole response. Returns whether the stream still accepts it.
+/// Sends a whole response. Returns false if the stream no longer accepts it.
 fn send_at_once(
     respond: &mut SendResponse<Bytes>,
     status: u16,

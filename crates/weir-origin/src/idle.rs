@@ -1,4 +1,4 @@
-//! Closes idle connections without clock reads on active ones.
+//! Closes idle connections, without reading the clock when a connection is used.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ pub(crate) struct Connections {
     open: RefCell<HashMap<u64, (Rc<Activity>, AbortHandle)>>,
 }
 
-/// When the connection was last active. Updating it reads no clock.
+/// When a connection was last used. Updating this does not read the clock.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     last_s: Cell<u32>,
-    /// Delayed responses of this connection. They keep it from becoming idle.
+    /// Number of delayed responses on this connection. While there are any, the connection is not idle.
     waits: Cell<u32>,
 }
 
@@ -69,7 +69,8 @@ impl Connections {
         let is_idle = |activity: &Activity| {
             activity.waits.get() == 0 && now_s.saturating_sub(activity.last_s.get()) > IDLE_MAX_S
         };
-        // Collected first: aborting a task may remove it from the map at once.
+        // The handles are collected first, because aborting a task may remove its connection from the map
+        // immediately.
         let idle: Vec<AbortHandle> = self
             .open
             .borrow()
@@ -87,7 +88,8 @@ impl Connections {
 mod tests {
     use super::*;
 
-    /// Runs `seconds` with an idle, a waiting and an active connection. Returns which are still open.
+    /// Runs for `seconds` with three connections: an idle one, one with a delayed response, and one in use. Returns
+    /// which of them are still open.
     fn open_after(seconds: u32) -> [bool; 3] {
         let worker = weir_io::spawn_worker(weir_io::WorkerOptions::default(), move || async move {
             let connections = Connections::default();

@@ -59,7 +59,7 @@ use worker::Shared;
 
 /// Length of the accept queue, per worker.
 const BACKLOG: i32 = 1024;
-/// Number of connections with file table space reserved at startup, 8 bytes each.
+/// Number of connections for which space in the file table is reserved at the start; 8 bytes each.
 const FILES_RESERVED: u64 = 4_096;
 
 /// A running origin. It stops when dropped.
@@ -104,8 +104,8 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         let options = WorkerOptions {
             name: format!("origin-{index}"),
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
-            // Exact delays need prompt wake-ups. A spinning worker never sleeps, so at high priority it would starve
-            // all other threads on its CPU.
+            // Exact delays need fast wake-ups. A worker that spins never sleeps, so at a high priority it would
+            // take all CPU time from other threads on its CPU.
             is_urgent: spec.is_timed() && !spec.spin,
         };
         let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
@@ -117,7 +117,7 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
 }
 
 impl Origin {
-    /// Returns the listening address.
+    /// Returns the address that the origin listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -127,7 +127,7 @@ impl Origin {
         Stats::of(&self.shared.counters, self.shared.timing.as_ref())
     }
 
-    /// Returns the PEM of the generated certificate authority, if there is one.
+    /// Returns the certificate of the generated certificate authority as PEM; `None` if none was generated.
     pub fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
     }

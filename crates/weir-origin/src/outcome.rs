@@ -8,16 +8,16 @@ pub(crate) use pattern::Outcomes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Good,
-    /// Status 500.
+    /// A response with status 500.
     Error,
-    /// The connection is reset, or the stream over HTTP/2.
+    /// The connection is reset. Over HTTP/2, only the stream is reset.
     Reset,
-    /// Only the headers and half of the body are sent.
+    /// The response ends after the headers and half of the body.
     Half,
-    /// A good response whose body is sent slowly.
+    /// A successful response whose body is sent slowly.
     Slow,
-    /// The request is never answered.
+    /// The request never gets a response.
     Silent,
-    /// The HTTP/2 stream is refused. HTTP/1.1 cannot do this, so it sends a good response.
+    /// The HTTP/2 stream is refused. HTTP/1.1 cannot do this, so its response is successful.
     Refused,
 }

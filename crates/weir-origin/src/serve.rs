@@ -1,4 +1,4 @@
-//! The main loop of a worker: accepts connections and advances time.
+//! The main loop of a worker: accepts connections, and closes idle ones every second.
 
 use std::io;
 use std::net::TcpListener as StdListener;
@@ -18,7 +18,7 @@ use crate::worker::{Shared, Worker};
 
 /// Pause after a failed accept, which happens when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Limits the warning about failed accepts to one.
+/// Makes sure that the warning about failed accepts is printed only once.
 static NOT_ACCEPTED: Once = Once::new();
 
 /// Runs a worker until it is stopped. Dropping its runtime closes its connections.
@@ -30,7 +30,7 @@ pub(crate) async fn run(
 ) {
     let worker = Rc::new(Worker::new(shared, index));
     tokio::select! {
-        // The origin was stopped, or its handle was dropped.
+        // The origin was stopped, or its `Origin` was dropped.
         _ = stopped.wait_for(|stop| *stop) => {}
         result = serve(&worker, listener) => result.expect("a new runtime registers a listener and a timer"),
     }
@@ -57,8 +57,8 @@ async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
             }
             Err(error) if is_of_the_peer(&error) => {}
             Err(error) => {
-                // Clients in the accept queue are already connected. They see a response that never comes.
-                NOT_ACCEPTED.call_once(|| eprintln!("weir origin: connections wait to be accepted: {error}"));
+                // Clients in the accept queue are connected already, and wait for a response.
+                NOT_ACCEPTED.call_once(|| eprintln!("weir origin: cannot accept connections now: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -1,4 +1,4 @@
-//! Multiplexes many waits on one timer with nanosecond resolution.
+//! Lets many tasks of a worker wait with a single timer of nanosecond resolution.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,18 +7,20 @@ use std::task::{Context, Poll, Waker, ready};
 
 use weir_io::{PreciseTimer, mono_ns};
 
-/// The waits of one worker. [`Sleepers::drive`] must run concurrently with them.
+/// The tasks of one worker that wait for a time. [`Sleepers::drive`] must run at the same time, because it wakes
+/// them.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
-    /// Ordered by deadline, then by number. A cancelled wait is removed, so there are never more entries than delayed
-    /// responses.
+    /// The waits in the order of their deadlines, with a number that distinguishes equal deadlines. A wait that is
+    /// cancelled is removed, so there are at most as many entries as delayed responses.
     waits: RefCell<BTreeMap<(u64, u64), Waker>>,
     numbered: Cell<u64>,
-    /// The driver's waker. It is called if a new deadline is earlier than the driver's current one.
+    /// The waker of [`Sleepers::drive`]. It is called if a new deadline is earlier than the one that `drive` waits
+    /// for.
     driver: RefCell<Option<Waker>>,
 }
 
-/// On drop, removes the wait.
+/// A registered wait, which is removed when this is dropped.
 struct Entry<'s> {
     sleepers: &'s Sleepers,
     key: (u64, u64),
@@ -45,12 +47,12 @@ impl Sleepers {
         .await;
     }
 
-    /// Wakes the waits that are due, forever. Sleeps on the timer in between.
+    /// Wakes the tasks whose deadline has passed. Sleeps on the timer until the next deadline, and never returns.
     pub(crate) async fn drive(&self, timer: PreciseTimer) {
         poll_fn(|cx| self.poll_drive(cx, &timer)).await;
     }
 
-    /// Same as [`Sleepers::drive`], but spins instead of sleeping.
+    /// Like [`Sleepers::drive`], but spins instead of sleeping.
     pub(crate) async fn spin(&self) {
         poll_fn(|cx| {
             self.wake_due(mono_ns());

@@ -15,33 +15,33 @@ const SERVERS_MAX: usize = 100_000;
 /// Allowed rounding error in the sum of shares.
 const SHARES_ROUNDING: f64 = 1e-9;
 
-/// The specification of an origin.
+/// What an origin does.
 #[derive(Clone, Debug)]
 pub struct OriginSpec {
     /// The listening address. Port 0 selects any free port.
     pub listen: SocketAddr,
-    /// Bytes of each response body.
+    /// Length of the response body in bytes.
     pub body_bytes: u64,
     /// Whether the response body is the request body, instead of `body_bytes`.
     pub is_echo: bool,
     /// Delay of each response, from the end of the request to the first byte of the response.
     pub delay: Delay,
-    /// A queue instead of the delay.
+    /// A queue for all requests, which replaces the delay; `None` without a queue.
     pub service: Option<ServiceSpec>,
     /// How the delay grows over time, counted from the origin's start.
     pub drift: Option<Drift>,
-    /// Periodic stalls during which nothing is answered, counted from the origin's start.
+    /// Periodic stalls during which no response is sent, counted from the start of the origin.
     pub stall: Option<Stall>,
-    /// Random seed of delays and service times.
+    /// Seed of random delays and service times.
     pub seed: u64,
-    /// Whether workers spin during delays, which needs one core per worker. A CPU that sleeps may wake up late,
-    /// sometimes by milliseconds under a hypervisor.
+    /// Whether workers spin during delays, which needs a core per worker. Without this, a CPU that sleeps may wake up
+    /// late, in a virtual machine sometimes by milliseconds.
     pub spin: bool,
     /// Injected faults.
     pub faults: FaultSpec,
-    /// Whether the origin accepts and reads but never answers.
+    /// Whether the origin accepts connections and reads requests, but never responds.
     pub is_silent: bool,
-    /// Responses after which an HTTP/1.1 connection is closed. `None` for no limit.
+    /// Number of responses after which an HTTP/1.1 connection is closed; `None` for no limit.
     pub close_after: Option<NonZeroU32>,
     /// HTTP/2 options.
     pub http2: Http2Spec,
@@ -49,32 +49,32 @@ pub struct OriginSpec {
     pub tls: Option<TlsSpec>,
     /// Number of worker threads.
     pub workers: usize,
-    /// CPUs that the workers are pinned to, round-robin. If empty, the scheduler chooses.
+    /// CPUs to which workers are pinned in round robin. If empty, workers are not pinned.
     pub cpus: Vec<usize>,
 }
 
-/// One first-come-first-served queue over all connections and workers.
+/// A queue that serves requests of all connections and workers in the order of their arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServiceSpec {
     /// Service time of a request.
     pub time: Delay,
-    /// Number of requests served concurrently.
+    /// Number of requests that are served at the same time.
     pub servers: NonZeroUsize,
 }
 
-/// Shares of requests that get an injected fault. Each share is met exactly, across all workers. A request gets at most
-/// one fault. The shares sum to at most 1.
+/// Shares of requests that get an injected fault. Each share is met exactly, over all workers. A request gets at
+/// most one fault, so the sum of the shares is at most 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultSpec {
-    /// Share answered with status 500.
+    /// Share of requests that get status 500.
     pub errors: Share,
-    /// Share whose connection is reset, or whose stream over HTTP/2.
+    /// Share of requests whose connection is reset. Over HTTP/2, only the stream is reset.
     pub resets: Share,
-    /// Share answered with the headers and half of the body.
+    /// Share of responses that end after the headers and half of the body.
     pub half: Share,
-    /// Share answered with a body sent in ten pieces over this time.
+    /// Share of responses whose body is sent in ten pieces, and the time that this takes.
     pub slow: Option<Slow>,
-    /// Share whose stream is refused (HTTP/2 only).
+    /// Share of requests whose stream is refused (HTTP/2 only).
     pub refuse: Share,
 }
 
@@ -83,16 +83,17 @@ pub struct FaultSpec {
 pub struct Http2Spec {
     /// Whether HTTP/2 is disabled.
     pub is_off: bool,
-    /// Requests per connection after which the origin sends a graceful GOAWAY.
+    /// Number of requests after which the origin sends a graceful GOAWAY on a connection; `None` for no limit.
     pub goaway_after: Option<NonZeroU32>,
-    /// Maximum concurrent streams per connection.
+    /// Maximum number of concurrent streams per connection; `None` for the default of 256.
     pub max_streams: Option<NonZeroU32>,
 }
 
 /// TLS options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsSpec {
-    /// A certificate and an authority generated at startup. See [`Origin::ca_pem`](crate::Origin::ca_pem).
+    /// A certificate and a certificate authority that are generated at the start.
+    /// [`Origin::ca_pem`](crate::Origin::ca_pem) returns the latter.
     Made {
         /// Server names of the certificate, in addition to `localhost`, 127.0.0.1 and ::1.
         domains: Vec<String>,
@@ -109,7 +110,7 @@ pub enum TlsSpec {
 }
 
 impl OriginSpec {
-    /// A plain origin at an address: one worker, an empty body, no delays, no faults.
+    /// An origin that listens at an address: one worker, an empty body, no delays and no faults.
     pub fn at(listen: SocketAddr) -> Self {
         Self {
             listen,

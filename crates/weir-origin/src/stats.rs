@@ -1,4 +1,5 @@
-//! Counters: one set per worker. Only that worker writes it. Reading the statistics sums all sets.
+//! The counters of an origin. Each worker has its own set, which only this worker writes. The statistics are the
+//! sums of all sets.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -23,42 +24,42 @@ pub struct Stats {
     pub requests: u64,
     /// Complete responses passed to the kernel, including those to malformed requests.
     pub responses: u64,
-    /// Bytes of response headers and bodies passed to the kernel. Over HTTP/2 only the bodies.
+    /// Bytes of response headers and bodies passed to the kernel. For HTTP/2, only the bodies are counted.
     pub bytes_sent: u64,
     /// Responses by status. Their sum is `responses`.
     pub by_status: BTreeMap<u16, u64>,
-    /// The actual delays. Present only if a response was delayed.
+    /// The actual delays of responses. Missing if no response was delayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delays: Option<GivenDelays>,
-    /// Waits for a free server. Present only if the specification has a service.
+    /// How long requests waited for a free server. Missing if the specification has no service time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueWaits>,
-    /// Injected faults. Present only if there were any.
+    /// The injected faults. Missing if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
-    /// TLS handshakes. Present only if there were any.
+    /// TLS handshakes. Missing if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Handshakes>,
 }
 
-/// Injected faults, except errors, which are counted as responses.
+/// Counts of injected faults. Responses with status 500 are counted in [`Stats::by_status`] instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Faults {
-    /// Connections or streams that were reset instead of answered.
+    /// Connections or streams that were reset instead of getting a response.
     pub resets: u64,
-    /// Responses that ended in the middle.
+    /// Responses that ended after half of the body.
     pub half: u64,
-    /// Slow responses. They are also counted as responses.
+    /// Responses that were sent slowly. They are also counted as responses.
     pub slow: u64,
-    /// Refused streams.
+    /// HTTP/2 streams that were refused.
     pub refused: u64,
-    /// Connections that were sent a GOAWAY.
+    /// Connections that got a GOAWAY.
     pub goaways: u64,
-    /// Requests that were never answered.
+    /// Requests that never got a response.
     pub silent: u64,
 }
 
-/// TLS handshakes.
+/// Counts of TLS handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Handshakes {
     /// Completed handshakes.
@@ -69,7 +70,7 @@ pub struct Handshakes {
     pub failed: u64,
 }
 
-/// Events that are only counted.
+/// Events that are counted and have no other data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Reset,
@@ -103,14 +104,14 @@ impl Counters {
         add(&self.requests, 1);
     }
 
-    /// Counts a response just before its last bytes are written. Everything a client has received is therefore already
-    /// counted.
+    /// Counts a response just before its last bytes are written. So everything that a client has received is
+    /// already counted.
     #[inline]
     pub(crate) fn response(&self, status: u16) {
         add(&self.by_status[slot(status)], 1);
     }
 
-    /// Reverts the count if those bytes could not be written.
+    /// Reverts the count of a response whose last bytes could not be written.
     pub(crate) fn response_failed(&self, status: u16) {
         add(&self.by_status[slot(status)], 1_u64.wrapping_neg());
     }
@@ -121,7 +122,7 @@ impl Counters {
         add(&self.bytes_sent, bytes as u64);
     }
 
-    /// Reverts the count if the bytes could not be written.
+    /// Reverts the count of bytes that could not be written.
     pub(crate) fn not_sent(&self, bytes: usize) {
         add(&self.bytes_sent, (bytes as u64).wrapping_neg());
     }
@@ -178,7 +179,7 @@ impl Stats {
     }
 }
 
-/// Only the worker writes its counter, so a plain addition is enough and no locked instruction is needed.
+/// Adds to a counter. Only one worker writes it, so no atomic addition is needed.
 #[inline]
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);

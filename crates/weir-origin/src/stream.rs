@@ -22,7 +22,8 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Reads into the worker's buffer. Returns 0 at the end of the stream. The bytes stay valid until the next await.
+    /// Reads into the buffer of the worker, and returns the number of bytes; 0 at the end of the stream. The bytes
+    /// stay valid until the next `await`.
     #[inline]
     pub(crate) async fn read_into(&mut self, worker: &Worker, activity: &Activity) -> io::Result<usize> {
         let read = poll_fn(|cx| {
@@ -39,13 +40,13 @@ impl Stream {
         Ok(read)
     }
 
-    /// Whether a buffer of this process may still contain written bytes.
+    /// Whether written bytes may still be in a buffer of this process.
     #[inline]
     pub(crate) fn is_buffered(&self) -> bool {
         matches!(self, Self::Secure(_))
     }
 
-    /// Makes the close a reset, which discards unsent bytes.
+    /// Makes the close of this connection a reset, which discards bytes that are not sent yet.
     pub(crate) fn reset_at_end(&self) -> io::Result<()> {
         let tcp = match self {
             Self::Plain(tcp) => tcp,

@@ -1,4 +1,4 @@
-//! Due times of responses: delay or queue, drift, and stalls.
+//! Computes when responses are due: after a delay or a queue, with drift and stalls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,8 @@ use draw::Draws;
 use queue::Queue;
 pub use queue::QueueWaits;
 
-/// The due times of an origin, shared by all its workers. Requests are numbered in order of arrival.
+/// When the responses of an origin are due. All workers use the same object. Requests are numbered in the order of
+/// arrival.
 #[derive(Debug)]
 pub(crate) struct Timing {
     wait: Wait,
@@ -22,14 +23,14 @@ pub(crate) struct Timing {
     stall: Option<Stalls>,
 }
 
-/// The source of each response's delay.
+/// What delays a response.
 #[derive(Debug)]
 enum Wait {
     Delay {
         draws: Draws,
         numbered: AtomicU64,
     },
-    /// One lock covers the request number and the queue position, so both have the same order.
+    /// A queue. One lock protects the request number and the queue, so that both have the same order.
     Service(Mutex<Servers>),
 }
 
@@ -40,7 +41,7 @@ struct Servers {
     queue: Queue,
 }
 
-/// An additional delay that grows from the origin's start.
+/// An additional delay that grows steadily from the start of the origin.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     start_ns: u64,
@@ -48,7 +49,7 @@ struct Growth {
     every_ns: u64,
 }
 
-/// Periodic stalls, counted from the origin's start.
+/// Periodic stalls, beginning at the start of the origin.
 #[derive(Clone, Copy, Debug)]
 struct Stalls {
     start_ns: u64,
@@ -57,7 +58,7 @@ struct Stalls {
 }
 
 impl Timing {
-    /// Creates the timing of a specification. Returns `None` if every response is due at once.
+    /// The timing for a specification. Returns `None` if all responses are due immediately.
     pub(crate) fn of(spec: &OriginSpec, start_ns: u64) -> Option<Self> {
         let drift = spec.drift.map(|drift| Growth::new(drift, start_ns));
         let stall = spec.stall.map(|stall| Stalls::new(stall, start_ns));
@@ -80,7 +81,7 @@ impl Timing {
                 arrived_ns.saturating_add(draws.ns(numbered.fetch_add(1, Ordering::Relaxed)))
             }
             Wait::Service(servers) => {
-                // The queue is consistent after every call, so a poisoned lock is safe to use.
+                // The queue is consistent after every call, so it can be used although another thread has panicked.
                 let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
                 let service_ns = servers.draws.ns(servers.numbered);
                 servers.numbered += 1;
@@ -92,7 +93,7 @@ impl Timing {
         self.stall.map_or(due_ns, |stall| stall.release_ns(due_ns))
     }
 
-    /// Returns the queueing statistics, or `None` if there is no queue.
+    /// Returns how long requests waited in the queue; `None` without a queue.
     pub(crate) fn waits(&self) -> Option<QueueWaits> {
         match &self.wait {
             Wait::Delay { .. } => None,
@@ -109,7 +110,8 @@ impl Growth {
         Self { start_ns, by_ns: drift.by.0.as_nanos() as u64, every_ns: drift.every.0.as_nanos() as u64 }
     }
 
-    /// Returns the additional delay of a request that arrived at `arrived_ns`, at most the maximum delay.
+    /// Returns the additional delay of a request that arrived at `arrived_ns`. It never exceeds the maximum of a
+    /// delay.
     fn ns(&self, arrived_ns: u64) -> u64 {
         let since_ns = u128::from(arrived_ns.saturating_sub(self.start_ns));
         let grown_ns = since_ns * u128::from(self.by_ns) / u128::from(self.every_ns);
@@ -127,7 +129,8 @@ impl Stalls {
         }
     }
 
-    /// Returns when a response that is due at `due_ns` is sent: at once, or at the end of the stall that contains it.
+    /// Returns when a response that is due at `due_ns` is sent: at that time, or at the end of the stall that
+    /// includes it.
     fn release_ns(&self, due_ns: u64) -> u64 {
         let into_ns = due_ns.saturating_sub(self.start_ns) % self.every_ns;
         due_ns.saturating_add(self.stopped_ns.saturating_sub(into_ns))
@@ -145,7 +148,7 @@ mod tests {
         OriginSpec::at(([127, 0, 0, 1], 0).into())
     }
 
-    /// Checks when requests with these arrival times are answered.
+    /// Checks when the responses to requests with these arrival times are due.
     #[track_caller]
     fn check(spec: &OriginSpec, start_ns: u64, arrivals_ns: &[u64], expected_ns: &[u64]) {
         let timing = Timing::of(spec, start_ns).unwrap();

@@ -1,4 +1,4 @@
-//! TLS with a generated or a given certificate.
+//! TLS with a certificate that is generated at the start, or with one from files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tokio_rustls::TlsAcceptor;
 use crate::connection::ALPN_HTTP2;
 use crate::{OriginError, OriginSpec, TlsSpec};
 
-/// Server names in every generated certificate.
+/// Server names that every generated certificate contains.
 const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// TLS state of a listener.
+/// What the origin needs to accept TLS connections.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
-    /// PEM of the generated certificate authority.
+    /// The generated certificate authority as PEM; `None` for a certificate from files.
     pub(crate) ca_pem: Option<String>,
 }
 
@@ -63,7 +63,7 @@ fn make(
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     ca.distinguished_name.push(DnType::CommonName, "weir origin CA");
-    // Starts far enough in the past that an expired certificate was once valid.
+    // The CA becomes valid so early that even an expired certificate was valid at some time.
     ca.not_before = (now - 30 * DAY).into();
     ca.not_after = (now + 365 * DAY).into();
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)?;
@@ -105,7 +105,7 @@ fn read_chain(path: &Path) -> Result<Chain, OriginError> {
         .and_then(Iterator::collect)
         .map_err(|error| unusable(path, error))?;
     match certs.is_empty() {
-        true => Err(unusable(path, "no certificate is in it")),
+        true => Err(unusable(path, "the file contains no certificate")),
         false => Ok(certs),
     }
 }

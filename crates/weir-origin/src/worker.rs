@@ -17,23 +17,23 @@ use crate::sleep::Sleepers;
 use crate::stats::Counters;
 use crate::timing::Timing;
 
-/// Maximum bytes per read. All connections of a worker share one buffer.
+/// Maximum number of bytes per read. All connections of a worker use the same buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// State shared by the workers of an origin. Without delays and faults no worker writes to it.
+/// State that all workers of an origin share. Without delays and faults, no worker writes to it.
 pub(crate) struct Shared {
     pub(crate) spec: OriginSpec,
-    /// One set per worker.
+    /// The counters of each worker.
     pub(crate) counters: Box<[Counters]>,
-    /// `None` if every response is due at once.
+    /// When responses are due; `None` if all of them are due immediately.
     pub(crate) timing: Option<Timing>,
-    /// `None` if all responses are good.
+    /// Decides which requests get a fault; `None` if all responses are successful.
     pub(crate) outcomes: Option<Outcomes>,
-    /// Whether the connection of every request is reset.
+    /// Whether the connections of all requests are reset.
     pub(crate) resets_all: AtomicBool,
-    /// Delay of every response in addition to that of `timing`, nanoseconds.
+    /// Delay of all responses in addition to that of `timing`, in nanoseconds.
     pub(crate) extra_delay_ns: AtomicU64,
-    /// `None` for plain text.
+    /// Accepts TLS connections; `None` for plain text.
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     index: usize,
     pub(crate) answers: RefCell<Rc<Answers>>,
-    /// The body of good HTTP/2 responses, or its kept part.
+    /// The body of successful HTTP/2 responses; of a long body, the part that is kept in memory.
     pub(crate) body: Bytes,
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) connections: Connections,

@@ -1,11 +1,12 @@
-//! A page of all commands and flags of a program.
+//! The reference page about the commands and flags of a program.
 
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Command};
 
 use crate::markdown::{one_line, page, prose, sentences, slug, table};
 
-/// The page of `command` and its visible subcommands: usage, arguments, and the text after the help.
+/// Returns the page for `command` and its visible subcommands. It contains usage, arguments, and the text after the
+/// help.
 pub fn commands(title: &str, introduction: &str, mut command: Command) -> String {
     command.build();
     let mut body = String::new();
@@ -33,7 +34,7 @@ fn append(text: &mut String, command: &Command, name: &str) {
     }
 }
 
-/// A link to the section of a subcommand, and what it does.
+/// A table row for a subcommand: a link to its section, and what the subcommand does.
 fn summary(command: &Command, parent: &str) -> Vec<String> {
     let name = format!("{parent} {}", command.get_name());
     let about = command.get_about().map(|about| prose(&about.to_string())).unwrap_or_default();
@@ -44,14 +45,14 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
 }
 
-/// A table per heading of the help; arguments by position come first.
+/// Appends one table for each heading of the help. Positional arguments come first.
 fn append_arguments(text: &mut String, command: &Command) {
     let is_own = |argument: &&Arg| {
         let is_of_clap = matches!(
             argument.get_action(),
             ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
         );
-        // Arguments by position are hidden only where the usage line shows them.
+        // Positional arguments are listed even if they are hidden, because then only the usage line shows them.
         (!argument.is_hide_set() || argument.is_positional()) && !is_of_clap
     };
     let arguments: Vec<&Arg> = command.get_arguments().filter(is_own).collect();
@@ -75,7 +76,7 @@ fn row(argument: &Arg) -> Vec<String> {
     let help = argument.get_long_help().or(argument.get_help());
     let help = help.map(|help| paragraphs(&help.to_string())).unwrap_or_default();
     let help = help.split("\n\n").fold(String::new(), |before, next| sentences(&before, next));
-    // Some help texts name the default that follows from something else.
+    // Some help texts contain a default that depends on something else.
     let (help, default) =
         match help.split_once(" [default: ").map(|(help, rest)| (help, rest.split_once(']'))) {
             Some((before, Some((default, after)))) => (format!("{before}{after}"), default.to_owned()),
@@ -84,7 +85,7 @@ fn row(argument: &Arg) -> Vec<String> {
     vec![name(argument), default, meaning(argument, help)]
 }
 
-/// `-o, --out FILE`
+/// The flags of an argument and the name of its value, like `-o, --out FILE`.
 fn name(argument: &Arg) -> String {
     let values = argument.get_action().takes_values().then(|| {
         let names = argument.get_value_names().unwrap_or_default();
@@ -108,7 +109,7 @@ fn default_of(argument: &Arg) -> String {
     }
 }
 
-/// The help, with the values.
+/// The help of an argument, followed by its possible values.
 fn meaning(argument: &Arg, help: String) -> String {
     let mut meaning = help;
     if argument.get_action().takes_values() && !argument.is_hide_possible_values_set() {
@@ -129,7 +130,7 @@ fn value(value: &PossibleValue) -> String {
     format!("`{}`{}", value.get_name(), help.unwrap_or_default())
 }
 
-/// A help text as Markdown, a line per paragraph.
+/// Converts a help text to Markdown. Each paragraph is on one line.
 fn paragraphs(text: &str) -> String {
     text.trim().split("\n\n").map(|paragraph| prose(&one_line(paragraph))).collect::<Vec<_>>().join("\n\n")
 }

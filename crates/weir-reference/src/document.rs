@@ -1,4 +1,4 @@
-//! A page of all fields of a document.
+//! The reference page of a document: a list of all its fields.
 
 use serde_json::Value;
 
@@ -12,34 +12,36 @@ mod writer;
 
 use writer::Writer;
 
-/// A document whose fields a page lists.
+/// A document, such as a scenario, whose fields a page lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'d> {
     /// Title of the page.
     pub title: &'d str,
     /// Text before the first table, in Markdown.
     pub introduction: &'d str,
-    /// The JSON Schema (2020-12), with its types in `$defs`. A type is a section of the page, recursive ones too.
+    /// The JSON Schema (2020-12) of the document. Its types are in `$defs`, and each of them, even a recursive one,
+    /// becomes a section of the page.
     pub schema: &'d Value,
-    /// Names of text forms (`host`), by the pattern that the schema has for them.
+    /// Names for forms of texts. Each is a pattern in the schema and the name (like `host`) that the page shows for
+    /// it.
     pub forms: &'d [(&'d str, &'d str)],
-    /// Who writes the document.
+    /// Whether the user or the program writes the document.
     pub use_of: Use,
 }
 
 /// Who writes a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The user; the page shows defaults, and examples if the schema has some.
+    /// The user writes it. The page shows defaults, and examples if the schema has some.
     Read,
-    /// The program; the page shows which fields can be missing.
+    /// The program writes it. The page shows which fields can be missing.
     Written,
 }
 
 impl Document<'_> {
-    /// The page: a section per type, then the forms of values.
+    /// Returns the page: one section per type, and then the forms of values.
     ///
-    /// A cell is empty only if the schema has no description or no default of the field.
+    /// A table cell is empty only if the schema has no description or no default for the field.
     pub fn to_markdown(&self) -> String {
         let mut writer = Writer::new(self);
         let mut body = writer.top();
@@ -55,7 +57,7 @@ impl Document<'_> {
     }
 }
 
-/// Heading of the forms of values.
+/// The heading of the section about forms of values.
 const VALUES: &str = "Forms of values";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Reference pages in Markdown: the fields of a document from its JSON Schema, the commands of a program from clap,
-//! and lists as tables. Man pages of the commands.
+//! Generates reference pages in Markdown: the fields of a document from its JSON Schema, the commands of a program
+//! from clap, and lists as tables. Also generates man pages of the commands.
 //!
 //! ```
 //! let schema = serde_json::json!({

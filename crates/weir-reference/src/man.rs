@@ -1,14 +1,15 @@
-//! Man pages of a program, for packages.
+//! Man pages of a program, for packages of it.
 
 use std::io;
 use std::path::Path;
 
 use clap::Command;
 
-/// Writes `NAME.1` and `NAME-SUBCOMMAND.1` for `command` and its visible subcommands into `folder`, which it creates.
+/// Writes the man pages `NAME.1` and `NAME-SUBCOMMAND.1` of `command` and its visible subcommands into `folder`.
+/// Creates the folder if it is missing.
 ///
 /// # Errors
-/// Those of creating the folder and writing the files.
+/// If the folder cannot be created, or a file cannot be written.
 pub fn man_pages(command: Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     clap_mangen::generate_to(command, folder)

@@ -1,11 +1,11 @@
-//! Markdown: pages, tables and the text in their cells.
+//! Builds Markdown: pages, tables, and the text in table cells.
 
-/// A page with its title and introduction.
+/// A page with a title, an introduction and a body.
 pub fn page(title: &str, introduction: &str, body: &str) -> String {
     format!("# {title}\n{introduction}\n\n{}\n", body.trim_end())
 }
 
-/// A table. Pipes in cells are escaped; cells hold Markdown on one line.
+/// A table. Cells contain Markdown on one line; pipes in them are escaped.
 pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let head_line = line(head.iter().map(|&name| name.to_owned()).collect());
@@ -13,7 +13,7 @@ pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Stri
     format!("{head_line}|{}\n{}", "---|".repeat(head.len()), rows.collect::<String>())
 }
 
-/// Plain text as Markdown: what is no code span means nothing else in Markdown.
+/// Converts plain text to Markdown. Characters outside of code spans are escaped if Markdown would interpret them.
 pub fn prose(text: &str) -> String {
     let parts = text.split('`').enumerate().map(|(index, part)| match index % 2 {
         0 => part.replace('<', "&lt;").replace('*', "\\*"),
@@ -22,7 +22,7 @@ pub fn prose(text: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// `a, b or c`, each once.
+/// Lists words as in `a, b or c`, each once.
 pub(crate) fn listed(words: &[String]) -> String {
     let mut each: Vec<&str> = Vec::new();
     for word in words {
@@ -36,18 +36,18 @@ pub(crate) fn listed(words: &[String]) -> String {
     }
 }
 
-/// The anchor of a heading, as GitHub and mdBook make it.
+/// The anchor that GitHub and mdBook give to a heading with this title.
 pub(crate) fn slug(title: &str) -> String {
     let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// The text on one line.
+/// Joins the lines of a text to one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The sentences of two texts.
+/// Joins two texts to a sequence of sentences.
 pub(crate) fn sentences(first: &str, second: &str) -> String {
     match (first.is_empty(), second.is_empty()) {
         (true, _) => second.to_owned(),

@@ -55,7 +55,7 @@ const sizing = (() => {
   // Compares a load point with the demand.
   const against = (name, shown, limit, format) => {
     if (shown.kind === "failed") return { standing: MISSED, words: `${name} is not met: ${shown.why}` };
-    if (shown.kind === "void") return { standing: UNKNOWN, words: `no valid value for ${name}: ${shown.why}` };
+    if (shown.kind === "invalid") return { standing: UNKNOWN, words: `no valid value for ${name}: ${shown.why}` };
     if (shown.high <= limit) return { standing: MET, words: "" };
     const is = `${name} is ${withInterval(shown, format)}`;
     return shown.low > limit ? { standing: MISSED, words: `${is}, above the limit of ${format(limit)}` }
@@ -65,7 +65,7 @@ const sizing = (() => {
   const checkBound = (point, bound) => {
     if (bound.name === "errors") return against("the error share", point.errors, bound.limit, percent);
     const found = point.latency_ns.find(([name]) => name === bound.name);
-    return against(title(bound.name), found ? found[1] : { kind: "void", why: "not measured" }, bound.limit, time);
+    return against(title(bound.name), found ? found[1] : { kind: "invalid", why: "not measured" }, bound.limit, time);
   };
   const objective = (point, bounds) => bounds.map((bound) => checkBound(point, bound))
     .reduce(worse, against("the rate", point.carried_per_s, Infinity, rate));
@@ -191,7 +191,7 @@ const sizing = (() => {
     const notes = [...found.notes];
     const now = instances(demand.rate, found.rate_per_s, demand.spare);
     if (demand.rate < found.rate_per_s.value) {
-      notes.push(`the target is ${percent(demand.rate / found.rate_per_s.value)} of the rate of one instance`);
+      notes.push(`less than one instance: the target is ${percent(demand.rate / found.rate_per_s.value)} of the rate of one instance`);
     }
     const perHour = demand.price === null ? null : demand.per === "instance" ? demand.price : of.cores && demand.price * of.cores;
     if (demand.price !== null && perHour === null) notes.push("no cost: the price is per core, and the instance has no CPU limit");

@@ -1,4 +1,5 @@
-//! Prints and writes the reports of a synthetic run: `fixture DIR [good|mixed|single|axes|large] [CPUS..]`.
+//! Prints the report of a synthetic run, and writes its files:
+//! `fixture DIR [good|mixed|single|axes|large] [CPUS..]`.
 
 #[path = "../tests/it/fixture.rs"]
 mod fixture;

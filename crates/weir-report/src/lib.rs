@@ -1,7 +1,8 @@
-//! Draws one report model as terminal text, HTML, Markdown and SVG, and adds the CSV tables of `weir-export`.
+//! Draws a report as terminal text, HTML, Markdown and SVG pictures, all from one model with the same content. The
+//! CSV tables come from `weir-export`.
 //!
-//! This crate measures nothing and computes no statistics: values, verdicts and conclusions come from
-//! `weir-analysis`. Every format shows the same content.
+//! This crate measures nothing and computes no statistics. Values, verdicts and conclusions come from
+//! `weir-analysis`.
 
 mod charts;
 mod formats;
@@ -20,33 +21,33 @@ pub use formats::files::{FileFormat, Writer, Written, write};
 pub use formats::folder::check_folder;
 pub use sections::foreign::{escaped, escaped_but_styles};
 
-/// The report for a terminal of `width` columns, with escape sequences only if `color` is set.
+/// Draws the report for a terminal that is `width` columns wide. Escape sequences are used only if `color` is set.
 pub fn terminal(run: &Run, cells: &[Cell], summary: &Summary, width: usize, color: bool) -> String {
     formats::terminal::draw(&sections::build::build(run, cells, summary), width, color)
 }
 
-/// The number of instances, for a terminal of `width` columns.
+/// Draws the number of instances that a demand needs, for a terminal that is `width` columns wide.
 pub fn sizing(run: &Run, sizing: &Sizing, width: usize, color: bool) -> String {
     formats::sizing::draw(run, sizing, width, color)
 }
 
-/// The objective as JUnit tests: one for each gateway, load point and bound.
+/// Returns the objective as JUnit tests: one test per gateway, load point and bound.
 ///
 /// # Errors
-/// If the document cannot be written, which is a defect of weir.
+/// If the document cannot be written, which is a bug in weir.
 pub fn junit(run: &Run, summary: &Summary) -> io::Result<String> {
     formats::junit::draw(run, summary).map_err(io::Error::other)
 }
 
-/// The report as Markdown.
+/// Draws the report as Markdown.
 pub fn markdown(run: &Run, cells: &[Cell], summary: &Summary) -> String {
     formats::markdown::draw(&sections::build::build(run, cells, summary), &[])
 }
 
-/// The report as one self-contained page.
+/// Draws the report as one HTML page that needs no other files.
 ///
 /// # Errors
-/// If the template of the page does not render, which is a defect of weir.
+/// If the template of the page cannot be rendered, which is a bug in weir.
 pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> {
     let report = sections::build::build(run, cells, summary);
     let (plots, timelines) =
@@ -55,20 +56,21 @@ pub fn html(run: &Run, cells: &[Cell], summary: &Summary) -> io::Result<String> 
     formats::html::draw(&report, run, summary, &drawn).map_err(io::Error::other)
 }
 
-/// A comparison for a terminal of `width` columns, with escape sequences only if `color` is set.
+/// Draws a comparison for a terminal that is `width` columns wide. Escape sequences are used only if `color` is
+/// set.
 pub fn comparison_terminal(comparison: &Comparison, width: usize, color: bool) -> String {
     pages::compare::draw_terminal(comparison, width, color)
 }
 
-/// A comparison as Markdown, for a pull request.
+/// Draws a comparison as Markdown for a pull request.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     pages::compare::draw_markdown(comparison)
 }
 
-/// A comparison as one self-contained page, with both datasets in the same charts.
+/// Draws a comparison as one HTML page. Its charts show both datasets together.
 ///
 /// # Errors
-/// If the template of the page does not render, which is a defect of weir.
+/// If the template of the page cannot be rendered, which is a bug in weir.
 pub fn comparison_html(comparison: &Comparison) -> io::Result<String> {
     pages::compare::page(comparison).map_err(io::Error::other)
 }

@@ -1,4 +1,4 @@
-//! The report model: the content that all formats draw.
+//! The model of a report: the content that each format (HTML, Markdown, terminal) draws.
 
 pub(crate) mod plot;
 pub(crate) mod scale;
@@ -10,41 +10,41 @@ use crate::sections::unequal::Unequal;
 /// A whole report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub(crate) title: String,
-    /// The scenario's question.
+    /// The question that the scenario asks.
     pub(crate) question: String,
-    /// The run's id.
+    /// ID of the run.
     pub(crate) run_id: String,
     /// Start, duration, gateways, repeats, cells and host.
     pub(crate) facts: Vec<Fact>,
-    /// How many headline results are valid, and the problems.
+    /// How many headline results are valid, and which problems the run had.
     pub(crate) verdict: Banner,
-    /// The details of the verdict by cause, if there are many. The page folds them.
+    /// The problems of the verdict, grouped by cause, if there are many. The HTML page folds them.
     pub(crate) causes: Vec<Cause>,
-    /// The headline values of all gateways, one table per point of the axes.
+    /// The headline values of all gateways, with one table for each combination of values of the axes.
     pub(crate) glances: Vec<Table>,
-    /// Findings over several load points.
+    /// Findings that compare several load points.
     pub(crate) sections: Vec<Section>,
-    /// Load points.
+    /// The results of each load point: one load at one combination of values of the axes.
     pub(crate) points: Vec<PointReport>,
-    /// The objective, per load point and gateway.
+    /// Whether each gateway met the objective at each load point; `None` without an objective.
     pub(crate) objective: Option<Table>,
-    /// Every load of every cell, with its verdict.
+    /// All loads of all cells, each with its verdict.
     pub(crate) cells: Table,
-    /// Cells that could not be measured.
+    /// Cells without measurements because something failed.
     pub(crate) failed: Vec<FailedReport>,
     /// Differences between gateways that weir could not remove.
     pub(crate) unequal: Unequal,
-    /// Parts of the rig, with version and hash.
+    /// The parts of the rig, each with its version and hash.
     pub(crate) inventory: Table,
-    /// The environment.
+    /// The environment of the run: host, kernel, software versions.
     pub(crate) manifest: Vec<Fact>,
-    /// Explains the terms of the report.
+    /// Explanations of the terms that the report uses.
     pub(crate) reading: Vec<Fact>,
 }
 
-/// A name and its text.
+/// A name and a text about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Fact {
     pub(crate) name: String,
@@ -59,14 +59,14 @@ pub(crate) struct Banner {
     pub(crate) details: Vec<String>,
 }
 
-/// Details of a verdict that share one cause. Without a name, the details have different causes.
+/// Problems that have the same cause. If the name is empty, the list mixes several causes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Cause {
     pub(crate) name: String,
     pub(crate) details: Vec<String>,
 }
 
-/// Good, bad, or neither.
+/// The tone of a text: good, bad or neutral. It decides the colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tone {
@@ -75,38 +75,38 @@ pub(crate) enum Tone {
     Plain,
 }
 
-/// A load point.
+/// The results of one load point.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PointReport {
-    /// `point-0`, for links and charts.
+    /// `point-0`: the ID of its element in the page, for links and charts.
     pub(crate) id: String,
-    /// `full`
+    /// Name of the load, like `full`.
     pub(crate) load: String,
-    /// `closed loop, 10 connections; limits.data.cpus = 0.5`
+    /// The load and the values of the axes, like `closed loop, 10 connections; limits.data.cpus = 0.5`.
     pub(crate) setting: String,
-    /// Which values to quote from this load.
+    /// Explains which values of this load may be quoted.
     pub(crate) purpose: String,
-    /// Whether it is an open load.
+    /// Whether it is an open loop.
     pub(crate) open: bool,
     pub(crate) conclusions: Vec<String>,
     pub(crate) tables: Vec<Table>,
-    /// Tables that the page folds.
+    /// Tables that the HTML page folds.
     pub(crate) folded: Vec<Table>,
 }
 
-/// Tables over several load points, with their conclusions.
+/// Tables that compare several load points, and what follows from them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Section {
-    /// `users-0`, for links.
+    /// The ID of its element in the page, for links.
     pub(crate) id: String,
     pub(crate) title: String,
-    /// How to read the tables.
+    /// Explains how to read the tables.
     pub(crate) intro: String,
     pub(crate) conclusions: Vec<String>,
     pub(crate) tables: Vec<Table>,
 }
 
-/// A cell that could not be measured.
+/// A cell that failed, so that it has no measurements.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FailedReport {
     pub(crate) cell: String,
@@ -124,51 +124,52 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Entry>>,
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Column {
     pub(crate) title: String,
     pub(crate) numeric: bool,
     /// Whether the entries are sentences, which a terminal prints below the table.
     pub(crate) prose: bool,
-    /// A narrow terminal drops the columns with the lowest number first, and never those with [`KEEP`].
+    /// How important the column is, from 0 to [`KEEP`]. A narrow terminal drops the least important columns first,
+    /// and never those with [`KEEP`].
     #[serde(skip)]
     pub(crate) keep: u8,
 }
 
-/// Never dropped.
+/// Importance of a column that is never dropped.
 pub(crate) const KEEP: u8 = 9;
 
-/// The content of one table cell.
+/// The content of one cell of a table.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Entry {
     pub(crate) text: String,
-    /// A second, smaller line: the interval.
+    /// The confidence interval, which is drawn smaller below the text.
     pub(crate) under: Option<String>,
-    /// Whether the value is a headline.
+    /// Whether the value is a headline, which is drawn in bold.
     pub(crate) headline: bool,
-    /// Whether the value is excluded.
-    pub(crate) void: bool,
+    /// Whether the value is invalid and excluded.
+    pub(crate) invalid: bool,
     /// Whether fewer repeats are valid than a headline needs.
     pub(crate) few: bool,
-    /// Whether plain formats mark `few`, see [`Report::mark_few`].
+    /// Whether plain formats mark the entry because of `few`; set by [`Report::mark_few`].
     pub(crate) marked: bool,
     pub(crate) chips: Vec<Chip>,
-    /// A linked file, relative to the report folder.
+    /// The file that the text links to, relative to the report folder.
     pub(crate) link: Option<String>,
-    /// The gateway whose colour marks the row.
+    /// The gateway whose colour marks the row of the table.
     pub(crate) gateway: Option<String>,
-    /// The load point and the value that a sentence is about, if it is printed outside its row.
+    /// The load point and the metric that a sentence is about, if the sentence is printed outside of its row.
     pub(crate) of: Option<Fact>,
-    /// Folded sentences.
+    /// Sentences that the HTML page folds.
     pub(crate) details: Vec<String>,
-    /// Further rows below that it spans.
+    /// Number of rows below this one that the entry also covers.
     pub(crate) spans: usize,
-    /// Whether an entry above spans this row.
+    /// Whether an entry above covers this one, which is then not drawn.
     pub(crate) covered: bool,
 }
 
-/// A verdict of a word or two, with a tone.
+/// A verdict of one or two words with a tone.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Chip {
     pub(crate) text: String,
@@ -176,18 +177,18 @@ pub(crate) struct Chip {
 }
 
 impl Report {
-    /// Marks values with fewer valid repeats than a headline needs, for formats without bold text.
+    /// Marks the values that are based on fewer valid repeats than a headline needs, for formats without bold text.
     pub(crate) fn mark_few(&mut self) {
         let of_sections = self.sections.iter_mut().flat_map(|section| &mut section.tables);
         let of_points =
             self.points.iter_mut().flat_map(|point| point.tables.iter_mut().chain(&mut point.folded));
         let tables = self.glances.iter_mut().chain(of_sections).chain(of_points);
         for entry in tables.flat_map(|table| &mut table.rows).flatten() {
-            entry.marked = entry.few && !entry.void;
+            entry.marked = entry.few && !entry.invalid;
         }
     }
 
-    /// Whether any value is printed with its interval.
+    /// Whether the report contains a value with a confidence interval.
     pub(crate) fn has_intervals(&self) -> bool {
         let of_sections = self.sections.iter().flat_map(|section| &section.tables);
         let of_points = self.points.iter().flat_map(|point| &point.tables);
@@ -195,7 +196,7 @@ impl Report {
         tables.flat_map(|table| &table.rows).flatten().any(|entry| entry.under.is_some())
     }
 
-    /// Explains how plain formats mark values; `mark` is the mark as they write it.
+    /// Explains how plain formats mark values. `mark` is how the format writes the asterisk.
     pub(crate) fn legend(&self, mark: &str) -> String {
         let of_sections = self.sections.iter().flat_map(|section| &section.tables);
         let of_points = self.points.iter().flat_map(|point| point.tables.iter().chain(&point.folded));
@@ -205,7 +206,7 @@ impl Report {
             true => format!(" {mark}: fewer than three valid repeats, so no headline."),
             false => String::new(),
         };
-        format!("In parentheses: excluded, with the reason in the table of all loads.{few}")
+        format!("Values in parentheses are excluded; the table of all loads gives the reason.{few}")
     }
 }
 
@@ -230,7 +231,8 @@ impl Column {
 }
 
 impl Table {
-    /// Joins groups of rows. In the columns `merged`, the entry of a group's first row spans the group.
+    /// Joins groups of rows into one list. In each of the columns `merged`, the entry of the first row of a group
+    /// covers all rows of the group.
     pub(crate) fn merged(groups: Vec<Vec<Vec<Entry>>>, merged: &[usize]) -> Vec<Vec<Entry>> {
         let mut rows = Vec::new();
         for mut group in groups {
@@ -262,16 +264,16 @@ impl Entry {
         Self { text: text.into(), chips, ..Self::default() }
     }
 
-    /// The text as plain formats print it: excluded values in parentheses, values from few repeats with a mark.
+    /// The text for plain formats: excluded values in parentheses, and values from few repeats with an asterisk.
     pub(crate) fn plain(&self) -> String {
-        match (self.void, self.marked) {
+        match (self.invalid, self.marked) {
             (true, _) => format!("({})", self.text),
             (false, true) => format!("{}*", self.text),
             (false, false) => self.text.clone(),
         }
     }
 
-    /// The chips as plain formats print them.
+    /// The texts of the chips for plain formats, separated by commas.
     pub(crate) fn plain_chips(&self) -> String {
         self.chips.iter().map(|chip| chip.text.as_str()).collect::<Vec<_>>().join(", ")
     }

@@ -1,4 +1,4 @@
-//! Sections of a report: tables and text from a run and its summary.
+//! The sections of a report: tables and texts that are built from a run and its summary.
 
 pub(crate) mod build;
 pub(crate) mod cells;

@@ -1,7 +1,7 @@
 //! Archives: a whole run in one file, to keep or to share. `Store::import` adds it to another database.
 //!
 //! An archive is gzipped JSON lines: a header with versions, the run, each finished cell, and an end line. The end line
-//! has the number of cells, which reveals a file that was truncated at the end of a line.
+//! contains the number of cells, so that a reader detects a file that was truncated between two lines.
 
 mod error;
 mod limits;
@@ -20,11 +20,11 @@ use crate::{Cell, Run, SCHEMA_VERSION};
 
 /// Version of the archive format: its lines and their names.
 ///
-/// The contents of the lines have [`SCHEMA_VERSION`]. A reader accepts both up to its own versions, and rejects newer
-/// ones.
+/// The runs and cells in the lines have their own version, [`SCHEMA_VERSION`]. A reader rejects an archive if either
+/// version is newer than its own.
 pub const ARCHIVE_VERSION: u32 = 1;
 
-/// A run and its cells in an archive.
+/// The content of an archive: a run and its cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Archive {
     /// The run.
@@ -39,13 +39,13 @@ pub struct Archive {
 enum Line<R, C> {
     /// The first line: the file type and its versions.
     Weir(Versions),
-    /// The second line.
+    /// The second line: the run.
     Run(R),
     /// A finished cell.
     Cell(C),
-    /// The last line.
+    /// The last line, which ends a complete archive.
     End {
-        /// Number of cells.
+        /// Number of cells in the archive.
         cells: usize,
     },
 }
@@ -54,7 +54,7 @@ enum Line<R, C> {
 struct Versions {
     archive_version: u32,
     schema_version: u32,
-    /// The weir that wrote the file.
+    /// The version of weir that wrote the file.
     weir_version: String,
 }
 

@@ -1,83 +1,83 @@
-//! Events of disturbances under load.
+//! Events under load that have no table of their own in the results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An event of a disturbance during a load.
+/// An event during a load, such as a burst of silent connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// When it started, seconds from the start of the warm-up.
+    /// When the event started, in seconds since the start of the warm-up.
     pub t_s: f64,
-    /// Whether `t_s` lies in the sustained phase.
+    /// Whether the event started in the sustained phase.
     pub sustained: bool,
-    /// The kind of disturbance; `details` has the fields of this kind.
+    /// The kind of event, which determines the fields of `details`.
     pub kind: String,
-    /// Fields of this kind.
+    /// The fields of this kind, such as `opened` and `refused` for `silent-connections`.
     pub details: serde_json::Value,
 }
 
-/// Details of a burst of silent connections.
+/// Details of a burst of connections on which weir sends nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SilentBurst {
-    /// Requested connections: the sum of `opened`, `refused` and `unanswered`.
+    /// Connections that weir tried to open: the sum of `opened`, `refused` and `unanswered`.
     pub connections: u32,
     /// Connections that were established.
     pub opened: u32,
-    /// Attempts that failed.
+    /// Attempts to connect that failed.
     pub refused: u32,
-    /// Attempts that were neither established nor refused in time.
+    /// Attempts to connect that neither succeeded nor failed in time.
     pub unanswered: u32,
-    /// Established connections that the gateway closed before the end of the burst.
+    /// Established connections that the gateway closed before weir did.
     pub closed_by_gateway: u32,
-    /// Time until the last connection was established, nanoseconds.
+    /// Time from the start of the burst until the last connection was established, nanoseconds.
     pub opened_after_ns: u64,
-    /// Time until weir closed the connections, nanoseconds.
+    /// Time from the start of the burst until weir closed the connections, nanoseconds.
     pub held_ns: u64,
 }
 
 impl SilentBurst {
-    /// The kind of its events.
+    /// [`Event::kind`] of these events.
     pub const KIND: &str = "silent-connections";
 }
 
-/// Details of the CPU time that a positive control used on purpose, over a whole load.
+/// Details about CPU time that the positive control burned on purpose during a whole load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Burned {
-    /// CPU time that the gateway used, nanoseconds.
+    /// CPU time that the gateway behind the positive control used, nanoseconds.
     pub used_ns: u64,
-    /// Extra CPU time that the control used, nanoseconds.
+    /// Extra CPU time that the positive control burned, nanoseconds.
     pub burned_ns: u64,
 }
 
 impl Burned {
-    /// The kind of its events.
+    /// [`Event::kind`] of these events.
     pub const KIND: &str = "burned";
 }
 
-/// Details of a publication of routes.
+/// Details of a registration: weir published routes to a service, for example NATS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Registration {
-    /// Published messages, one per route.
+    /// Number of published messages, one per route.
     pub messages: u64,
-    /// Time until the service had accepted the last one, nanoseconds.
+    /// Time from the first message until the service had accepted the last one, nanoseconds.
     pub took_ns: u64,
 }
 
 impl Registration {
-    /// The kind of its events.
+    /// [`Event::kind`] of these events.
     pub const KIND: &str = "registration";
 }
 
-/// Details of a failed publication of routes.
+/// Details of a registration that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRegistration {
-    /// Why.
+    /// Why it failed.
     pub why: String,
-    /// Time until the failure, nanoseconds.
+    /// Time from its start to the failure, nanoseconds.
     pub took_ns: u64,
 }
 
 impl FailedRegistration {
-    /// The kind of its events.
+    /// [`Event::kind`] of these events.
     pub const KIND: &str = "registration-failed";
 }

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 /// A fault injected into one server of the upstream, a service, or a gateway in a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultEvent {
-    /// When it was injected, seconds from the start of the warm-up. For `return`, the start of the server, which serves
-    /// `took_ns` later.
+    /// When weir injected the fault, in seconds since the start of the warm-up. For `return`, when weir began to
+    /// restore the target, which serves requests `took_ns` later.
     pub t_s: f64,
-    /// Whether `t_s` lies in the sustained phase.
+    /// Whether weir injected the fault in the sustained phase.
     pub sustained: bool,
-    /// The target.
+    /// What the fault was injected into.
     #[serde(flatten)]
     pub target: FaultTarget,
-    /// The action.
+    /// What weir did to the target.
     pub action: FaultAction,
-    /// Time until the action was done, nanoseconds.
+    /// Time until the action was complete, nanoseconds.
     pub took_ns: u64,
 }
 
-/// The target of a fault.
+/// What a fault is injected into.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultTarget {
@@ -34,32 +34,33 @@ pub enum FaultTarget {
     Gateway(Plane),
 }
 
-/// Which pods of a gateway in a cluster.
+/// The part of a gateway in a cluster. A fault is injected into the pods of this part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Plane {
-    /// Pods that load passes through.
+    /// The pods that the load passes through.
     Data,
-    /// Pods that configure them.
+    /// The pods that configure the data plane.
     Control,
 }
 
-/// The action of a fault on a server of the upstream, a service, or the pods of a gateway.
+/// What weir does to the target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultAction {
-    /// Kills the processes: the kernel closes their connections and refuses new ones. Of a gateway in a cluster, one
-    /// pod is killed, without a grace period.
+    /// Kills the processes with SIGKILL. The kernel then closes their connections and refuses new ones. For a gateway
+    /// in a cluster, weir deletes one pod without a grace period.
     Kill,
-    /// Stops the processes (SIGSTOP): the kernel accepts connections, but there are no responses.
+    /// Stops the processes with SIGSTOP. The kernel still accepts connections, but there are no responses.
     Stall,
-    /// Resets the connection of every request; only servers of the upstream.
+    /// Makes weir's own upstream reset the connection of every request.
     Reset,
-    /// Restores the target: it is started again, continued, or responds again.
+    /// Restores the target: weir starts it again with the same command, limits and addresses, continues it, or makes it
+    /// respond again.
     Return,
-    /// Evicts one pod, as a node drain does: it ends within its grace period.
+    /// Evicts one pod of the gateway, as a node drain does. The pod ends within its grace period.
     Evict,
-    /// Replaces all pods, as a rollout of its Deployment or DaemonSet does.
+    /// Replaces all pods of the gateway, as a rollout of its Deployment or DaemonSet does.
     Rollout,
 }
 
@@ -85,7 +86,7 @@ impl fmt::Display for FaultTarget {
 }
 
 impl FaultAction {
-    /// The state of the target after it: `killed`.
+    /// The state of the target after the action, such as `killed`.
     pub fn done(self) -> &'static str {
         match self {
             Self::Kill => "killed",
@@ -123,7 +124,7 @@ mod tests {
             assert_eq!((&event.target, event.target.to_string().as_str()), (&expected, words));
             assert_eq!(serde_json::to_string(&event).unwrap(), json);
         };
-        // The form in which earlier versions stored a replica.
+        // Earlier versions stored a replica in this form.
         check(r#""replica":2"#, FaultTarget::Replica(2), "replica 2");
         check(r#""service":"nats""#, FaultTarget::Service("nats".into()), "nats");
         check(r#""gateway":"data""#, FaultTarget::Gateway(Plane::Data), "data plane");

@@ -1,4 +1,5 @@
-//! HDR histograms as values of the schema: three significant digits, 100 ns to 1 hour (`docs/method.md#histograms`).
+//! HDR histograms as values of the schema: three significant digits, from 100 ns to 1 hour
+//! (`docs/method.md#histograms`).
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
@@ -11,16 +12,16 @@ use crate::TimesNs;
 pub const HISTOGRAM_LOW_NS: u64 = 100;
 /// Maximum value of a latency histogram, nanoseconds (one hour).
 pub const HISTOGRAM_HIGH_NS: u64 = 3_600_000_000_000;
-/// Significant decimal digits.
+/// Number of significant decimal digits of a histogram.
 pub const HISTOGRAM_DIGITS: u8 = 3;
 
-/// A histogram that cannot be read back.
+/// An encoded histogram cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
-    /// Not base64.
+    /// The text is not base64.
     #[error("the histogram is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// Not HdrHistogram's V2 encoding.
+    /// The bytes are not HdrHistogram's V2 encoding.
     #[error("the histogram is not in HdrHistogram's V2 encoding: {0}")]
     Encoding(String),
 }
@@ -44,7 +45,7 @@ impl Histogram {
         Self(STANDARD.encode(bytes))
     }
 
-    /// The V2 encoding itself.
+    /// The bytes of the V2 encoding, without base64.
     ///
     /// # Errors
     /// When the text is not base64.
@@ -62,13 +63,14 @@ impl Histogram {
         Ok(histogram)
     }
 
-    /// Adds the counts of `other`. Both have the same lowest value and digits, so that no precision is lost.
+    /// Adds the counts of `other`. Both histograms must have the same lowest value and number of digits, so that no
+    /// precision is lost.
     ///
     /// # Errors
     /// When one of the two cannot be decoded, or the values of `other` are out of range.
     pub fn add(&mut self, other: &Self) -> Result<(), HistogramError> {
         let mut sum = self.decode()?;
-        // Histograms of routes grow with their values.
+        // Histograms of routes have no fixed range; they grow with their values.
         sum.auto(true);
         sum.add(other.decode()?).map_err(|error| HistogramError::Encoding(format!("{error:?}")))?;
         *self = Self::encode(&sum);
@@ -98,7 +100,8 @@ pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, qu
     if recorded == 0 || rank > recorded {
         return None;
     }
-    // The library ranks only the recorded values; the middle of the rank avoids its rounding.
+    // The library ranks only the recorded values, with its own rounding. The quantile in the middle between two ranks
+    // always selects `rank`.
     let inner = (rank as f64 - 0.5) / recorded as f64;
     Some(histogram.value_at_quantile(inner).min(histogram.max()))
 }

@@ -1,21 +1,22 @@
-//! Limits of a host: the generator's ceiling and the latency floor (`docs/method.md#generator-limit`).
+//! Limits of a host: the maximum rate of the load generator, and the minimum latency
+//! (`docs/method.md#generator-limit`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Manifest;
 
-/// Memory sizes are rounded to this, because kernels reserve different amounts.
+/// Memory sizes are rounded to multiples of this, because kernels reserve different amounts.
 const MEMORY_GRAIN_BYTES: u64 = 256 << 20;
 
 /// The limits of a host, measured by `weir doctor`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostBounds {
-    /// CPU model, cores and memory, which identify the host.
+    /// CPU model, number of CPUs and memory, which together identify the host.
     pub fingerprint: String,
-    /// When they were measured, milliseconds since the Unix epoch.
+    /// When the limits were measured, milliseconds since the Unix epoch.
     pub measured_unix_ms: u64,
-    /// The weir version that measured them.
+    /// The version of weir that measured them.
     pub weir_version: String,
     /// The highest rate that the generator sent on time; `None` if every tried rate was too high.
     pub ceiling: Option<Ceiling>,
@@ -23,14 +24,14 @@ pub struct HostBounds {
     pub floor_min_ns: Option<u64>,
     /// Median latency of that loop, nanoseconds.
     pub floor_p50_ns: Option<u64>,
-    /// Steal plus CPU time of other processes during the measurement, as share of the host.
+    /// Share of the host's CPU that others took during the measurement: steal plus other processes.
     pub disturbed_share: Option<f64>,
 }
 
 /// A rate that the generator sustains on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
-    /// Arrivals per second.
+    /// The rate, in arrivals per second.
     pub rate_per_s: f64,
     /// Worker threads of the generator.
     pub workers: u32,
@@ -39,13 +40,13 @@ pub struct Ceiling {
 }
 
 impl HostBounds {
-    /// The minimum latency that is possible on this host, nanoseconds: half of the measured minimum. More requests give
-    /// a lower minimum, and a value must not be called impossible by chance.
+    /// The minimum latency that weir considers possible on this host, nanoseconds: half of the measured minimum. A
+    /// longer measurement would find a lower minimum, and weir must not call a value impossible by chance.
     pub fn loopback_floor_ns(&self) -> Option<u64> {
         self.floor_min_ns.map(|min_ns| min_ns / 2)
     }
 
-    /// The text that identifies a host; `None` if the manifest lacks a part of it.
+    /// The text that identifies a host; `None` if the manifest lacks one of its parts.
     pub fn fingerprint(host: &Manifest) -> Option<String> {
         let memory = (host.memory_bytes? + MEMORY_GRAIN_BYTES / 2) / MEMORY_GRAIN_BYTES;
         let mebibytes = memory * (MEMORY_GRAIN_BYTES >> 20);

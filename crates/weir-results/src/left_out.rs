@@ -8,16 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::{count, counted};
 
-/// Hosts that are counted by name. A page with ads has hundreds.
+/// Maximum number of hosts that are counted by name. A page with ads has hundreds.
 const HOSTS_MAX: usize = 64;
 /// The name for the count of all other hosts.
 const OTHERS: &str = "others";
-/// Hosts that the text names.
+/// Number of hosts that the text names.
 const HOSTS_SHOWN: usize = 5;
 
 /// Entries of a recorded session that were not sent.
-///
-/// Its text is a clause: `left out 12 of 80 entries: other hosts (cdn.example 9, ads.example 3)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// All entries of the session.
@@ -41,15 +39,16 @@ impl LeftOut {
     }
 }
 
+/// Prints a clause: `left out 12 of 80 entries: other hosts (cdn.example 9, ads.example 3)`.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "left out {} of {}", count(self.count()), counted(self.entries, "entry"))?;
         let mut hosts: Vec<(&String, &u64)> = self.other_hosts.iter().collect();
-        // The order of the map breaks ties.
+        // The sort is stable, so hosts with equal counts stay in the order of their names.
         hosts.sort_by_key(|(_, entries)| std::cmp::Reverse(**entries));
         let mut parts = Vec::new();
         if !hosts.is_empty() {
-            // The file chooses the host names, and the text is printed on terminals.
+            // Host names come from the recorded file, and the text is printed on terminals.
             let named =
                 |(host, entries): &(&String, &u64)| format!("{} {}", host.escape_debug(), count(**entries));
             let mut shown: Vec<String> = hosts.iter().take(HOSTS_SHOWN).map(named).collect();

@@ -1,7 +1,8 @@
-//! The versioned result schema, and the store that keeps it.
+//! The versioned schema of results, and the store for them.
 //!
-//! The engine, the lab, the analysis and the reports share these types. The types describe what was measured, and
-//! contain neither measurement nor presentation. Every duration names its unit. A missing sample is `None`, never zero.
+//! The load engine, the lab, the analysis and the reports share these types. The types describe what was measured; they
+//! contain no code for measurement or presentation. Every duration names its unit. A missing sample is `None`, never
+//! zero.
 
 #[cfg(feature = "store")]
 mod archive;
@@ -44,7 +45,7 @@ pub use slow::*;
 pub use store::*;
 pub use verdict::*;
 
-/// Version of every JSON document and database row that holds these types.
+/// Version of all JSON documents and database rows that contain these types.
 ///
 /// A reader accepts this version and older ones, and rejects newer ones.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! The result of one load: the JSON of `weir load`, and the full record.
+//! The result of one load: the JSON of `weir load`, and the full record with histograms.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ mod sums;
 
 pub use sums::{add_counts, add_routes};
 
-/// The arrival model (`docs/method.md#arrival-model`).
+/// How requests arrive (`docs/method.md#arrival-model`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrivalModel {
@@ -21,7 +21,7 @@ pub enum ArrivalModel {
     Open,
 }
 
-/// The protocol of the connections.
+/// The protocol between generator and server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Protocol {
     /// HTTP/1.1, one request at a time per connection.
@@ -33,102 +33,105 @@ pub enum Protocol {
     Http2,
 }
 
-/// TLS over the whole load.
+/// TLS handshakes during the whole load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsResult {
     /// Finished handshakes.
     pub handshakes: u64,
-    /// Of these, resumed ones.
+    /// Number of handshakes that resumed a session.
     pub resumed: u64,
-    /// Handshakes that failed; [`LoadResult::said`] has the errors.
+    /// Failed handshakes; `result.said` has the error messages.
     pub failed: u64,
-    /// From the established TCP connection to the finished handshake, of connections that were opened under load. If
-    /// there were none, of those opened before the load: they are opened at the same time, and delay each other.
+    /// Time from the established TCP connection to the finished handshake, for connections that weir opened under load.
+    /// If there were none, for those opened before the load: weir opens these at the same time, so they delay each
+    /// other.
     pub handshake_ns: TimesNs,
     /// Finished handshakes by version, cipher suite and ALPN protocol.
     pub negotiated: BTreeMap<String, u64>,
 }
 
-/// HTTP/2 over the whole load.
+/// HTTP/2 statistics of the whole load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2Result {
-    /// Requested streams per connection.
+    /// Number of concurrent streams that the load requested per connection.
     pub streams: u32,
-    /// Minimum MAX_CONCURRENT_STREAMS of the peers; `None` if none set a limit.
+    /// Minimum MAX_CONCURRENT_STREAMS that a server set; `None` if no server set a limit.
     pub streams_allowed_min: Option<u32>,
     /// GOAWAY frames received.
     pub goaways: u64,
-    /// Requests that a GOAWAY left unprocessed and that weir retried on another connection.
+    /// Requests that weir retried on another connection, because a GOAWAY left them unprocessed.
     pub sent_again: u64,
-    /// Streams that the peer reset, including refused streams.
+    /// Streams that the server reset, including refused streams.
     pub streams_reset: u64,
 }
 
-/// One route of a load: a request of the mix, or requests with similar paths.
+/// The result of one route of a load. A route is a request of the mix, or all requests with similar paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteResult {
-    /// Name, given or derived.
+    /// Name, given in the scenario or derived from method and path.
     pub name: String,
     /// Request counts of the sustained phase.
     pub requests: Requests,
-    /// Latency of its responses in the sustained phase, by class of their status (`2xx`).
+    /// Latency of the route's responses in the sustained phase, by status class (`2xx`).
     pub by_class: BTreeMap<String, RouteTimes>,
 }
 
 /// Latency of the responses of one route and status class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteTimes {
-    /// Quantiles over the responses of this class.
+    /// Quantiles of the latency of these responses.
     pub latency_ns: TimesNs,
-    /// The distribution.
+    /// The distribution of the latency of these responses.
     pub latency: Histogram,
 }
 
-/// One step of a load with steps.
+/// The record of one step of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepRecord {
-    /// Connections of the step.
+    /// Number of connections in the step.
     pub connections: u32,
     /// Offered rate; `None` in closed loop.
     pub rate_per_s: Option<f64>,
-    /// Results of the step's sustained phase.
+    /// Results of the sustained phase of the step.
     pub result: LoadResult,
-    /// Latency over the step's sustained phase.
+    /// Distribution of the latency in the sustained phase of the step.
     pub latency: Histogram,
-    /// `CLOCK_MONOTONIC` at the start of the step's sustained phase, nanoseconds.
+    /// `CLOCK_MONOTONIC` at the start of the sustained phase of the step, nanoseconds.
     pub phase_start_mono_ns: u64,
-    /// `CLOCK_MONOTONIC` at the end of that phase, nanoseconds.
+    /// `CLOCK_MONOTONIC` at the end of the sustained phase of the step, nanoseconds.
     pub phase_end_mono_ns: u64,
-    /// Further distributions for a merge over machines; only in the record of a shard.
+    /// Distributions that weir needs to merge the shards of a load. Only the record of a shard has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distributions: Option<Distributions>,
 }
 
-/// The request counts of a load: `scheduled = completed + failed + timed_out + dropped + in_flight`.
+/// Request counts. They add up: `scheduled = completed + failed + timed_out + dropped + in_flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requests {
-    /// Requests with an (intended) start in the phase.
+    /// Requests that were due in the phase: their intended send time (open loop) or their start (closed loop) is in the
+    /// phase.
     pub scheduled: u64,
-    /// Scheduled requests of which at least one byte was written to a connection.
+    /// Scheduled requests of which at least one byte was written.
     pub sent: u64,
-    /// Whole responses, with any status.
+    /// Requests with a complete response, with any status.
     pub completed: u64,
     /// Completed responses with a status of 400 or more, or a failed check.
     pub unexpected: u64,
-    /// Requests without a whole response: the connection broke, or the response was not HTTP.
+    /// Requests without a complete response, because the connection broke or the response was not HTTP.
     pub failed: u64,
-    /// Sent requests without a response within the timeout from the intended start.
+    /// Requests that were sent, but got no complete response before the timeout. The timeout starts at the intended
+    /// send time.
     pub timed_out: u64,
-    /// Requests that were not sent within the timeout from the intended start.
+    /// Requests that could not be sent before the timeout. The timeout starts at the intended send time.
     pub dropped: u64,
-    /// Requests that still waited for a response when the drain ended.
+    /// Requests that still waited for a response at the end of the drain.
     pub in_flight: u64,
 }
 
 impl Requests {
     /// Adds the counts of `other`, field by field.
     pub fn add(&mut self, other: &Self) {
-        // All fields are named, so that a new one cannot be forgotten here.
+        // All fields are named here, so that the compiler reports a new field.
         let Self { scheduled, sent, completed, unexpected, failed, timed_out, dropped, in_flight } = *other;
         self.scheduled += scheduled;
         self.sent += sent;
@@ -146,12 +149,12 @@ impl Requests {
         u128::from(self.scheduled) == ends.into_iter().map(u128::from).sum()
     }
 
-    /// Scheduled requests without a whole response. They rank last in every quantile.
+    /// Scheduled requests without a complete response. They rank last in every quantile.
     pub fn unanswered(&self) -> u64 {
         self.scheduled.saturating_sub(self.completed)
     }
 
-    /// (unexpected + failed + timed_out + dropped) / scheduled; `None` if nothing was scheduled.
+    /// Error share: (unexpected + failed + timed_out + dropped) / scheduled; `None` if nothing was scheduled.
     pub fn error_share(&self) -> Option<f64> {
         let bad: u128 =
             [self.unexpected, self.failed, self.timed_out, self.dropped].into_iter().map(u128::from).sum();
@@ -161,15 +164,15 @@ impl Requests {
 
 /// Summary of a distribution of times in nanoseconds.
 ///
-/// Quantiles use the nearest rank, rounded up, over everything scheduled. Requests without a response rank last. A
-/// quantile that falls among them is `None` (printed `> timeout`).
+/// Quantiles use the nearest rank, rounded up, among all scheduled requests. Requests without a response rank last. If
+/// a quantile falls on such a request, it is `None` (printed `> timeout`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimesNs {
     /// Minimum.
     pub min: Option<u64>,
-    /// Mean of the answered requests.
+    /// Mean of the requests with a response.
     pub mean: Option<f64>,
-    /// Standard deviation of the answered requests.
+    /// Standard deviation of the requests with a response.
     pub stddev: Option<f64>,
     /// Median.
     pub p50: Option<u64>,
@@ -195,7 +198,7 @@ pub struct TimesNs {
     pub max: Option<u64>,
 }
 
-/// Bytes that the generator wrote and read; with TLS, the plaintext without handshakes.
+/// Bytes that the generator sent and received; with TLS, the plaintext without handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bytes {
     /// Bytes sent.
@@ -204,14 +207,14 @@ pub struct Bytes {
     pub received: u64,
 }
 
-/// Failures by cause. Failed, timed-out and dropped requests count, and also failed connection attempts and
-/// connections lost without a request, so the sum can exceed `failed`.
+/// Failures by cause. They include failed, timed-out and dropped requests, failed connection attempts, and connections
+/// lost without a request, so the sum can exceed `failed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
-    /// The name did not resolve.
+    /// The host name did not resolve.
     pub dns: u64,
-    /// A connection could not be opened: the server is unreachable or timed out, or this host has no free port or
-    /// file descriptor.
+    /// A connection could not be opened: the server is unreachable or did not respond in time, or this host has no free
+    /// port or file descriptor.
     pub connect: u64,
     /// A connection attempt was refused.
     pub refused: u64,
@@ -221,8 +224,8 @@ pub struct Errors {
     pub closed: u64,
     /// A TLS handshake or record failed, or the server does not use TLS.
     pub tls: u64,
-    /// The response is not valid HTTP/1.1, is ambiguous (two lengths, or a length and chunks), or belongs to no
-    /// request.
+    /// The response is not valid HTTP/1.1, is ambiguous (two lengths, or a length and chunks), or no request is waiting
+    /// for it.
     pub parse: u64,
     /// The response headers exceed 32 KiB or 100 fields.
     pub too_large: u64,
@@ -233,11 +236,11 @@ pub struct Errors {
     /// HTTP/2: the server refused the stream (REFUSED_STREAM), so it did not process the request.
     #[serde(default)]
     pub refused_stream: u64,
-    /// HTTP/2: the server reset the stream with another code.
+    /// HTTP/2: the server reset the stream with an error code other than REFUSED_STREAM.
     #[serde(default)]
     pub stream_reset: u64,
-    /// HTTP/2: the server sent GOAWAY with an error. After a GOAWAY without an error, weir resends unprocessed
-    /// requests on another connection; they count here only if no connection accepts them before the time-out.
+    /// HTTP/2: the server sent GOAWAY with an error. After a GOAWAY without an error, weir resends unprocessed requests
+    /// on another connection; they count here only if no connection accepts them before the timeout.
     #[serde(default)]
     pub goaway: u64,
 }
@@ -246,15 +249,15 @@ impl Errors {
     /// Number of causes.
     pub const CAUSES: usize = 12;
 
-    /// Every cause: its name in JSON and exports, and its count. It is the only list of the causes.
+    /// All causes, each with its name in JSON and exports and its count. No other code lists the causes.
     pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
         let mut copy = *self;
         copy.by_cause_mut().map(|(name, count)| (name, *count))
     }
 
-    /// The same, with mutable counts.
+    /// As [`Self::by_cause`], with mutable counts.
     pub fn by_cause_mut(&mut self) -> [(&'static str, &mut u64); Self::CAUSES] {
-        // Without `..`, so that a new cause cannot be forgotten.
+        // The pattern has no `..`, so that the compiler reports a new cause.
         let Self {
             dns,
             connect,
@@ -295,9 +298,9 @@ impl Errors {
 /// CPU time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuSeconds {
-    /// In user mode.
+    /// CPU time in user mode.
     pub user: f64,
-    /// In system mode.
+    /// CPU time in system mode.
     pub system: f64,
 }
 
@@ -308,97 +311,101 @@ impl CpuSeconds {
     }
 }
 
-/// The JSON of `weir load --json`: results of the sustained phase.
+/// The JSON of `weir load --json`: the results of the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadResult {
     /// Version of the result schema.
     pub schema_version: u32,
     /// The arrival model.
     pub model: ArrivalModel,
-    /// Length of the sustained phase, without warm-up and drain.
+    /// Length of the sustained phase in seconds, without warm-up and drain.
     pub duration_s: f64,
     /// Request counts of the sustained phase.
     pub requests: Requests,
-    /// Whole responses within the phase, per second. Responses of the drain are excluded, because otherwise an
-    /// overloaded gateway would show the offered rate.
+    /// Throughput: complete responses within the sustained phase, per second. Responses during the drain are excluded,
+    /// because otherwise an overloaded gateway would show the offered rate.
     pub rate_per_s: f64,
-    /// From the intended start (open loop) or the send (closed loop) to the last byte of the response.
+    /// Latency: time from the intended send time (open loop) or the send (closed loop) to the last byte of the
+    /// response.
     pub latency_ns: TimesNs,
-    /// From the actual send to the last byte of the response.
+    /// Service time: from the actual send to the last byte of the response.
     pub service_time_ns: TimesNs,
-    /// Actual send minus intended start; `None` in closed loop. [`GeneratorEvidence::connection_wait_ns`] has the part
-    /// that was a wait for a free connection.
+    /// Lateness: time from the intended send time to the actual send; `None` in closed loop. It includes
+    /// [`GeneratorEvidence::connection_wait_ns`], the time in which the request waited for a free connection.
     pub lateness_ns: Option<TimesNs>,
-    /// Bytes written and read within the phase; with TLS, the plaintext.
+    /// Bytes sent and received in the sustained phase; with TLS, the plaintext.
     pub bytes: Bytes,
     /// Completed responses by status code.
     pub status: BTreeMap<String, u64>,
     /// Failures by cause.
     pub errors: Errors,
-    /// Messages of the system, TLS, HTTP or failed checks, each with its count; at most 16.
+    /// Error messages of the system, TLS, HTTP or failed checks, each with its count; at most 16 different ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub said: BTreeMap<String, u64>,
     /// The protocol that the load used.
     #[serde(default)]
     pub protocol: Protocol,
-    /// TLS, if it was used.
+    /// TLS handshakes; `None` for plain HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsResult>,
-    /// HTTP/2, if it was used.
+    /// HTTP/2 statistics; `None` for HTTP/1.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Result>,
-    /// CPU time of the generator's process in the phase.
+    /// CPU time of the generator's process in the sustained phase.
     pub cpu_s: CpuSeconds,
-    /// The bottleneck, as far as the generator alone can determine it.
+    /// The bottleneck, as far as the load generator can determine it without data about the gateway.
     pub bound_by: BoundBy,
-    /// Reasons per metric, as far as the generator alone can determine them.
+    /// For each metric, the reasons why its values are not *valid*; an empty list if there are none. The load generator
+    /// has no data about the gateway, so reasons about the gateway are missing here.
     pub verdicts: Verdicts,
 }
 
-/// Measurements of the generator itself over the sustained phase, for the verdicts of `docs/method.md#bottleneck`.
+/// Measurements about the load generator itself in the sustained phase. The verdicts use them
+/// (`docs/method.md#bottleneck`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratorEvidence {
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: u32,
-    /// Requested connections, over all workers.
+    /// Number of connections that the load requests, over all workers.
     pub connections: u32,
-    /// Wall time of the phase.
+    /// Wall time of the sustained phase, seconds.
     pub wall_s: f64,
-    /// CPU time per worker thread, in the order of workers.
+    /// CPU time of each worker thread, seconds.
     pub worker_cpu_s: Vec<f64>,
-    /// Run-queue delay per worker thread from schedstat; empty if the kernel does not report it.
+    /// Run-queue delay of each worker thread from schedstat, seconds; empty if the kernel does not report it.
     pub worker_runqueue_s: Vec<f64>,
-    /// Open loop: requests that were due in the phase and had a free connection, but were not sent in it.
+    /// Open loop: requests that were due in the sustained phase and had a free connection, but were not sent in the
+    /// phase.
     pub unsent_with_free_connection: u64,
     /// Mean number of in-flight requests, sampled independently of the request counts.
     pub in_flight_mean: Option<f64>,
-    /// Mean number of missing connections: an attempt to open them failed, and no later one succeeded.
+    /// Mean number of missing connections: attempts to open them failed, and no later attempt has replaced them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_missing_mean: Option<f64>,
-    /// Connections opened over the whole load.
+    /// Number of connections opened during the whole load.
     pub connections_opened: u64,
-    /// Open loop: time from the intended start until a connection was assigned.
+    /// Open loop: time from the intended send time of a request until it got a connection.
     pub connection_wait_ns: Option<TimesNs>,
-    /// The warm-up, if it could grow.
+    /// The length of the warm-up, if the warm-up was allowed to grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// Entries of a recorded session (HAR) that were not sent.
+    /// Entries of a recorded session (HAR) that were not sent; `None` for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
 }
 
-/// One second of a load; `t_s` counts from the start of the warm-up.
+/// Results of one second of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSecond {
-    /// Start of the second, seconds from the start of the warm-up.
+    /// Start of the second, in seconds since the start of the warm-up.
     pub t_s: f64,
-    /// Length of the interval (the last may be shorter than 1).
+    /// Length of the interval in seconds. The last one may be shorter than 1.
     pub length_s: f64,
-    /// Whether it lies in the sustained phase. No interval spans the boundary of the phase.
+    /// Whether the interval is in the sustained phase. No interval contains a boundary of the phase.
     pub sustained: bool,
     /// Requests sent in this second.
     pub sent: u64,
-    /// Whole responses in this second.
+    /// Complete responses in this second.
     pub completed: u64,
     /// Completed responses with status 400 or more.
     pub unexpected: u64,
@@ -408,51 +415,55 @@ pub struct LoadSecond {
     pub latency: Histogram,
 }
 
-/// A warm-up that could grow (`docs/method.md#warm-up`).
+/// The length of a warm-up that was allowed to grow (`docs/method.md#warm-up`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
     /// Requested length, nanoseconds.
     pub asked_ns: u64,
     /// Actual length, nanoseconds.
     pub taken_ns: u64,
-    /// Whether latencies had settled at its end (MSER-5), as far as that can be determined.
+    /// Whether latencies had settled at the end of the warm-up (MSER-5). Also true if the warm-up was too short to
+    /// decide.
     pub has_settled: bool,
 }
 
-/// The full record of a load: the result, the request counts of the whole load, histograms and series.
+/// The full record of a load: the result, request counts of the whole load, histograms and series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// Results of the sustained phase.
     pub result: LoadResult,
-    /// Request counts of warm-up, sustained phase and drain; counters of peers must agree with `sent`.
+    /// Request counts of warm-up, sustained phase and drain together. weir compares `sent` with the counter of the
+    /// gateway or upstream.
     pub whole: Requests,
-    /// Requests that may or may not have reached the peer: they were sent, and the connection broke or they timed out.
-    /// A peer's count lies within `whole.sent - whole_uncertain ..= whole.sent`.
+    /// Requests that may not have reached the server: they were sent, but the connection broke or they timed out. So
+    /// the counter of the server is between `whole.sent` minus `whole_uncertain` and `whole.sent`.
     pub whole_uncertain: u64,
-    /// `CLOCK_MONOTONIC` at the start of the sustained phase, nanoseconds: aligns the rig's samples.
+    /// `CLOCK_MONOTONIC` at the start of the sustained phase, nanoseconds. Use it to align the samples of processes
+    /// (CPU, memory) with the load.
     pub phase_start_mono_ns: u64,
     /// `CLOCK_MONOTONIC` at the end of the sustained phase (before the drain), nanoseconds.
     pub phase_end_mono_ns: u64,
-    /// Measurements of the generator itself.
+    /// Measurements about the load generator itself.
     pub generator: GeneratorEvidence,
-    /// Latency over the sustained phase.
+    /// Distribution of the latency in the sustained phase.
     pub latency: Histogram,
-    /// Service time over the sustained phase.
+    /// Distribution of the service time in the sustained phase.
     pub service_time: Histogram,
-    /// Lateness over the sustained phase; `None` in closed loop.
+    /// Distribution of the lateness in the sustained phase; `None` in closed loop.
     pub lateness: Option<Histogram>,
-    /// Per second, from the start of the warm-up.
+    /// Results per second, from the start of the warm-up.
     pub seconds: Vec<LoadSecond>,
-    /// Per route and status class. Routes beyond the limit are summed up as `other`.
+    /// Results per route. Routes beyond the limit are summed up as `other`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteResult>,
-    /// The steps, if the load has steps; the fields above then cover all steps.
+    /// The steps of a load with steps; the other fields then cover all steps together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
-    /// The shards, if several machines carried the load; the fields above then cover all shards.
+    /// The shards, if several machines generated the load; the other fields then cover all shards together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<ShardResult>,
-    /// Further distributions for a merge over machines; only in the record of a shard, and never stored.
+    /// Distributions that weir needs to merge the shards of a load. Only the record of a shard has them, and weir never
+    /// stores them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distributions: Option<Distributions>,
 }

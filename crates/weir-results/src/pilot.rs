@@ -1,4 +1,4 @@
-//! The pilot at the start of a run, if rates are shares of a gateway's throughput.
+//! The pilot: short loads at the start of a run, if the scenario gives rates as shares of a gateway's throughput.
 
 use std::collections::BTreeMap;
 
@@ -7,52 +7,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::BoundBy;
 
-/// The result of a pilot, and the rates derived from it. Results of the run exclude it.
+/// The results of a pilot, and the rates derived from it. They are not part of the run's results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pilot {
-    /// Throughput of each gateway in a short closed load, at each point of the axes that may change it.
+    /// Throughput of each gateway in a short closed load, for each combination of axis values that may change it.
     pub carried: Vec<Carried>,
-    /// The rates that were given as shares.
+    /// The rates that the scenario gives as shares.
     pub rates: Vec<PilotRate>,
 }
 
-/// A short closed load through a gateway.
+/// The result of a short closed load through a gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Carried {
     /// The gateway's name in the scenario.
     pub gateway: String,
-    /// Values of the axes by their path. Several points with the same throughput share one pilot; these are the values
-    /// of the first.
+    /// Axis values by their path. Several combinations can share one pilot, if they need the same; this field then has
+    /// the values of the first combination.
     pub axes: BTreeMap<String, serde_json::Value>,
-    /// The open loads that use this result. They send the same requests over the same number of connections.
+    /// Names of the open loads whose rates use this result. They send the same requests with the same number of
+    /// connections.
     pub loads: Vec<String>,
-    /// Connections of the generator.
+    /// Number of connections of the load generator.
     pub connections: u32,
-    /// Whole responses per second.
+    /// Throughput: complete responses per second.
     pub rate_per_s: f64,
-    /// The bottleneck. If it is not the gateway, the gateway may have more capacity.
+    /// The bottleneck of the pilot. If it is not the gateway, the gateway may have more capacity.
     pub bound_by: BoundBy,
 }
 
-/// A rate that was given as a share.
+/// A rate that the scenario gives as a share of a gateway's throughput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PilotRate {
-    /// The load.
+    /// The name of the load.
     pub load: String,
-    /// The share (`30%`).
+    /// The share, such as `30%`.
     pub asked: String,
-    /// The resulting rate (`890/s`), to two significant digits.
+    /// The resulting rate, such as `890/s`, rounded to two significant digits.
     pub rate: String,
     /// The gateway whose throughput the share refers to.
     pub gateway: String,
-    /// That throughput, per second.
+    /// The throughput of that gateway in the pilot, complete responses per second.
     pub carried_per_s: f64,
-    /// Whether the generator was the limit, so that the gateway's throughput is at least this.
+    /// Whether the load generator was the limit of the pilot. Then the gateway's throughput is at least
+    /// `carried_per_s`.
     pub at_least: bool,
 }
 
 impl PilotRate {
-    /// A sentence: `rate of low: 10% of 8900/s, the capacity of envoy, is 890/s`.
+    /// The rate in one sentence: `rate of low: 10% of 8900/s, the capacity of envoy, is 890/s`.
     pub fn words(&self) -> String {
         let Self { load, asked, rate, gateway, carried_per_s, at_least } = self;
         let (bound, limit) = match at_least {

@@ -5,23 +5,23 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A change of the configuration of a running gateway: routes, endpoints or certificates.
+/// A change of the configuration of a running gateway, and when it took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteChange {
-    /// When weir applied it, seconds from the start of the warm-up.
+    /// When weir applied the change, in seconds since the start of the warm-up.
     pub t_s: f64,
-    /// Whether `t_s` lies in the sustained phase.
+    /// Whether weir applied the change in the sustained phase.
     pub sustained: bool,
-    /// What changed.
+    /// The part of the configuration that changed.
     #[serde(default, skip_serializing_if = "Changed::is_routes")]
     pub what: Changed,
-    /// Added routes; negative for removed routes, 0 for other changes.
+    /// Number of added routes; negative for removed routes, 0 for other changes.
     pub routes_added: i64,
     /// Number of routes after the change.
     pub routes: u64,
-    /// Time from applying the change until it took effect, nanoseconds. Routes: until a request to an added route got
-    /// 200, or to a removed route 404. Endpoints: until the added endpoint got its first request, or the removed one
-    /// its last. Certificates: until the first handshake with the new certificate.
+    /// Time from applying the change until it took effect, nanoseconds. Added routes: until a request to one of them
+    /// got 200. Removed routes: until a request to one of them got 404. Endpoints: until the added endpoint got its
+    /// first request, or the removed one its last. Certificates: until the first handshake with the new certificate.
     pub seen_after_ns: u64,
 }
 
@@ -39,7 +39,7 @@ pub enum Changed {
 }
 
 impl Changed {
-    /// Whether routes changed.
+    /// Whether routes changed. This is the default, and is not serialized.
     fn is_routes(&self) -> bool {
         *self == Self::Routes
     }

@@ -1,4 +1,4 @@
-//! A run of a scenario: its plan, its environment, its state.
+//! A run of a scenario: its plan, its environment and its thresholds.
 
 use std::collections::BTreeMap;
 
@@ -7,79 +7,80 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CellKey, Pilot};
 
-/// A run.
+/// A run of a scenario, without its cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Version of the result schema.
     pub schema_version: u32,
-    /// Unique id: sortable start time and random letters, `20261121-0210-k3fz`.
+    /// Unique id: sortable start time and random letters, such as `20261121-0210-k3fz`.
     pub id: String,
     /// The scenario's name.
     pub name: String,
     /// The scenario's question.
     pub question: String,
-    /// The scenario as it ran: defaults filled in, overrides applied.
+    /// The scenario as it ran, with defaults and overrides.
     pub scenario: serde_json::Value,
-    /// Seed of order and arrivals.
+    /// Seed for the order of the cells and for the arrivals of requests.
     pub seed: u64,
     /// Start, milliseconds since the Unix epoch.
     pub started_unix_ms: u64,
     /// End of the last cell, milliseconds since the Unix epoch; `None` while unfinished.
     pub ended_unix_ms: Option<u64>,
-    /// Every cell of the run, in order.
+    /// All cells of the run, in the order in which they run.
     pub plan: Vec<CellKey>,
-    /// The objective, if the scenario has one.
+    /// The objective of the scenario, if any.
     pub objective: Option<Objective>,
-    /// Thresholds of the verdicts.
+    /// Thresholds that decide whether weir excludes a value.
     pub thresholds: Thresholds,
     /// The environment of the run.
     pub manifest: Manifest,
 }
 
 impl Run {
-    /// Repeats of the plan; 0 without cells.
+    /// Number of repeats in the plan; 0 without cells.
     #[must_use]
     pub fn repeats(&self) -> u32 {
         self.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0)
     }
 }
 
-/// An objective. An absent limit is not checked.
+/// An objective of a scenario. Limits that are absent are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Objective {
-    /// Maximum latency in nanoseconds by quantile (`p99`, ..) or `mean`.
+    /// Maximum latency in nanoseconds, by quantile (`p99`) or `mean`.
     pub latency_ns: BTreeMap<String, u64>,
     /// Maximum share of errors, 0 to 1.
     pub errors: Option<f64>,
-    /// Limits of findings by metric (`recovery.time`), in the unit of the metric: a maximum, or a minimum if more is
-    /// better.
+    /// Limits of findings in the unit of the metric, by metric (`recovery.time`). A limit is a maximum, or a minimum if
+    /// larger values are better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
-    /// Objectives of single load points. Each replaces this objective as a whole.
+    /// Objectives for one gateway at one load point. There, each of them replaces the limits above completely.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<OwnObjective>,
 }
 
-/// The objective of a gateway at one load point.
+/// The objective for one gateway at one load point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnObjective {
     /// The gateway's name in the scenario.
     pub gateway: String,
-    /// Values of the axes by their path in the scenario.
+    /// Axis values of the load point, by their path in the scenario.
     pub axes: BTreeMap<String, serde_json::Value>,
     /// The load's name.
     pub load: String,
-    /// Maximum latency in nanoseconds by quantile or `mean`.
+    /// Maximum latency in nanoseconds, by quantile (`p99`) or `mean`.
     pub latency_ns: BTreeMap<String, u64>,
     /// Maximum share of errors, 0 to 1.
     pub errors: Option<f64>,
-    /// Limits of findings by metric, in the unit of the metric.
+    /// Limits of findings in the unit of the metric, by metric. A limit is a maximum, or a minimum if larger values are
+    /// better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
 }
 
 impl Objective {
-    /// The limits for `gateway` at a load point.
+    /// The objective that applies to `gateway` at a load point.
     pub fn of(&self, gateway: &str, axes: &BTreeMap<String, serde_json::Value>, load: &str) -> Self {
         let is_meant = |own: &&OwnObjective| own.gateway == gateway && own.axes == *axes && own.load == load;
         match self.own.iter().find(is_meant) {
@@ -93,7 +94,8 @@ impl Objective {
         }
     }
 
-    /// Limits of findings of `gateway`, for a row that may have more axes than the load point, or no load.
+    /// The limits of findings that apply to `gateway` for a row of results. The row may have more axes than the load
+    /// point; `load` may be empty, which matches every load.
     pub fn findings_of(
         &self,
         gateway: &str,
@@ -109,63 +111,67 @@ impl Objective {
     }
 }
 
-/// Thresholds of the verdicts: when weir excludes a value. Change one only if you know that what it reports is
-/// harmless in your setup. The run stores them.
+/// Thresholds that decide whether weir excludes a value. Change one only if you know that the problem that it detects
+/// is harmless in your setup. The run stores the thresholds.
 ///
 /// A share is a number from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
-    /// Share of its CPU limit from which a part limits the load (`limited by gateway`, `upstream-limited`).
+    /// A part that uses at least this share of its CPU limit is the bottleneck of the load (`limited by gateway`,
+    /// `upstream-limited`).
     pub bound_share: f64,
-    /// Closed loop: share of wall time (CPU time plus run-queue delay) from which a worker of the generator is the
-    /// limit (`generator-limited`).
+    /// Closed loop: the load generator is the bottleneck (`generator-limited`) if one of its workers is busy (CPU time
+    /// plus run-queue delay) for more than this share of the wall time.
     pub worker_busy_share: f64,
-    /// Share of its CPU limit below which the gateway is not the limit, so that a busy generator is.
+    /// weir reports a busy load generator as the bottleneck only if the gateway uses less than this share of its CPU
+    /// limit.
     pub gateway_idle_share: f64,
-    /// Open loop: p99 of the lateness of requests that weir always accepts, in nanoseconds.
+    /// Open loop: p99 of the lateness that weir accepts at any latency, in nanoseconds.
     pub lateness_ns: u64,
-    /// Several machines: maximum difference of their starts, plus the uncertainty of their clocks, in nanoseconds
-    /// (`clock-uncertain`).
+    /// Load from several machines: maximum time between the first and the last start, including the uncertainty of the
+    /// clocks, in nanoseconds (`clock-uncertain`).
     pub clock_ns: u64,
-    /// Open loop: accepted p99 of the lateness, as share of the p99 of the latency. The larger of this and
-    /// `lateness_ns` counts.
+    /// Open loop: p99 of the lateness that weir accepts, as share of the p99 latency. The larger of this limit and
+    /// `lateness_ns` applies.
     pub lateness_share: f64,
-    /// Share of the scheduled requests that must be sent (else `generator-limited`) and completed (else
+    /// Minimum share of the scheduled requests that are sent (else `generator-limited`) and completed (else
     /// `overloaded`).
     pub completed_share: f64,
-    /// Share of the response time from which the configured delay of the upstream is the limit (`upstream-limited`);
-    /// 1 turns this off.
+    /// If the configured delay of the upstream is at least this share of the response time, the upstream is the
+    /// bottleneck (`upstream-limited`); 1 turns this off.
     pub upstream_delay_share: f64,
-    /// Share of the host's CPU that steal and other processes may take before weir estimates their effect on each
-    /// value (`host-noise`); 1 turns this off.
+    /// Maximum share of the host's CPU time that steal and other processes may take. Above it, weir estimates how much
+    /// they changed each value (`host-noise`); 1 turns this off.
     pub disturbed_share: f64,
-    /// Share of quota periods in which a part may be throttled (`throttled`).
+    /// Maximum share of quota periods in which a part may be throttled (`throttled`).
     pub throttled_share: f64,
-    /// Maximum difference of throughput or p50 between the first and the last third of the phase, as share
+    /// Maximum difference of throughput or p50 between the first and the last third of the sustained phase, as share
     /// (`not-stationary`).
     pub drift_share: f64,
-    /// Factor by which a warm-up may grow while latencies have not settled: 1 (fixed length) to 10.
+    /// Maximum factor by which a warm-up grows while latencies have not settled: 1 (fixed length) to 10.
     pub warmup_growth: f64,
-    /// Share by which noise may have moved throughput, to either side, so that it is still valid.
+    /// Maximum share by which noise may have changed throughput or the cores used, up or down. Above it, the value is
+    /// not valid.
     pub throughput_tolerance: f64,
-    /// The same for CPU time per request and cores.
+    /// Maximum share by which noise may have changed CPU time per request. Above it, the value is not valid.
     pub cpu_tolerance: f64,
-    /// The same for mean latency and quantiles up to p50.
+    /// Maximum share by which noise may have changed mean latency or a quantile up to p50. Above it, the value is not
+    /// valid.
     pub median_tolerance: f64,
-    /// The same for higher quantiles.
+    /// Maximum share by which noise may have changed a quantile above p50. Above it, the value is not valid.
     pub tail_tolerance: f64,
-    /// Maximum distance from the mean to an end of a headline's interval, as share of the mean (of added latency: of
-    /// the whole latency); a wider interval is `noisy`.
+    /// Maximum distance from the mean of a headline to a bound of the confidence interval, as share of the mean; for
+    /// added latency, as share of the whole latency. If the distance is larger, the headline is `noisy`.
     #[schemars(extend("x-default" = "no maximum"))]
     pub interval_share: Option<f64>,
-    /// Share of its CPU limit from which a gateway counts as fully loaded; its throughput is then the maximum at that
-    /// limit.
+    /// A gateway that uses at least this share of its CPU limit counts as fully loaded. Its throughput is then the
+    /// maximum at that limit.
     pub full_load_share: f64,
-    /// Share of errors from which values are excluded (`errors`), unless an objective limits `errors`.
+    /// Maximum share of errors. Above it, weir excludes values (`errors`), unless an objective limits `errors`.
     pub error_share: f64,
-    /// Differences that `weir compare` calls the same, as share, by metric: `{ throughput: 0.05, p99: 0.3 }`.
-    /// docs/compare.md has the defaults.
+    /// Differences that `weir compare` treats as equal, as share, by metric: `{ throughput: 0.05, p99: 0.3 }`.
+    /// docs/compare.md lists the defaults.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = "those of `weir compare`"))]
     pub margins: BTreeMap<String, f64>,
@@ -198,7 +204,7 @@ impl Default for Thresholds {
     }
 }
 
-/// A threshold that is laxer than its default.
+/// A threshold that the scenario set laxer than its default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relaxed {
     /// The field's name.
@@ -212,10 +218,10 @@ pub struct Relaxed {
 type FieldOf = fn(&Thresholds) -> f64;
 
 impl Thresholds {
-    /// The thresholds that are laxer than their defaults, in the order of the fields.
+    /// The thresholds that are laxer than their defaults, so that they exclude fewer values.
     pub fn relaxed(&self) -> Vec<Relaxed> {
         let default = Self::default();
-        // First thresholds that exclude values above them, then thresholds that exclude values below them.
+        // `above` lists thresholds that exclude larger values, `below` thresholds that exclude smaller values.
         let above: [(&str, FieldOf); 13] = [
             ("bound_share", |t| t.bound_share),
             ("worker_busy_share", |t| t.worker_busy_share),
@@ -241,59 +247,59 @@ impl Thresholds {
     }
 }
 
-/// The environment. `None` if a value could not be read.
+/// The environment of a run. A field is `None` if its value could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     /// Version of weir.
     pub weir_version: String,
     /// The command line as given.
     pub command_line: Vec<String>,
-    /// Whether repeats were added after a look at the results (`--until`, `--resume --repeats`). Then the intervals are
-    /// wider, so that they hold at all looks together.
+    /// Whether repeats were added after somebody saw the results (`--until`, `--resume --repeats`). Confidence
+    /// intervals are then wider, because stopping after a look at the results would otherwise make them too narrow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats_were_added: bool,
-    /// `uname -sr` and the machine.
+    /// Kernel and architecture, from `uname -sr` and `uname -m`.
     pub kernel: Option<String>,
-    /// The distribution's pretty name.
+    /// The name of the distribution (`PRETTY_NAME`).
     pub os: Option<String>,
     /// CPU model.
     pub cpu_model: Option<String>,
-    /// Logical CPUs usable by the run.
+    /// Number of logical CPUs that the run can use.
     pub cpus: Option<u32>,
-    /// Frequency governor.
+    /// CPU frequency governor.
     pub cpu_governor: Option<String>,
     /// Memory in bytes.
     pub memory_bytes: Option<u64>,
     /// CPU vulnerabilities and mitigations, by name.
     pub mitigations: BTreeMap<String, String>,
-    /// Clock source.
+    /// Clock source of the kernel.
     pub clock_source: Option<String>,
     /// Whether the CPU reports a hypervisor.
     pub virtualized: Option<bool>,
-    /// Cgroup version used: `v1`, `v2` or `none`.
+    /// Version of cgroups that weir used: `v1`, `v2` or `none`.
     pub cgroup: Option<String>,
     /// Maximum number of open files per process.
     pub open_files_max: Option<u64>,
-    /// Network between the parts: `loopback`, `namespaces`, or both if a sweep varies it.
+    /// Network between the parts of the rig: `loopback`, `namespaces`, or both if the scenario varies it.
     pub network: String,
     /// TLS version and cipher; `None` for plain HTTP.
     pub tls: Option<String>,
-    /// The user's configuration files, by gateway.
+    /// Configuration files of the user that replace those of the drivers, by gateway.
     #[serde(default)]
     pub configurations: BTreeMap<String, Configuration>,
-    /// The pilot before the first cell, if rates are shares of a gateway's throughput.
+    /// The pilot before the first cell, if the scenario gives rates as shares of a gateway's throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pilot: Option<Pilot>,
 }
 
-/// A configuration file that replaces the one of the driver.
+/// A configuration file of the user that replaces the one of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Configuration {
-    /// The path that it was read from.
+    /// The path from which weir read the file.
     pub path: String,
     /// SHA-256 of the text, hexadecimal.
     pub sha256: String,
-    /// The text before the run's values were inserted.
+    /// The text before weir inserted the values of the run, such as ports.
     pub text: String,
 }
 
@@ -322,7 +328,7 @@ mod tests {
             assert_eq!(field.get("default").unwrap_or(&Value::Null), &defaults[name], "{name}");
             assert!(field["description"].is_string(), "{name}");
         }
-        // Empty margins are not serialized.
+        // `margins` is empty by default, and empty margins are not serialized.
         assert_eq!(fields.len(), defaults.as_object().unwrap().len() + 1);
     }
 }

@@ -5,32 +5,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::Objective;
 
-/// Marks a measurement as a trial of a search. A trial is not a load point.
+/// A trial of a search: one measurement at one rate. A trial is not a load point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// Number within the search of its load, from 1.
+    /// Number of the trial within the search, from 1.
     pub number: u32,
-    /// Result of the trial for the objective at its rate.
+    /// Whether the trial met the objective at its rate.
     pub says: TrialSays,
-    /// The evidence in one sentence: each limit with its value.
+    /// The evidence in one sentence: each limit with the measured value.
     pub why: String,
-    /// The result of all trials. Only the last trial has it.
+    /// The result of the whole search. Only the last trial has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
 }
 
-/// Result of a trial for the objective.
+/// Whether a trial met the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialSays {
-    /// Every limit was met, with statistical significance.
+    /// Every limit was met, with statistical confidence.
     Met,
-    /// A limit was missed, with statistical significance.
+    /// At least one limit was missed, with statistical confidence.
     Missed,
-    /// Too few requests for a decision at this rate.
+    /// The trial has too few requests to decide at this rate.
     CannotTell,
-    /// Invalid: the rig or host noise falsified it.
-    Void,
+    /// The trial is invalid: the rig or host noise distorted it.
+    #[serde(rename = "void")]
+    Invalid,
 }
 
 /// Result of a search.
@@ -38,9 +39,9 @@ pub enum TrialSays {
 pub struct Found {
     /// The objective of the search.
     pub objective: Objective,
-    /// The capacity, requests per second: the median estimate. `None` if only one side is known.
+    /// The capacity in requests per second: the median estimate. `None` if only a lower or an upper bound is known.
     pub capacity_per_s: Option<f64>,
-    /// Lower and upper end of its 95 % confidence interval, from the trials of this search.
+    /// Lower and upper bound of the capacity's 95 % confidence interval, from the trials of this search.
     pub interval_per_s: Option<[f64; 2]>,
     /// The highest rate that met the objective, if no higher rate could be tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,12 +49,13 @@ pub struct Found {
     /// The lowest tried rate, if it missed the objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_per_s: Option<f64>,
-    /// The limit that fails first (`p99`, `mean`, `errors`, ..); `None` without a capacity.
+    /// The limit that fails first above the capacity (`p99`, `mean`, `errors`, ..); `None` without a capacity.
     pub limited_by: Option<String>,
     /// Number of trials, including invalid ones.
     pub trials: u32,
     /// Number of invalid trials.
-    pub void: u32,
+    #[serde(rename = "void")]
+    pub invalid: u32,
     /// Why the search stopped.
     pub stopped: Stopped,
 }
@@ -62,7 +64,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stopped {
-    /// The interval is as narrow as requested.
+    /// The confidence interval is as narrow as requested.
     Precise,
     /// The maximum number of trials is reached.
     MostTrials,
@@ -70,8 +72,9 @@ pub enum Stopped {
     GeneratorLimited,
     /// The upstream sustains no higher rate, and the highest one met the objective.
     UpstreamLimited,
-    /// The lowest rate at which a trial can be decided missed the objective.
+    /// The objective was missed at the lowest rate at which weir can decide a trial.
     NeverMet,
     /// Too many trials were invalid.
-    VoidTrials,
+    #[serde(rename = "void-trials")]
+    InvalidTrials,
 }

@@ -1,9 +1,9 @@
-//! Results of slow clients next to a load.
+//! Results of slow clients that run next to a load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Slow clients over the whole load, by what they do slowly.
+/// Results of slow clients during the whole load, by the part of the exchange that is slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowClients {
     /// Clients that send request headers slowly.
@@ -14,20 +14,20 @@ pub struct SlowClients {
     pub responses: SlowCounts,
 }
 
-/// Slow clients of one kind.
+/// Results of slow clients of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowCounts {
-    /// Concurrent connections.
+    /// Number of connections that these clients keep open at the same time.
     pub connections: u32,
-    /// Opened connections.
+    /// Number of connections that were opened.
     pub opened: u64,
-    /// Opened connections that were still busy at the end of the load.
+    /// Opened connections that were still in use at the end of the load.
     pub open_at_end: u64,
-    /// Whole responses with a status below 400.
+    /// Complete responses with a status below 400.
     pub answered: u64,
-    /// Whole responses with another status, such as 408 after a timeout of the gateway.
+    /// Complete responses with another status, such as 408 after a timeout of the gateway.
     pub unexpected: u64,
-    /// Connections that closed without a whole response.
+    /// Connections that were closed before a complete response.
     pub broken: u64,
     /// Failed attempts to connect.
     pub refused: u64,

@@ -1,4 +1,4 @@
-//! The SQLite store: runs, cells, histograms, manifests and verdicts. Each cell is committed separately.
+//! The SQLite store for runs, cells, histograms, manifests and verdicts. Each cell is committed separately.
 //!
 //! Columns hold what queries filter or sort by, such as gateway, rate, quantile, verdict and event. The rest of a cell
 //! or measurement is one versioned JSON document, so that a new field needs no migration. Older databases are migrated,
@@ -23,7 +23,7 @@ pub use error::StoreError;
 pub use find::{RunListing, RunState};
 pub use import::Imported;
 
-/// Time limit to wait for another process that writes to the same database.
+/// How long to wait while another process writes to the same database.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open database of runs.
@@ -34,7 +34,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database at `path`. Creates it and its folders if it does not exist, and migrates an older one.
+    /// Opens the database at `path` for writing. Creates it and its folders if it does not exist, and migrates an older
+    /// one.
     ///
     /// # Errors
     /// When the file is not a database of weir, is damaged, is newer than this program, or cannot be written.
@@ -47,7 +48,7 @@ impl Store {
         Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, Use::Write)
     }
 
-    /// Opens the database at `path` to add cells to one of its runs.
+    /// Opens the existing database at `path` for writing, to add cells to one of its runs.
     ///
     /// # Errors
     /// As [`Store::open`], and when the file does not exist.
@@ -56,7 +57,7 @@ impl Store {
         Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Use::Write)
     }
 
-    /// Opens the existing database at `path` for reading. A read-only file is fine.
+    /// Opens the existing database at `path` for reading. The file may be read-only.
     ///
     /// # Errors
     /// When the file does not exist, is not a database of weir, is damaged, or is newer than this program.
@@ -69,7 +70,7 @@ impl Store {
         }
     }
 
-    /// The database file.
+    /// The path of the database file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -82,8 +83,8 @@ impl Store {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-        // Checks come before any write, so that a rejected file stays byte-identical. Closing would move the log of a
-        // killed run into the database.
+        // All checks come before the first write, so that a rejected file stays byte-identical. Without this setting,
+        // closing a rejected database would move the log of a killed run into it.
         let keeps_log = has_log(path);
         if keeps_log {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
@@ -100,18 +101,19 @@ impl Store {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
         }
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
-        // There is one commit per cell, so a sync costs little compared with a lost cell.
+        // A sync to disk after each cell costs little compared with a lost cell.
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", "on").map_err(failed)?;
         if !is_current {
-            // Only if needed: a current database must not wait for another process that writes.
+            // The migration locks the database for writing. A current database needs no migration, so it must not wait
+            // for another process that writes.
             schema::migrate(path, &mut connection)?;
         }
         Ok(Self { path: path.to_path_buf(), connection })
     }
 
-    /// Opens a database on a read-only or full file system, where SQLite cannot create its shared files. No other
-    /// process can change the database there, because that would need the same files.
+    /// Opens a database on a read-only or full file system. SQLite cannot create its shared files there, and no other
+    /// process can change the database, because that would need the same files.
     fn connect_unchanging(path: &Path) -> Result<Self, StoreError> {
         let unwritable = |detail: &str| {
             Err(StoreError::Unwritable { path: path.to_path_buf(), detail: detail.to_owned() })
@@ -134,15 +136,15 @@ impl Store {
     }
 }
 
-/// Why a database is opened.
+/// What a database is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Read,
     Write,
 }
 
-/// Rejects missing and empty files, because reading must not create a database. A database with a log is not empty: a
-/// killed run may have left only that.
+/// Rejects a missing or empty file, because reading must not create a database. A file with a log next to it is not
+/// empty: a killed run may have written only to the log.
 fn require(path: &Path) -> Result<(), StoreError> {
     let Ok(found) = std::fs::metadata(path) else {
         return Err(StoreError::Missing { path: path.to_path_buf() });
@@ -153,14 +155,14 @@ fn require(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the log next to the database has changes that are not in the database yet.
+/// Whether the log next to the database contains changes that are not in the database file yet.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
-/// `path` as an SQLite URI of an immutable file.
+/// The SQLite URI that opens `path` as an immutable file.
 fn unchanging_uri(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What limited a measurement.
+/// The bottleneck: what limited a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BoundBy {
@@ -15,54 +15,55 @@ pub enum BoundBy {
     Upstream,
     /// The load generator was the limit.
     Generator,
-    /// The host was the limit: others took its CPU.
+    /// The host was the limit: other processes or virtual machines took its CPU time.
     Host,
-    /// Nothing else limited a closed loop, or an open loop that did not reach its rate. More connections would increase
-    /// the throughput.
+    /// No other limit applies, and the load is a closed loop, or an open loop that did not reach its rate. More
+    /// connections would increase the throughput.
     Concurrency,
-    /// Nothing else limited an open loop: it reached its rate.
+    /// No other limit applies, and the load is an open loop that reached its rate.
     Rate,
 }
 
-/// A reason why a value is not valid. The list is closed.
+/// A reason why a value is not valid. These are all reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// The generator was the limit.
+    /// The load generator was the limit.
     GeneratorLimited,
     /// The upstream was the limit.
     UpstreamLimited,
-    /// Processes outside the rig, or other virtual machines, took CPU time. `host-disturbed` before 0.2.
+    /// Processes outside the rig, or other virtual machines, took CPU time. Versions before 0.2 call this reason
+    /// `host-disturbed`.
     #[serde(alias = "host-disturbed")]
     HostNoise,
-    /// The gateway, or connections that were all busy, limited the load, and under 99 % of the scheduled requests
-    /// completed.
+    /// Under 99 % of the scheduled requests completed, because the gateway was the limit or all connections were busy.
     Overloaded,
-    /// More than 1 % of the quota periods were throttled.
+    /// The CPU quota throttled a part in more than 1 % of the quota periods.
     Throttled,
-    /// The error share is above the objective's limit, or above 0.1 % without one; or over 1 % of the connections were
-    /// missing on average, because attempts to open them failed.
+    /// The error share is above the objective's limit, or above 0.1 % if no objective limits errors. Or over 1 % of the
+    /// connections were missing on average, because attempts to open them failed.
     Errors,
-    /// Throughput or p50 of the first and last third of the phase differ by more than 10 %, and by more than chance.
+    /// Throughput or p50 differs between the first and last third of the sustained phase by more than 10 %, and by more
+    /// than chance explains.
     NotStationary,
-    /// The interval over repeats is wider than the scenario allows. Never a reason of a single cell.
+    /// The confidence interval from the repeats is wider than the scenario allows. A single cell never has this reason.
     Noisy,
-    /// Values contradict each other or physics.
+    /// Values contradict each other, or are physically impossible.
     Implausible,
-    /// The host cannot apply a limit of the scenario.
+    /// The host could not apply a resource limit of the scenario.
     LimitNotApplied,
-    /// Several machines generated the load, and their starts were too far apart, or by an unknown time.
+    /// Several machines generated the load, and the time between their starts is too long or unknown.
     ClockUncertain,
 }
 
-/// Reasons per metric, for all values of the metric. An empty list means that every value is *valid*.
+/// For each metric, the reasons why its values are not *valid*; an empty list if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdicts {
-    /// For throughput.
+    /// Reasons why throughput is not *valid*.
     pub throughput: Vec<Reason>,
-    /// For the mean and the quantiles of the latency.
+    /// Reasons why the mean and the quantiles of the latency are not *valid*.
     pub latency: Vec<Reason>,
-    /// For CPU use, CPU time per request and memory.
+    /// Reasons why CPU use, CPU time per request and memory are not *valid*.
     pub cpu: Vec<Reason>,
 }
 
@@ -72,45 +73,47 @@ impl Verdicts {
         self.throughput.is_empty() && self.latency.is_empty() && self.cpu.is_empty()
     }
 
-    /// The reasons of all metrics, each once, in order.
+    /// All reasons of all metrics, each once, sorted.
     pub fn reasons(&self) -> BTreeSet<Reason> {
         [&self.throughput, &self.latency, &self.cpu].into_iter().flatten().copied().collect()
     }
 }
 
-/// Bounds of a value that a disturbance may have moved: the range of the value without it (`docs/method.md#bounds`).
+/// Bounds of a value that interference may have changed: the range in which the value would be without the interference
+/// (`docs/method.md#bounds`).
 ///
-/// It is *valid* if both sides lie within its tolerance. Otherwise it is *bounded* if at least one side is known, and
-/// *invalid* if none is.
+/// The value is *valid* if both bounds are within its tolerance. Otherwise it is *bounded* if at least one bound is
+/// known, and *invalid* if none is known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounds {
-    /// Lower bound, in the unit of the value; `None` if it is unknown.
+    /// Lower bound, in the unit of the value; `None` if unknown.
     pub low: Option<f64>,
-    /// Upper bound; `None` if it is unknown.
+    /// Upper bound, in the unit of the value; `None` if unknown.
     pub high: Option<f64>,
-    /// Reasons why it may have moved; at least one.
+    /// Why the value may have changed; at least one reason.
     pub reasons: Vec<Reason>,
-    /// Whether both sides lie within the tolerance, so that the value is valid.
+    /// Whether both bounds are within the tolerance, so that the value is valid.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_valid: bool,
 }
 
-/// Bottleneck and validity of a measurement, with the evidence in words.
+/// Bottleneck and validity of a measurement, with the evidence in sentences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
-    /// What limited it.
+    /// The bottleneck: what limited the measurement.
     pub bound_by: BoundBy,
-    /// Reasons per metric.
+    /// For each metric, the reasons why its values are not *valid*; an empty list if there are none.
     pub verdicts: Verdicts,
-    /// Bounds of values that a disturbance may have moved, by name: `throughput`, `cpu` (CPU time per request,
-    /// microseconds), `cores`, `memory`, `mean` and the latency quantiles (`p99`, nanoseconds). `None` in judgements
-    /// before 0.2, where a reason excludes every value of its metric.
+    /// Bounds of values that interference may have changed, by name: `throughput`, `cpu` (CPU time per request,
+    /// microseconds), `cores`, `memory`, `mean` and the latency quantiles (`p99`, nanoseconds). `None` in results of
+    /// versions before 0.2: there, a reason excludes every value of the metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<BTreeMap<String, Bounds>>,
-    /// Share of the requests that a disturbance may have delayed; `None` if none, and in judgements before 0.2.
+    /// Share of the requests that interference may have delayed; `None` if it delayed none, and in results of versions
+    /// before 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delayed_share: Option<f64>,
-    /// One sentence with values per reason, then one for `bound_by`, computed from the data. For a gateway that weir
-    /// does not run, the sentence before the last names the source of its CPU time.
+    /// For each reason, one sentence with the measured values; then one sentence for `bound_by`. For a gateway that
+    /// weir does not run, the sentence before the last names the source of the gateway's CPU time.
     pub evidence: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! Counts in words, for everything that weir prints.
+//! Formats counts for everything that weir prints.
 
-/// `52,031`: an integer with thousands separators.
+/// Formats an integer with thousands separators: `52,031`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,12 +13,12 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// `1 connection`, `1,024 connections`: a count with its noun, given in the singular.
+/// Formats a count with its noun, which is given in the singular: `1 connection`, `1,024 connections`.
 pub fn counted(value: u64, noun: &str) -> String {
     format!("{} {}", count(value), plural(value, noun))
 }
 
-/// The noun in the form that follows a count.
+/// The noun in singular or plural, as it follows the count `value`.
 pub fn plural(value: u64, noun: &str) -> String {
     if value == 1 {
         return noun.to_owned();

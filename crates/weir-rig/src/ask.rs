@@ -1,4 +1,4 @@
-//! Runs a command until it exits, with limits on time and output. Remaining child processes are killed.
+//! Runs a command until it exits, with limits on time and output. Kills child processes that the command leaves behind.
 
 use std::io::{self, PipeReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,26 +10,26 @@ use std::time::{Duration, Instant};
 use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
 use crate::launch::spawn::in_own_session;
 
-/// How long the rest of its output may take to arrive after it exits; a child can hold the output open.
+/// How long to wait for each further piece of output after the command exited. A child can hold the output open.
 const REST_TIMEOUT: Duration = Duration::from_millis(200);
-/// Maximum output that is read per stream; after that, the stream is closed.
+/// Maximum output that is read per stream, bytes; after that, the stream is closed.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// The exit status and the output of a command.
 #[derive(Debug)]
 pub struct Answer {
-    /// How it exited.
+    /// The exit code, or the signal that ended the command.
     pub status: ExitStatus,
-    /// Its standard output, up to 64 KiB.
+    /// The standard output, at most 64 KiB.
     pub output: String,
-    /// Its standard error, up to 64 KiB.
+    /// The standard error, at most 64 KiB.
     pub errors: String,
 }
 
-/// Runs `command` until it exits.
+/// Runs `command` until it exits. Its standard input is empty.
 ///
 /// # Errors
-/// If it cannot be started, or does not exit within `timeout`.
+/// If the command cannot be started, or does not exit within `timeout`.
 pub fn ask(mut command: Command, timeout: Duration) -> io::Result<Answer> {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let mark = format!("asked-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
@@ -39,12 +39,12 @@ pub fn ask(mut command: Command, timeout: Duration) -> io::Result<Answer> {
     command.stdin(Stdio::null()).stdout(its_output).stderr(its_errors);
     in_own_session(&mut command);
     let mut child = command.spawn()?;
-    // The command holds the write ends of the pipes.
+    // The command holds the write ends of the pipes. Close them, so that reading ends when the child exits.
     drop(command);
     let streams = [output, errors].map(read_in_background);
     let leader = ProcessId::of(child.id() as i32);
     let status = wait(&mut child, timeout);
-    // It can leave processes behind, or exceed its time.
+    // Kill the command if it exceeded its time, and all processes that it left behind.
     cleanup::kill_sessions(leader.as_slice());
     cleanup::kill_marked(&mark);
     if status.is_err() {
@@ -68,7 +68,7 @@ fn wait(child: &mut Child, timeout: Duration) -> io::Result<ExitStatus> {
     }
 }
 
-/// Reads on its own thread, so that a command with much output does not block.
+/// Reads `output` on a new thread, so that the command does not block on a full pipe.
 fn read_in_background(output: PipeReader) -> Receiver<Vec<u8>> {
     let (chunks, inbox) = channel();
     thread::spawn(move || {
@@ -83,7 +83,7 @@ fn read_in_background(output: PipeReader) -> Receiver<Vec<u8>> {
     inbox
 }
 
-/// The output that was read, up to its end.
+/// Collects the output until the stream ends, or nothing arrives for [`REST_TIMEOUT`].
 fn rest(output: &Receiver<Vec<u8>>) -> Vec<u8> {
     let mut text = Vec::new();
     while let Ok(chunk) = output.recv_timeout(REST_TIMEOUT) {

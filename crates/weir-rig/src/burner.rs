@@ -1,7 +1,8 @@
-//! A program that uses more CPU time than it needs: the positive control of an experiment.
+//! Makes a program use more CPU time, by a known share. A run with such a program checks that weir detects the
+//! difference.
 //!
-//! A *burner* runs as a child of the program, in its session and control group. Samplers and limits of the program
-//! include the burner.
+//! A *burner* process runs as a child of the program, in the same session and cgroup. Samplers and limits of the
+//! program therefore include the burner.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -19,25 +20,27 @@ use weir_document::Time;
 
 use crate::cleanup::{ProcessId, members};
 
-/// How often the burner catches up.
+/// How often the burner checks the program's CPU time, and burns its share.
 const EVERY: Duration = Duration::from_millis(10);
-/// How often it searches for new processes of the program. A search reads every process of the host. It is frequent
-/// only while the program starts.
+/// How often the burner searches for new child processes of the program. It searches rarely, because a search reads all
+/// processes of the host.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the burner searches while the program starts.
 const LOOK_FIRST: Duration = Duration::from_millis(50);
+/// How long the program counts as starting.
 const STARTS_FOR: Duration = Duration::from_secs(2);
 
-/// CPU time of a burner and of its program so far, nanoseconds.
+/// CPU time that a burner and the program above it used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurnerRecord {
-    /// CPU time of the program.
+    /// CPU time of the program without the burner, nanoseconds.
     pub used_ns: u64,
-    /// CPU time of the burner.
+    /// CPU time of the burner, nanoseconds.
     pub burned_ns: u64,
 }
 
-/// Starts a burner that uses `share` of the CPU time of this process and writes a [`BurnerRecord`] to the file
-/// `record`. Then replaces this process by `command`. Returns only if that fails.
+/// Starts a burner as a child of this process, then replaces this process by `command`. The burner uses `share` times
+/// the CPU time of `command`, and keeps a [`BurnerRecord`] in the file `record`. Returns only on failure.
 pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Error {
     let Some((program, arguments)) = command.split_first() else {
         return io::Error::new(io::ErrorKind::InvalidInput, "there is no command");
@@ -57,11 +60,11 @@ pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Er
     }
 }
 
-/// Uses `share` times the CPU time of the session of the parent `pid`, until the parent exits. Prints a line when its
-/// record exists.
+/// Runs the burner: uses `share` times the CPU time of the parent process `pid` and its session, until the parent
+/// exits. Prints an empty line once the file `record` exists.
 ///
 /// # Errors
-/// If `pid` is not the parent, its CPU time cannot be read, or the record cannot be written.
+/// If `pid` is not the parent, the CPU time of the parent cannot be read, or the record cannot be written.
 pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = Pid::from_raw(pid);
@@ -73,7 +76,7 @@ pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     let mut used = Used { leader, living: Vec::new(), started: Instant::now(), looked: None };
     let (before, own_before) = (used.total(), own_cpu());
     let file = File::create(record)?;
-    // A fixed length, so that each record overwrites all of the previous one.
+    // All records have the same length, so that a new record overwrites the previous one completely.
     let keep = |used: Duration, burned: Duration| {
         let [used, burned] = [used, burned].map(|time| Time(time).as_ns());
         file.write_all_at(format!("{used:020} {burned:020}\n").as_bytes(), 0)
@@ -91,10 +94,10 @@ pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the record of a burner from its file.
+/// Reads the [`BurnerRecord`] that a burner wrote to the file `path`.
 ///
 /// # Errors
-/// If it cannot be read: the burner has not started, or exited early.
+/// If the file cannot be read: the burner has not started, or exited early.
 pub fn read_burner_record(path: &Path) -> io::Result<BurnerRecord> {
     let text = fs::read_to_string(path)?;
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
@@ -104,10 +107,10 @@ pub fn read_burner_record(path: &Path) -> io::Result<BurnerRecord> {
     }
 }
 
-/// CPU time of a session without this process.
+/// Adds up the CPU time of all processes of a session, except this process.
 struct Used {
     leader: ProcessId,
-    /// Every process seen so far, with its last CPU time.
+    /// Every process seen so far, with the CPU time that was last read.
     living: Vec<(Process, Duration)>,
     started: Instant,
     looked: Option<Instant>,
@@ -125,7 +128,7 @@ impl Used {
         }
         let ticks_per_second = procfs::ticks_per_second();
         for (process, used) in &mut self.living {
-            // CPU time of exited processes still counts.
+            // An exited process keeps its last CPU time, which still counts.
             let Ok(stat) = process.stat() else { continue };
             *used = Duration::from_nanos((stat.utime + stat.stime) * (1_000_000_000 / ticks_per_second));
         }

@@ -21,70 +21,72 @@ use crate::digest::sha256_hex;
 use crate::driver::Subject;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Tolerates clocks of other hosts that are slightly behind.
+/// A certificate is valid from this long before its creation, so that hosts whose clock is slow accept it.
 const VALID_SINCE: Duration = DAY;
 const VALID_FOR: Duration = Duration::from_secs(90 * 86_400);
 
-/// Maximum number of host names in one certificate; more hosts are covered by wildcards. Each name makes every
-/// handshake longer, and rustls rejects handshake messages above 64 KiB.
+/// Maximum number of host names in one certificate; for more hosts, it contains wildcards instead. Each name makes
+/// every handshake longer, and rustls rejects handshake messages above 64 KiB.
 const NAMES_MAX: usize = 64;
 
-/// The folder of certificates for single hosts.
+/// The subfolder for certificates with a single host.
 const DOMAINS: &str = "domains";
 
 /// The common name of the client certificate.
 pub(crate) const CLIENT: &str = "weir rig client";
 
-/// This host by name and address.
+/// The name and the addresses by which this host reaches itself.
 pub(crate) const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Length of a token; it has as many bits as a random UUID.
+/// Length of a token in hexadecimal digits: 128 bits, like a UUID.
 const TOKEN_LETTERS: usize = 32;
 
-/// PEM files of a cell or a run. All keys are ECDSA over P-256.
+/// Paths of the PEM files of a cell or a run. All keys are ECDSA keys of the curve P-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificates {
-    /// The CA certificate.
+    /// The CA certificate, which signs all other certificates.
     pub ca: PathBuf,
-    /// The server certificate for all hosts; if each host has its own, that of the first host.
+    /// The server certificate for all hosts. If each host has its own certificate, it is that of the first host.
     pub server: PathBuf,
-    /// The key of the server certificate: its file name and `.key`, where HAProxy expects it.
+    /// The private key of the server certificate. Its path is that of the certificate with `.key` appended, where
+    /// HAProxy expects it.
     pub server_key: PathBuf,
     /// The client certificate.
     pub client: PathBuf,
-    /// The key of the client certificate.
+    /// The private key of the client certificate.
     pub client_key: PathBuf,
-    /// A server certificate per host, in order; empty if one is for all hosts.
+    /// One server certificate per host, in the order of the hosts; empty if one certificate is for all hosts.
     pub each: Vec<DomainCertificate>,
-    /// A second server certificate and its key, for a renewal; `None` if each host has its own.
+    /// A second server certificate with its key, which replaces the first when a test renews certificates; `None` if
+    /// each host has its own certificate.
     pub renewed: Option<CertificateFiles>,
-    /// Additional client certificates, by name.
+    /// Additional client certificates, by the name of the client.
     pub clients: BTreeMap<String, CertificateFiles>,
 }
 
 /// The certificate of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainCertificate {
-    /// The only name in it.
+    /// The host, which is the only name in the certificate.
     pub host: String,
-    /// The certificate.
+    /// Path of the PEM file with the certificate.
     pub certificate: PathBuf,
-    /// Its key: the certificate's file name and `.key`.
+    /// Path of the private key: the path of the certificate with `.key` appended.
     pub key: PathBuf,
 }
 
 impl Certificates {
-    /// Creates all files in the folder `dir`, which is created too. The server certificate is for `hosts`, or for this
-    /// host by name and address if there are none.
+    /// Creates the folder `dir` and all files in it. The server certificate is for `hosts`; if there are none, it is
+    /// for `localhost` and the loopback addresses.
     ///
     /// # Errors
-    /// [`RigError::File`] or [`RigError::DiskFull`] if a file cannot be written, [`RigError::Driver`] for names that a
-    /// certificate cannot have.
+    /// [`RigError::File`] or [`RigError::DiskFull`] if a file cannot be written, [`RigError::Driver`] if a certificate
+    /// cannot contain a name of `hosts`.
     pub fn make(dir: &Path, hosts: &[String]) -> Result<Self, RigError> {
         Self::make_for(dir, hosts, &BTreeMap::new())
     }
 
-    /// As [`Certificates::make`], with additional client certificates for the subjects `clients`.
+    /// As [`Certificates::make`], and creates a client certificate for each subject in `clients`.
     ///
     /// # Errors
     /// As [`Certificates::make`].
@@ -105,7 +107,7 @@ impl Certificates {
         Ok(Self { renewed: Some(renewed), clients, ..authority.finish(server, Vec::new())? })
     }
 
-    /// Creates all files, with a certificate and a key for each of `hosts`.
+    /// As [`Certificates::make`], but creates a separate server certificate and key for each of `hosts`.
     ///
     /// # Errors
     /// As [`Certificates::make`].
@@ -126,23 +128,23 @@ impl Certificates {
         authority.finish(first, each)
     }
 
-    /// These files with the server certificate renewed; `None` if each host has its own.
+    /// The same files, but with the certificate of `renewed` as server certificate; `None` without `renewed`.
     pub fn with_renewed(&self) -> Option<Self> {
         let CertificateFiles { certificate: server, key: server_key } = self.renewed.clone()?;
         Some(Self { server, server_key, ..self.clone() })
     }
 
-    /// The server certificate (DER), as the handshake sends it.
+    /// Reads the server certificate in DER form, as a server sends it in the handshake.
     ///
     /// # Errors
-    /// [`RigError::File`] if it cannot be read.
+    /// [`RigError::File`] if the file cannot be read.
     pub fn shown(&self) -> Result<Vec<u8>, RigError> {
         let read = CertificateDer::from_pem_file(&self.server);
         let wrong = |error: pem::Error| RigError::file(&self.server, io::Error::other(error.to_string()));
         read.map(|certificate| certificate.to_vec()).map_err(wrong)
     }
 
-    /// All files, each once.
+    /// The paths of all files, each once.
     pub fn paths(&self) -> Vec<&Path> {
         let further = self.renewed.iter().chain(self.clients.values());
         let further = further.flat_map(|files| [&files.certificate, &files.key]);
@@ -155,7 +157,8 @@ impl Certificates {
     }
 }
 
-/// `count` bearer tokens, the same for a seed in every cell. They are not secret: the seed reveals them.
+/// Derives `count` bearer tokens from `seed`, so that all cells of a run use the same tokens. They are not secret:
+/// anyone can compute them from the seed.
 pub fn tokens(seed: u64, count: u32) -> Vec<String> {
     let token = |number: u32| {
         let mut text = sha256_hex(format!("weir bearer token {seed} {number}"));
@@ -165,12 +168,12 @@ pub fn tokens(seed: u64, count: u32) -> Vec<String> {
     (0..count).map(token).collect()
 }
 
-/// The files of a signed certificate.
+/// Paths of the PEM files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// The certificate.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
@@ -193,13 +196,13 @@ impl<'a> Authority<'a> {
         Ok(Self { dir, issuer: issuer().map_err(|error| unmade(&error))? })
     }
 
-    /// Signs a server certificate for `names`; returns the paths of certificate and key.
+    /// Signs and writes a server certificate for `names`.
     fn server(&self, file: &str, names: &[String]) -> Result<CertificateFiles, RigError> {
         let subject = Subject { name: "weir rig gateway".into(), organization: None };
         self.sign(file, names, &subject, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// Writes the CA certificate and the client certificate.
+    /// Writes the CA certificate and a client certificate, and returns the paths of all files.
     fn finish(
         &self,
         server: CertificateFiles,
@@ -225,7 +228,7 @@ impl<'a> Authority<'a> {
         })
     }
 
-    /// Writes a certificate for `names` as `FILE.pem`, and its key; returns both paths.
+    /// Signs a certificate for `names`. Writes it to `FILE.pem`, and its private key to `FILE.pem.key`.
     fn sign(
         &self,
         file: &str,
@@ -267,7 +270,8 @@ fn dated(mut params: CertificateParams) -> CertificateParams {
     params
 }
 
-/// The names of a certificate for `hosts`.
+/// The names that a certificate for `hosts` contains: `hosts`, wildcards if there are too many, or [`LOCAL_NAMES`] if
+/// there are none.
 fn names(hosts: &[String]) -> Vec<String> {
     let hosts: BTreeSet<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
     if hosts.is_empty() {
@@ -276,7 +280,7 @@ fn names(hosts: &[String]) -> Vec<String> {
     if hosts.len() <= NAMES_MAX {
         return hosts.into_iter().collect();
     }
-    // Clients reject a wildcard over a single label, such as `*.test`.
+    // Clients reject a wildcard directly below a top-level domain, such as `*.test`.
     let wildcard = |host: &String| match host.split_once('.') {
         Some((_, parent)) if parent.contains('.') => format!("*.{parent}"),
         _ => host.clone(),

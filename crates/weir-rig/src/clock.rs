@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// The current time of `CLOCK_MONOTONIC`, nanoseconds.
 pub fn mono_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

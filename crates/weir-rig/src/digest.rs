@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-/// An incremental digest.
+/// An incremental SHA-256 digest.
 pub(crate) struct Digest(Context);
 
 impl Digest {

@@ -1,4 +1,4 @@
-//! Errors of the rig: the cause, whose fault it is, and the remedy.
+//! Errors of the rig, each with its cause and remedy, and whether the user's input is wrong.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,9 +17,9 @@ pub enum RigError {
     UnknownDriver {
         /// The requested name.
         name: String,
-        /// The known names.
+        /// The names of all drivers.
         known: Vec<String>,
-        /// The closest of them.
+        /// The known name that is most similar to the requested one.
         nearest: Option<String>,
     },
     /// A driver.yaml that cannot be read.
@@ -33,7 +33,8 @@ pub enum RigError {
         /// The unsupported setting.
         what: String,
     },
-    /// An inconsistent driver, or an unknown setting. The place is the driver's file, or the scenario's gateway.
+    /// A driver is inconsistent, or a setting is unknown. The problem names the driver's file, or the gateway in the
+    /// scenario.
     #[error("{0}")]
     Driver(Problem),
     /// A template that cannot be rendered.
@@ -41,17 +42,17 @@ pub enum RigError {
     Render {
         /// The template, with its line if known.
         place: String,
-        /// What is wrong.
+        /// What is wrong with the template.
         message: String,
     },
-    /// The binary is not on this machine.
+    /// The program of a part is not on this host.
     #[error("{part}: program `{binary}` not found")]
     BinaryMissing {
         /// The part or driver.
         part: String,
         /// The name or path that was searched.
         binary: String,
-        /// How to get it.
+        /// How to install the program.
         get: String,
     },
     /// No container engine of this host responds.
@@ -59,15 +60,15 @@ pub enum RigError {
     EngineMissing {
         /// The part or driver.
         part: String,
-        /// The tried engines, each with its error.
+        /// The error of each engine that was tried.
         why: String,
     },
-    /// An image that cannot be used.
+    /// A container image that cannot be used.
     #[error("{part}: {message}")]
     Image {
         /// The part or driver.
         part: String,
-        /// What is wrong with it.
+        /// What is wrong with the image.
         message: String,
         /// The remedy.
         remedy: String,
@@ -77,7 +78,7 @@ pub enum RigError {
     PortTaken {
         /// The part.
         part: String,
-        /// The address.
+        /// The address on which the part must listen.
         address: SocketAddr,
         /// The process that listens there, if known.
         holder: Option<Holder>,
@@ -89,7 +90,7 @@ pub enum RigError {
         part: String,
         /// Exit status or signal.
         status: String,
-        /// The end of its log.
+        /// The end of the part's log.
         log_tail: String,
     },
     /// A part exited successfully, and left processes running in the background.
@@ -99,7 +100,7 @@ pub enum RigError {
         part: String,
         /// The processes that still run.
         pids: Vec<i32>,
-        /// The end of its log.
+        /// The end of the part's log.
         log_tail: String,
     },
     /// A part that did not become ready.
@@ -109,19 +110,19 @@ pub enum RigError {
         part: String,
         /// How long the rig waited.
         waited: Duration,
-        /// The result of the last check.
+        /// The result of the last readiness check.
         last: String,
-        /// The end of its log.
+        /// The end of the part's log.
         log_tail: String,
     },
-    /// The kernel killed a process of the part: out of memory.
+    /// The kernel killed a process of the part because memory ran out.
     #[error("{part} was killed: out of memory{}", limited_to(limit_bytes))]
     OutOfMemory {
         /// The part.
         part: String,
-        /// Its limit.
+        /// The memory limit of the part, if it has one.
         limit_bytes: Option<u64>,
-        /// The end of its log.
+        /// The end of the part's log.
         log_tail: String,
     },
     /// No space is left on the device.
@@ -145,47 +146,47 @@ pub enum RigError {
     HostBusy {
         /// The other run, if known.
         occupant: Option<Occupant>,
-        /// Its process, if nothing else is known: a run of another user.
+        /// The process of the other run, if only that is known: the run belongs to another user.
         holder: Option<Holder>,
     },
     /// A gateway's own counters could not be read.
     #[error("cannot read the counters at {place}: {message}")]
     Counters {
-        /// The address and path, or the metric.
+        /// The address and path of the request, or the metric.
         place: String,
-        /// What is wrong.
+        /// Why the counters cannot be read.
         message: String,
     },
     /// A Prometheus could not be used.
     #[error("{place}: {message}")]
     Prometheus {
-        /// Its URL, or the file for the connection.
+        /// The URL of the Prometheus, or the file with its CA or credentials.
         place: String,
         /// What is wrong.
         message: String,
         /// The remedy.
         remedy: String,
-        /// Whether the request is wrong, and not the Prometheus unavailable.
+        /// Whether the user's settings are wrong. If false, the Prometheus is unavailable or fails.
         is_wrong_use: bool,
     },
     /// A network namespace or a link could not be created or entered.
     #[error("network namespaces: {message}")]
     Network {
-        /// The action, and why it failed.
+        /// What failed, and why.
         message: String,
     },
     /// A file or folder of the rig could not be used.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// The error that the system reports.
         source: io::Error,
     },
 }
 
 impl RigError {
-    /// The error of `source` at `path`; a full disk has its own variant.
+    /// Wraps `source`, an I/O error at `path`. A full disk becomes [`RigError::DiskFull`].
     pub(crate) fn file(path: impl AsRef<Path>, source: io::Error) -> Self {
         let path = path.as_ref();
         if source.kind() == io::ErrorKind::StorageFull {
@@ -194,7 +195,7 @@ impl RigError {
         Self::File { path: path.to_owned(), source }
     }
 
-    /// The cause in `CellOutcome::Failed`, from its closed list.
+    /// The cause of the failure, one of the values that `CellOutcome::Failed` allows.
     pub fn cause(&self) -> &'static str {
         match self {
             Self::PortTaken { .. } => "port-taken",
@@ -222,7 +223,7 @@ impl RigError {
         self.cause() == "render" || matches!(self, Self::Prometheus { is_wrong_use: true, .. })
     }
 
-    /// The remedy.
+    /// What the user can do about the error.
     pub fn remedy(&self) -> String {
         match self {
             Self::UnknownDriver { known, nearest, .. } => match nearest {
@@ -230,40 +231,37 @@ impl RigError {
                 None => format!("known drivers: {}", known.join(", ")),
             },
             Self::Document(error) => error.remedy.clone(),
-            Self::NotYetServed { .. } => {
-                "remove it; it is reserved for a later version".into()
-            }
+            Self::NotYetServed { .. } => "remove it; it is reserved for a later version".into(),
             Self::Driver(problem) => problem.remedy.clone(),
             Self::Prometheus { remedy, .. } => remedy.clone(),
             Self::Render { .. } => "correct the template; `weir render` writes the rendered files".into(),
             Self::BinaryMissing { get, .. } => get.clone(),
             Self::EngineMissing { .. } => {
-                "install Docker or Podman and start it, or install the program; `weir doctor` lists what is here".into()
+                "install and start Docker or Podman, or install the program; `weir doctor` lists what this host has".into()
             }
             Self::Image { remedy, .. } => remedy.clone(),
             Self::PortTaken { holder: Some(holder), .. } => {
                 format!("stop {holder}, or choose another address")
             }
             Self::PortTaken { .. } => "stop the process that listens there, or choose another address".into(),
-            Self::Died { .. } => {
-                "see its log; `weir render` writes its configuration and its command".into()
+            Self::Died { part, .. } => {
+                format!("see the log of {part}; `weir render` writes its configuration and its command")
             }
-            Self::Background { .. } => {
-                "run it in the foreground (`daemon off` or similar): weir limits, samples and stops only the process \
+            Self::Background { part, .. } => format!(
+                "run {part} in the foreground (`daemon off` or similar): weir limits, samples and stops only the process \
                  that it started"
-                    .into()
-            }
-            Self::NeverReady { .. } => {
-                "see its log; if it starts slowly, set a longer `ready_timeout` in its driver.yaml or service.yaml".into()
-            }
-            Self::OutOfMemory { limit_bytes: Some(_), .. } => {
-                "raise its memory limit in the scenario, or use a smaller load or topology".into()
+            ),
+            Self::NeverReady { part, .. } => format!(
+                "see the log of {part}; if it starts slowly, set a longer `ready_timeout` in its driver.yaml or service.yaml"
+            ),
+            Self::OutOfMemory { part, limit_bytes: Some(_), .. } => {
+                format!("raise the memory limit of {part} in the scenario, or use a smaller load or topology")
             }
             Self::OutOfMemory { .. } => "free memory on this host, or use a smaller load or topology".into(),
-            Self::DiskFull { .. } => "free disk space there, or set TMPDIR to a directory on another disk".into(),
+            Self::DiskFull { .. } => "free disk space, or set TMPDIR to a directory on another disk".into(),
             Self::Launch { .. } => "`weir doctor` reports what this host allows".into(),
             Self::HostBusy { .. } => {
-                "wait until it ends, or interrupt it and resume it later: concurrent runs on one host distort results"
+                "wait until it ends, or interrupt that run and resume it later: concurrent runs on one host distort results"
                     .into()
             }
             Self::Network { .. } => {
@@ -275,7 +273,7 @@ impl RigError {
         }
     }
 
-    /// The end of the log of the failed part; empty without one.
+    /// The end of the failed part's log; empty for errors without a log.
     pub fn log_tail(&self) -> &str {
         match self {
             Self::Died { log_tail, .. }

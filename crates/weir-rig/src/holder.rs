@@ -1,16 +1,16 @@
-//! The holder of a resource that a run needs: a process, or another run.
+//! Who holds a resource that a run needs: a process (a port), or another run (this host).
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A process that holds something that the rig needs.
+/// A process that holds a port or the host lock that the rig needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process ID.
+    /// The process ID.
     pub pid: u32,
-    /// Its name in the kernel.
+    /// The name of the process in /proc/PID/stat, at most 15 characters.
     pub name: String,
 }
 
@@ -23,13 +23,13 @@ impl fmt::Display for Holder {
 /// The run that holds this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
-    /// The process ID of its lab.
+    /// The process ID of the weir process that executes the run.
     pub pid: u32,
-    /// Its run ID.
+    /// The run ID.
     pub run_id: String,
-    /// When it took the host lock, milliseconds since the Unix epoch.
+    /// When the run took the host lock, milliseconds since the Unix epoch.
     pub since_unix_ms: u64,
-    /// The database of its cells, if any.
+    /// The database in which the run stores its cells, if any.
     pub database: Option<PathBuf>,
 }
 

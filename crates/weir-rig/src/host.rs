@@ -9,8 +9,8 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use weir_results::Manifest;
 
-/// The facts that can be read. Fields that the rig does not know (the command line, TLS) keep their defaults, and so do
-/// those that need a trial ([`crate::Rig::try_limits`]).
+/// Reads the facts about this host. Fields that the rig does not know (the command line, TLS) keep their defaults.
+/// Fields that need a trial, such as [`crate::Rig::try_limits`], also keep them.
 pub(crate) fn facts() -> Manifest {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Manifest {
@@ -31,13 +31,13 @@ pub(crate) fn facts() -> Manifest {
     }
 }
 
-/// The CPUs that this process can use, in order.
+/// The numbers of the CPUs that the affinity mask of this process allows, in ascending order.
 pub fn usable_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// The kernel's boot ID, the same in all containers of a machine; empty if it cannot be read.
+/// The boot ID of the kernel, which is the same in all containers of a machine; empty if it cannot be read.
 pub fn boot_id() -> String {
     line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
@@ -53,7 +53,7 @@ fn line(path: &str) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The value of the first `name : value` line.
+/// The value of the first line `name : value` in `text`.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines()
         .filter_map(|line| line.split_once(':'))
@@ -79,7 +79,7 @@ fn mitigations() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Whether `path` is a file that can be executed.
+/// Whether `path` is a file with an execute permission.
 pub(crate) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }

@@ -1,9 +1,10 @@
 //! Systems under test: find, configure, limit, launch, sample and stop them.
 //!
-//! A [`Rig`] holds the host for a run. [`Drivers`] describe gateways; a [`Driver`] renders a [`Binding`] into
+//! A [`Rig`] reserves this host for one run. [`Drivers`] describe gateways; a [`Driver`] renders a [`Binding`] into
 //! [`ProcessSpec`]s, and [`Rig::launch`] starts them as [`Running`] processes under [`Limits`]. A [`Sampler`] samples
-//! their resources, a [`CounterSource`] reads the counters of a gateway. [`prometheus`] has the resources of remote
-//! gateways. Whatever happens to the lab, nothing that the rig started or created outlives it.
+//! their resources, a [`CounterSource`] reads the counters of a gateway. [`prometheus`] reads the resources of remote
+//! gateways. Even if the lab (the weir process of the run) is killed, everything that the rig started or created is
+//! removed.
 
 mod ask;
 mod burner;

@@ -1,4 +1,4 @@
-//! The totals of one load, and the samples of their increases. Every time is an argument.
+//! Keeps the totals of one load, and creates the samples of its series. Reads no clock: the caller passes every time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,32 +12,34 @@ use crate::family::{
 use crate::labels::{Labels, Target};
 use crate::series::{Batch, Growth, Sample, Series, Value};
 
-/// Interval between samples of a verdict, and their maximum number: a long load has a longer interval.
+/// Minimum time between the samples of a verdict, in milliseconds.
 const VERDICT_STEP_MS: u64 = 1_000;
+/// Maximum number of samples of a verdict. For a long load, the time between samples is longer.
 const VERDICT_SAMPLES_MAX: u64 = 600;
-/// Maximum age of a verdict's samples: Prometheus rejects samples over an hour older than its newest.
+/// Maximum age of the samples of a verdict. Prometheus rejects samples that are more than an hour older than its
+/// newest one.
 const VERDICT_AGE_MAX_MS: u64 = 50 * 60 * 1_000;
 
-/// A second of a load.
+/// What a load has done in one second.
 #[derive(Clone, Copy, Debug)]
 pub struct Second<'a> {
-    /// Requests sent.
+    /// Number of requests that were sent.
     pub sent: u64,
-    /// Whole responses.
+    /// Number of complete responses.
     pub completed: u64,
-    /// Responses with a status of 400 or above, or a failed check.
+    /// Number of responses with a status of 400 or more, or with a failed check.
     pub unexpected: u64,
-    /// Requests without a whole response.
+    /// Number of requests that failed without a complete response.
     pub failed: u64,
-    /// Requests that were sent and got no response within the timeout.
+    /// Number of requests that were sent, but got no response within the time-out.
     pub timed_out: u64,
-    /// Requests that were not sent within the timeout.
+    /// Number of requests that were not sent within the time-out.
     pub dropped: u64,
-    /// Rate of the schedule; `None` in closed loop.
+    /// Rate of the schedule in requests per second; `None` in a closed loop.
     pub offered_per_s: Option<f64>,
-    /// Connections in use.
+    /// Number of connections in use.
     pub connections: u32,
-    /// Latency of the completed requests, nanoseconds.
+    /// Latency of the completed requests, in nanoseconds.
     pub latency: &'a Histogram<u64>,
 }
 
@@ -58,57 +60,57 @@ impl<'a> Second<'a> {
     }
 }
 
-/// CPU and memory of a part over the last second.
+/// CPU and memory that a part of the rig used in the last second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartUse {
-    /// Its name.
+    /// Name of the part.
     pub part: String,
-    /// Its role: `data`, `control`, `origin`, `generator` or `service`.
+    /// Role of the part: `data`, `control`, `origin`, `generator` or `service`.
     pub role: String,
-    /// CPU time divided by wall time; `None` if it could not be read.
+    /// CPU time divided by wall-clock time; `None` if it could not be read.
     pub cpu_cores: Option<f64>,
     /// Memory without the page cache; `None` if it could not be read.
     pub memory_bytes: Option<u64>,
 }
 
-/// Requests of a whole load, including warm-up and drain.
+/// Counts of requests of a whole load, including the warm-up and the drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Requests sent.
+    /// Number of requests that were sent.
     pub sent: u64,
-    /// Whole responses.
+    /// Number of complete responses.
     pub completed: u64,
-    /// Responses with a status of 400 or above, or a failed check.
+    /// Number of responses with a status of 400 or more, or with a failed check.
     pub unexpected: u64,
-    /// Requests without a whole response.
+    /// Number of requests that failed without a complete response.
     pub failed: u64,
-    /// Requests that were sent and got no response within the timeout.
+    /// Number of requests that were sent, but got no response within the time-out.
     pub timed_out: u64,
-    /// Requests that were not sent within the timeout.
+    /// Number of requests that were not sent within the time-out.
     pub dropped: u64,
-    /// Requests that still waited for a response at the end.
+    /// Number of requests that still waited for a response when the load ended.
     pub in_flight: u64,
 }
 
-/// Validity of a value of a load.
+/// Whether a metric of a load is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Valid.
+    /// The metric is valid.
     Valid,
-    /// Only a lower or upper bound is known.
+    /// Only a lower or an upper bound is known.
     Bounded,
-    /// Invalid, so it is excluded.
+    /// The metric is invalid and excluded.
     Invalid,
 }
 
-/// A verdict on a value of a load.
+/// The verdict on a metric of a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The value: `throughput`, `cpu`, `p99`..
+    /// Name of the metric: `throughput`, `cpu`, `p99`, ...
     pub metric: String,
-    /// Its validity.
+    /// Whether the metric is valid.
     pub standing: Standing,
-    /// Reasons why it is not valid.
+    /// The reasons why it is not valid; empty if it is.
     pub reasons: Vec<String>,
 }
 
@@ -133,25 +135,25 @@ impl Totals {
     }
 }
 
-/// Counts and series of a load.
+/// The counts of a load, or of an agent's part of it, and their series.
 #[derive(Debug)]
 pub(crate) struct Books {
     labels: Labels,
     target: Arc<Target>,
     since_ms: u64,
-    /// Time of the last samples.
+    /// Time of the latest samples.
     at_ms: u64,
     totals: Totals,
     buckets: Buckets,
     live: BTreeMap<(&'static str, Vec<String>), Arc<Series>>,
-    /// Series that may still be added, over all loads.
+    /// How many series can still be added, for all loads together.
     room: usize,
-    /// Series that exceeded the limit.
+    /// Series that were not added because of the limit.
     refused: BTreeSet<(&'static str, Vec<String>)>,
 }
 
 impl Books {
-    /// Starts a load after `at_ms`; it may add `room` series.
+    /// Starts the counts of a load at `at_ms`. At most `room` series can be added.
     pub(crate) fn new(labels: &Labels, target: &Target, at_ms: u64, room: usize) -> Self {
         Self {
             labels: labels.clone(),
@@ -166,42 +168,42 @@ impl Books {
         }
     }
 
-    /// The target of its requests.
+    /// What the requests of the load have in common.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Number of series that exceeded the limit.
+    /// Number of series that were not added because of the limit.
     pub(crate) fn refused(&self) -> usize {
         self.refused.len()
     }
 
-    /// Start of the load.
+    /// When the load started, in milliseconds since the Unix epoch.
     pub(crate) fn since_ms(&self) -> u64 {
         self.since_ms
     }
 
-    /// Time of the last samples.
+    /// Time of the latest samples, in milliseconds since the Unix epoch.
     pub(crate) fn at_ms(&self) -> u64 {
         self.at_ms
     }
 
-    /// Sets the number of series that may still be added.
+    /// Sets how many series can still be added.
     pub(crate) fn limit(&mut self, room: usize) {
         self.room = room;
     }
 
-    /// Number of series that may still be added.
+    /// How many series can still be added.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// Starts the counters at 0, so that the first second is an increase.
+    /// Returns samples of 0 for all counters, so that the counts of the first second are an increase.
     pub(crate) fn begin(&mut self) -> Batch {
         self.counters()
     }
 
-    /// Adds a second.
+    /// Adds what the load has done in a second, and returns the new samples.
     pub(crate) fn second(&mut self, now_ms: u64, second: &Second<'_>) -> Batch {
         self.advance(now_ms);
         self.totals.add(second);
@@ -214,7 +216,7 @@ impl Books {
         batch
     }
 
-    /// Adds CPU and memory of parts.
+    /// Adds CPU and memory of the parts of the rig, and returns the new samples.
     pub(crate) fn parts(&mut self, now_ms: u64, parts: &[PartUse]) -> Batch {
         self.advance(now_ms);
         let mut batch = Batch::new();
@@ -230,14 +232,14 @@ impl Books {
         batch
     }
 
-    /// Sets the totals of the whole load, from its record.
+    /// Replaces the totals with those of the finished load, and returns the new samples.
     pub(crate) fn whole(&mut self, now_ms: u64, totals: Totals) -> Batch {
         self.advance(now_ms);
         self.totals = totals;
         self.counters()
     }
 
-    /// Adds verdicts, which hold for the whole time of the load.
+    /// Adds the verdicts on a load. Their samples cover the time of the load, but at most the last 50 minutes.
     pub(crate) fn judged(&mut self, now_ms: u64, verdicts: &[Verdict]) -> Batch {
         self.advance(now_ms);
         let from_ms = self.since_ms.max(self.at_ms.saturating_sub(VERDICT_AGE_MAX_MS));
@@ -263,7 +265,7 @@ impl Books {
         batch
     }
 
-    /// Ends the series of the load, except those of its verdicts.
+    /// Ends all series of the load, except for those of its verdicts.
     pub(crate) fn end(&mut self, now_ms: u64) -> Batch {
         self.advance(now_ms);
         self.buckets = Buckets::default();
@@ -290,7 +292,7 @@ impl Books {
         batch
     }
 
-    /// Keeps the times of samples increasing.
+    /// Advances the time for samples. Times always increase, even if the clock is set back.
     fn advance(&mut self, now_ms: u64) {
         self.at_ms = now_ms.max(self.at_ms + 1);
     }
@@ -322,7 +324,7 @@ impl Books {
         }
     }
 
-    /// The series with these additional labels; `None` if the limit is reached.
+    /// Returns the series with these additional labels. `None` if the series is new and the limit of series is reached.
     fn series(&mut self, family: &'static Family, more: &[(&'static str, &str)]) -> Option<Arc<Series>> {
         debug_assert!(more.iter().map(|(name, _)| name).eq(family.labels));
         let key = (family.name, more.iter().map(|(_, value)| (*value).to_owned()).collect());
@@ -360,7 +362,7 @@ mod tests {
         histogram
     }
 
-    /// The last values of a metric, by class, metric or part.
+    /// The latest values of the metric `name`, each with the value of the series' label `class`, `metric` or `part`.
     fn values(batch: &Batch, name: &str) -> Vec<(String, f64)> {
         let of = batch.iter().filter(|growth| growth.series.family.name == name);
         of.map(|growth| {

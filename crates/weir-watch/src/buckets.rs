@@ -1,32 +1,36 @@
-//! Exponential buckets: a native histogram in Prometheus, an exponential histogram in OpenTelemetry.
+//! Exponential buckets for latencies. In Prometheus they are a native histogram, in OpenTelemetry an exponential
+//! histogram.
 //!
-//! Each bucket is wider than the one before by the factor 2^(1 / 2^[`SCHEMA`]), 0.27 %. weir's HDR histograms have
-//! buckets of 0.05 % to 0.1 %, but at least 64 ns. A value is counted in the bucket that contains the middle of its HDR
-//! bucket. So the error of a quantile is at most one bucket and half an HDR bucket: 0.33 %, or 0.28 % and 32 ns.
+//! Each bucket is wider than the one before by the factor 2^(1 / 2^[`SCHEMA`]), so by 0.27 %. weir's own HDR histograms
+//! have buckets with a width of 0.05 % to 0.1 %, but at least 64 ns. A value counts in the bucket that contains the
+//! middle of its HDR bucket. So the error of a quantile is at most the width of one bucket and half of an HDR bucket:
+//! 0.33 %, or 0.28 % and 32 ns.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-/// The finest resolution of Prometheus.
+/// The finest resolution that Prometheus supports.
 pub(crate) const SCHEMA: i32 = 8;
 
 const NS_PER_S: f64 = 1e9;
 
-/// Counts of latencies since the start of a load.
+/// Counts of latencies, since the start of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Buckets {
     pub(crate) count: u64,
-    /// Seconds.
+    /// Sum of all latencies, in seconds.
     pub(crate) sum_s: f64,
-    /// By index in Prometheus: bucket `i` has values above base^(i - 1) up to base^i seconds.
+    /// Counts by the index of the bucket in Prometheus: bucket `i` contains values above base^(i - 1) and up to
+    /// base^i seconds.
     pub(crate) counts: BTreeMap<i32, u64>,
 }
 
 /// A range of adjacent buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Index of the first bucket in the first span, else the distance from the end of the previous span.
+    /// For the first span, the index of its first bucket. For the others, the distance from the end of the span
+    /// before.
     pub(crate) offset: i32,
     pub(crate) length: u32,
 }
@@ -43,7 +47,7 @@ impl Buckets {
         }
     }
 
-    /// Ranges of buckets with counts.
+    /// Returns the ranges of adjacent buckets that are not empty.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut end = 0;
@@ -57,7 +61,7 @@ impl Buckets {
         spans
     }
 
-    /// The first count, then the difference of each count to the previous one.
+    /// Returns the first count, and then the difference between each count and the one before.
     pub(crate) fn deltas(&self) -> Vec<i64> {
         let mut before = 0;
         let delta = |count: &u64| {
@@ -67,7 +71,8 @@ impl Buckets {
         self.counts.values().map(delta).collect()
     }
 
-    /// The index of the first bucket, and the counts from there without gaps; 0 and nothing without counts.
+    /// Returns the index of the first bucket that is not empty, and the counts from there to the last one, including
+    /// empty buckets between them. Returns 0 and an empty list if all buckets are empty.
     pub(crate) fn dense(&self) -> (i32, Vec<u64>) {
         let (Some((first, _)), Some((last, _))) =
             (self.counts.first_key_value(), self.counts.last_key_value())
@@ -78,7 +83,7 @@ impl Buckets {
     }
 }
 
-/// The bucket of a value above zero.
+/// Returns the index of the bucket for a value above zero.
 fn index(value: f64) -> i32 {
     (value.log2() * f64::from(1 << SCHEMA)).ceil() as i32
 }
@@ -114,7 +119,7 @@ pub(crate) mod tests {
         assert_eq!(buckets.count, latencies.len());
         let exact_s = latencies.mean() * latencies.len() as f64 / NS_PER_S;
         assert!((buckets.sum_s / exact_s - 1.0).abs() < 0.001, "{} {exact_s}", buckets.sum_s);
-        // Half an HDR bucket at short latencies.
+        // Half of an HDR bucket, at short latencies.
         let half_s = 32e-9;
         for quantile in [0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
             let exact_s = latencies.value_at_quantile(quantile) as f64 / NS_PER_S;

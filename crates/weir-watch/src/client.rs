@@ -1,4 +1,4 @@
-//! One request to a receiver.
+//! Sends one request at a time to a receiver of metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::output::{Output, Protocol, Version};
 use crate::remote_write;
 use crate::series::{Batch, samples};
 
-/// Timeout of a request.
+/// Time-out of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum length of a response that is read.
+/// Maximum number of bytes that are read of a response.
 const RESPONSE_BYTES_MAX: u64 = 64 << 10;
-/// Maximum length of a quoted response.
+/// Maximum number of characters of a response that messages quote.
 const QUOTED_CHARS_MAX: usize = 120;
 
-/// Result of a request.
+/// The result of sending a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The receiver wrote every sample.
+    /// The receiver has written all samples.
     Written,
-    /// The receiver rejected these samples for good.
+    /// The receiver has rejected these samples permanently.
     Rejected { samples: u64, why: Why },
-    /// The same request may succeed later.
+    /// The request failed. The same request may succeed later.
     Failed(Why),
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Why {
     pub(crate) message: String,
-    /// The remedy.
+    /// What the user can do.
     pub(crate) remedy: &'static str,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client without sending a request.
+    /// Creates a client. It sends no request yet.
     pub(crate) fn new(output: Output) -> Self {
         let certificates = match output.url.starts_with("https:") {
             true => rustls_native_certs::load_native_certs().certs,
@@ -62,14 +62,15 @@ impl Client {
             .tls_config(tls)
             .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
-            // The command line decides where metrics go, not an environment variable.
+            // The proxy variables of the environment are ignored, because the command line decides where metrics
+            // go.
             .proxy(None)
             .build()
             .new_agent();
         Self { agent, output }
     }
 
-    /// Sends `batch` once.
+    /// Sends a batch once, without retries.
     pub(crate) fn send(&self, batch: &Batch) -> Outcome {
         let request = self.agent.post(&self.output.url).header("User-Agent", "weir");
         let headers = self.output.headers.iter();
@@ -91,11 +92,11 @@ impl Client {
         let mut response = match sent {
             Ok(response) => response,
             Err(error) => {
-                let remedy = "check that it runs and that this host can reach it";
+                let remedy = "check that the receiver runs and that this host can reach it";
                 return Outcome::Failed(Why { message: error.to_string(), remedy });
             }
         };
-        // The body is always read, so that the connection can be reused.
+        // The response body is read in any case, so that the connection can be reused.
         let body = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX).read_to_vec();
         outcome(self.output.protocol, response.status(), response.headers(), &body.unwrap_or_default(), batch)
     }
@@ -116,7 +117,7 @@ fn outcome(
             Protocol::Otlp => match otlp::rejected(body) {
                 None => Outcome::Written,
                 Some((samples, message)) => {
-                    Outcome::Rejected { samples, why: Why { message, remedy: "see its log" } }
+                    Outcome::Rejected { samples, why: Why { message, remedy: "see the receiver's log" } }
                 }
             },
         };
@@ -128,8 +129,8 @@ fn outcome(
     }
 }
 
-/// A receiver of version 2.0 must confirm the written samples. A receiver of only 1.0 finds no series in the request,
-/// and responds with success.
+/// Decides from the response headers whether the receiver has written the samples of a request in version 2.0. A
+/// receiver that supports only version 1.0 finds no series in such a request, but responds with success.
 fn confirmed(headers: &HeaderMap, all: u64) -> Outcome {
     let count = |name: &str| -> Option<u64> {
         headers.get(format!("x-prometheus-remote-write-{name}-written"))?.to_str().ok()?.trim().parse().ok()
@@ -168,8 +169,8 @@ fn remedy(protocol: Protocol, status: StatusCode) -> &'static str {
         }
         (Protocol::Otlp, 404 | 405) => "correct the path of the URL: most receivers have /v1/metrics",
         (Protocol::RemoteWrite(Version::V2), 400 | 415) => "use `--prometheus-write-version 1`",
-        (_, 429) => "raise its limit of samples per second",
-        _ => "see its log",
+        (_, 429) => "raise the receiver's limit of samples per second",
+        _ => "see the receiver's log",
     }
 }
 
@@ -196,9 +197,9 @@ mod tests {
         };
         let write = Protocol::RemoteWrite(Version::V1);
         check(write, 204, "written");
-        check(write, 400, "rejected: HTTP status 400: why; see its log");
-        check(write, 500, "failed: HTTP status 500: why; see its log");
-        check(write, 429, "failed: HTTP status 429: why; raise its limit of samples per second");
+        check(write, 400, "rejected: HTTP status 400: why; see the receiver's log");
+        check(write, 500, "failed: HTTP status 500: why; see the receiver's log");
+        check(write, 429, "failed: HTTP status 429: why; raise the receiver's limit of samples per second");
         check(
             Protocol::RemoteWrite(Version::V2),
             415,

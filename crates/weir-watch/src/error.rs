@@ -1,31 +1,31 @@
-//! Errors of outputs.
+//! Errors of the receivers that the user configures.
 
-/// An output that cannot be used.
+/// Why metrics cannot be pushed to a receiver.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The URL is not valid for a receiver.
+    /// The URL cannot be that of a receiver.
     #[error("{url}: {why}")]
     Url {
-        /// The URL.
+        /// The URL that the user gave.
         url: String,
-        /// The problem.
+        /// What is wrong with it.
         why: String,
     },
-    /// A request header that cannot be parsed.
+    /// A request header cannot be parsed.
     #[error("{variable}: header {place} does not have the form name=value")]
     Headers {
-        /// The environment variable.
+        /// The environment variable that contains it.
         variable: &'static str,
         /// Position of the header, from 1.
         place: usize,
     },
-    /// The pushing thread cannot start.
+    /// The thread that pushes cannot start.
     #[error("cannot start a thread that pushes metrics: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl WatchError {
-    /// The remedy.
+    /// What the user can do about the error.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Url { .. } => "write the URL of the receiver, like http://127.0.0.1:9090/api/v1/write",
@@ -36,7 +36,7 @@ impl WatchError {
         }
     }
 
-    /// Whether the user must correct the command.
+    /// Whether the user must correct the command or the environment variable.
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Url { .. } | Self::Headers { .. })
     }

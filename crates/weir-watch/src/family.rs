@@ -1,35 +1,35 @@
-//! The metrics, each with its name in Prometheus and in OpenTelemetry.
+//! All metrics, with their names in Prometheus and in OpenTelemetry.
 
-/// A metric.
+/// A metric and its description.
 #[derive(Debug)]
 pub struct Family {
-    /// Name in Prometheus.
+    /// Name of the metric in Prometheus.
     pub name: &'static str,
-    /// Name in OpenTelemetry.
+    /// Name of the metric in OpenTelemetry.
     pub otlp_name: &'static str,
-    /// Unit, in the notation of OpenTelemetry (UCUM).
+    /// Unit of the values, in the notation of OpenTelemetry (UCUM).
     pub unit: &'static str,
-    /// Its type.
+    /// Type of the metric.
     pub kind: Kind,
-    /// Names of its labels, in addition to those of the load.
+    /// Names of the labels that the metric has in addition to those of the load.
     pub labels: &'static [&'static str],
-    /// Its meaning.
+    /// What the metric means.
     pub help: &'static str,
 }
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only increases; starts at 0 with each load.
+    /// A counter, which only increases and starts at 0 with each load.
     Counter,
-    /// Increases and decreases.
+    /// A gauge, which increases and decreases.
     Gauge,
-    /// A native histogram in Prometheus, an exponential one in OpenTelemetry.
+    /// A histogram: a native one in Prometheus, an exponential one in OpenTelemetry.
     Histogram,
 }
 
 impl Kind {
-    /// Its name in Prometheus.
+    /// The name of the type in Prometheus.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -99,7 +99,7 @@ pub(crate) static CPU_CORES: Family = Family {
     unit: "{cpu}",
     kind: Kind::Gauge,
     labels: &["part", "role"],
-    help: "CPU time over wall time of a part on this host.",
+    help: "Cores that a part on this host uses: CPU time divided by wall time.",
 };
 
 pub(crate) static MEMORY: Family = Family {
@@ -114,17 +114,18 @@ pub(crate) static MEMORY: Family = Family {
 pub(crate) static VALID: Family = Family {
     name: "weir_valid",
     otlp_name: "weir.valid",
-    // With the unit of a ratio, an OTLP receiver in Prometheus would name it `weir_valid_ratio`.
+    // The unit is empty: with the unit of a ratio, Prometheus would name this metric `weir_valid_ratio` when it
+    // receives OTLP.
     unit: "",
     kind: Kind::Gauge,
     labels: &["metric", "reason"],
-    help: "Verdict on a metric of the load: 1 valid, 0.5 bounded, 0 invalid, with one series per reason. Written when the load is judged, for its whole time.",
+    help: "Verdict on a metric of the load: 1 valid, 0.5 bounded, 0 invalid, with one series per reason. weir writes it after the load, with timestamps over the whole load.",
 };
 
 static ALL: [&Family; 9] =
     [&SENT, &COMPLETED, &ERRORS, &DURATION, &OFFERED, &CONNECTIONS, &CPU_CORES, &MEMORY, &VALID];
 
-/// Every metric, in the order of the reference.
+/// All metrics, in the order of the reference page.
 pub fn families() -> &'static [&'static Family] {
     &ALL
 }

@@ -1,22 +1,23 @@
-//! Labels of series. Their number and length are limited, because each combination is a series in the receiver.
+//! Labels of series. weir uses a fixed set of labels and limits the length of their values, because each combination of
+//! values is a series in the receiver.
 
-/// Maximum length of a label's value, characters; longer ones are truncated.
+/// Maximum number of characters in the value of a label. Longer values are truncated.
 pub const LABEL_CHARS_MAX: usize = 64;
 
-/// A label.
+/// A label and its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Its name in Prometheus.
+    /// Name of the label in Prometheus.
     pub name: &'static str,
-    /// Its name in OpenTelemetry.
+    /// Name of the label in OpenTelemetry.
     pub otlp_name: &'static str,
-    /// Whether every series of a load has it.
+    /// Whether all series of a load have this label.
     pub is_of_load: bool,
-    /// The meaning of its values.
+    /// What its values mean.
     pub meaning: &'static str,
 }
 
-/// Every label.
+/// All labels.
 pub const LABELS: [Label; 12] = [
     of_load("run", "weir.run", "ID of the run; `load-..` for `weir load`."),
     of_load(
@@ -34,7 +35,7 @@ pub const LABELS: [Label; 12] = [
     of_load(
         "attempt",
         "weir.attempt",
-        "Missing for the first attempt. Counts from 2 if weir measures the load again after host noise.",
+        "Number of the attempt, from 2, if weir measures the load again after host noise; missing for the first attempt.",
     ),
     of_load(
         "agent",
@@ -55,7 +56,7 @@ pub const LABELS: [Label; 12] = [
         "`throughput`, `cpu` (CPU time per request), `latency` (all latencies together), `mean`, `p50`, `p90`, `p99` or \
          `p999`.",
     ),
-    own("reason", "weir.reason", "Why the metric is not valid; missing if it is."),
+    own("reason", "weir.reason", "Why the metric is not valid; missing if the metric is valid."),
 ];
 
 const fn of_load(name: &'static str, otlp_name: &'static str, meaning: &'static str) -> Label {
@@ -66,49 +67,50 @@ const fn own(name: &'static str, otlp_name: &'static str, meaning: &'static str)
     Label { name, otlp_name, is_of_load: false, meaning }
 }
 
-/// Labels that identify a load. Empty values are not written.
+/// The labels that identify a load, or an agent's part of it. Labels with an empty value are not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     /// ID of the run; `load-..` for `weir load`.
     pub run: String,
-    /// Name of the gateway, or `direct`; the host of the URL for `weir load`.
+    /// Name of the gateway, or `direct`. For `weir load`, the host of the URL.
     pub gateway: String,
     /// Name of the load.
     pub load: String,
-    /// Position of the cell in the run, with the values of the axes: `3 limits.data.cpus=0.5`.
+    /// Index of the cell in the run, and the values of the axes: `3 limits.data.cpus=0.5`.
     pub cell: String,
-    /// Repeat, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: String,
-    /// Counts from 2 if weir repeats the load after host noise; empty for the first attempt.
+    /// Number of the attempt, from 2, if weir measures a load again after host noise. Empty for the first attempt.
     pub attempt: String,
-    /// The agent that generated this share of the load; empty for load from this host.
+    /// The agent that generated this part of the load. Empty for the whole load.
     pub agent: String,
 }
 
-/// Attributes of requests in OpenTelemetry's HTTP client conventions. `None` if a value differs between requests.
+/// Properties that all requests of a load have in common. OTLP sends them as OpenTelemetry's attributes of HTTP
+/// clients. A field is `None` if its value differs between requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
-    /// `server.address`.
+    /// The attribute `server.address`.
     pub address: Option<String>,
-    /// `server.port`.
+    /// The attribute `server.port`.
     pub port: Option<u16>,
-    /// `http.request.method`.
+    /// The attribute `http.request.method`.
     pub method: Option<String>,
-    /// `url.scheme`.
+    /// The attribute `url.scheme`.
     pub scheme: Option<String>,
 }
 
-/// Names and values, sorted by name.
+/// Names and values of labels, sorted by name.
 pub(crate) type Pairs = Vec<(&'static str, String)>;
 
 impl Labels {
-    /// Whether both are of the same load, for any agent.
+    /// Whether `self` and `load` identify the same load. Ignores the agent.
     pub(crate) fn is_of_load(&self, load: &Labels) -> bool {
         let own = |labels: &Labels| Labels { agent: String::new(), ..labels.clone() };
         own(self) == own(load)
     }
 
-    /// Its labels and `more`.
+    /// Returns these labels and `more`, sorted by name.
     pub(crate) fn with(&self, more: &[(&'static str, &str)]) -> Pairs {
         let own = [
             ("run", &self.run),

@@ -1,8 +1,9 @@
 //! Pushes the metrics of loads while they run: Prometheus remote write and OTLP over HTTP.
 //!
-//! A [`Watch`] takes plain counts and histograms. It keeps the totals of each load, and passes snapshots of them to one
-//! thread per [`Output`] through a bounded queue. A receiver that is slow, rejects samples or is down never delays the
-//! caller: if the queue is full, the snapshot is dropped and counted, and the next one has the same totals and more.
+//! A [`Watch`] receives plain counts and histograms. It keeps the totals of each load, and passes copies of them to
+//! one thread per [`Output`] through a bounded queue. The caller is never delayed, even if a receiver is slow,
+//! rejects samples or is down. If the queue is full, the copy is dropped and counted. The next copy contains the
+//! same totals and more.
 //!
 //! ```no_run
 //! use hdrhistogram::Histogram;

@@ -1,4 +1,4 @@
-//! OTLP metrics over HTTP: the series as `opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest`.
+//! Encodes series for OTLP over HTTP (`opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest`).
 
 mod messages;
 
@@ -14,18 +14,18 @@ use crate::family::{DURATION, Family, Kind};
 use crate::labels::LABELS;
 use crate::series::{Batch, Growth, Series, Value};
 
-/// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
+/// The constant `AGGREGATION_TEMPORALITY_CUMULATIVE` of OTLP: counts start at the start of the series.
 const CUMULATIVE: i32 = 2;
-/// `DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK`: the series ends.
+/// The constant `DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK` of OTLP, which marks the end of a series.
 const NO_RECORDED_VALUE: u32 = 1;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The body of a request.
+/// Returns the body of a request that writes the batch.
 pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
     request(batch).encode_to_vec()
 }
 
-/// The number of data points that the receiver rejected, and its message.
+/// Returns how many data points the receiver has rejected, and its message. `None` if it has rejected none.
 pub(crate) fn rejected(body: &[u8]) -> Option<(u64, String)> {
     let partial = MetricsResponse::decode(body).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_data_points).ok().filter(|count| *count > 0)?;
@@ -87,7 +87,7 @@ fn add(data: &mut Option<Data>, Growth { series, samples }: &Growth) {
 struct Times {
     start_ns: u64,
     at_ns: u64,
-    /// Whether the series ends.
+    /// Whether this is the end of the series.
     is_end: bool,
 }
 
@@ -126,13 +126,13 @@ fn buckets(value: &Value, times: &Times, attributes: Vec<KeyValue>) -> Exponenti
         sum: Some(of.sum_s),
         scale: SCHEMA,
         zero_count: 0,
-        // OTLP identifies buckets by their lower bound, Prometheus by their upper bound.
+        // OTLP numbers buckets by their lower bound, Prometheus by their upper bound.
         positive: Some(WireBuckets { offset: first - 1, bucket_counts }),
         flags: times.flags(),
     }
 }
 
-/// The labels of a series with the names of OpenTelemetry's conventions.
+/// The labels of a series under the names that OpenTelemetry's conventions give them.
 fn attributes(series: &Series) -> Vec<KeyValue> {
     let is_request = series.family.name == DURATION.name;
     let own = series.labels.iter().filter(|(_, value)| !value.is_empty());
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((point.count, point.sum, point.scale), (7, Some(1.5), SCHEMA));
         let positive = point.positive.as_ref().unwrap();
         assert_eq!(positive.bucket_counts, [5, 0, 2]);
-        // In OpenTelemetry, bucket i has values above base^i.
+        // In OpenTelemetry, bucket i contains values above base^i.
         let lower = (f64::from(positive.offset) / f64::from(1 << SCHEMA)).exp2();
         assert_eq!(lower, upper(-3 - 1));
         let keys: Vec<_> = point.attributes.iter().map(|pair| pair.key.as_str()).collect();

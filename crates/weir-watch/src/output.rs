@@ -1,4 +1,4 @@
-//! Receivers of metrics.
+//! Where metrics are pushed to.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use crate::WatchError;
 
-/// Path of the remote write receiver of Prometheus.
+/// Path of the endpoint for remote write in Prometheus.
 const PROMETHEUS_PATH: &str = "/api/v1/write";
 /// Path of an OTLP receiver.
 const OTLP_PATH: &str = "/v1/metrics";
 
-/// A receiver.
+/// A receiver of metrics: its URL, protocol and headers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Output {
     pub(crate) url: String,
     pub(crate) protocol: Protocol,
-    /// Headers of each request: credentials, a tenant.
+    /// Headers that each request has, for example credentials or a tenant.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl fmt::Debug for Output {
-    /// Omits the values of headers, because they may be secret.
+    /// Shows only the names of headers, because their values may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         write!(f, "Output({:?}, {}, headers {names:?})", self.protocol, self.url)
@@ -47,7 +47,8 @@ pub enum Version {
 }
 
 impl Output {
-    /// A Prometheus, or another receiver of its remote write protocol. A URL without a path gets `/api/v1/write`.
+    /// A Prometheus server, or another receiver that supports its remote write protocol. If the URL has no path,
+    /// `/api/v1/write` is added.
     ///
     /// # Errors
     /// If `url` is not an `http://` or `https://` URL with a host.
@@ -56,22 +57,22 @@ impl Output {
         Ok(Self { url, protocol, headers: Vec::new() })
     }
 
-    /// A receiver of OTLP metrics over HTTP. A URL without a path gets `/v1/metrics`.
+    /// A receiver of OTLP metrics over HTTP. If the URL has no path, `/v1/metrics` is added.
     ///
     /// # Errors
-    /// As [`Output::prometheus`].
+    /// Like [`Output::prometheus`].
     pub fn otlp(url: &str) -> Result<Self, WatchError> {
         Ok(Self { url: with_path(url, OTLP_PATH)?, protocol: Protocol::Otlp, headers: Vec::new() })
     }
 
-    /// Adds headers for each request, in the format of OpenTelemetry: `name=value,name=value`, with percent-encoded
-    /// values. The error names `variable` as their source.
+    /// Adds headers to each request. `text` has the format of OpenTelemetry: `name=value,name=value`, with
+    /// percent-encoded values. Errors name the environment variable `variable`, which contains `text`.
     ///
     /// # Errors
-    /// [`WatchError::Headers`] for the first invalid one.
+    /// [`WatchError::Headers`] for the first invalid header.
     pub fn with_headers(mut self, variable: &'static str, text: &str) -> Result<Self, WatchError> {
         for (place, pair) in text.split(',').enumerate().filter(|(_, pair)| !pair.trim().is_empty()) {
-            // The value may be secret, so the error only has its position.
+            // The value may be secret, so the error contains only the position of the header.
             let wrong = || WatchError::Headers { variable, place: place + 1 };
             let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
             let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_| wrong())?;

@@ -1,4 +1,4 @@
-//! The thread that pushes to one receiver. Samples that it cannot write in time are dropped and counted.
+//! A thread that pushes samples to one receiver. Samples that it cannot write in time are dropped and counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
@@ -11,31 +11,31 @@ use crate::client::{Client, Outcome, Why};
 use crate::output::Output;
 use crate::series::{Batch, samples};
 
-/// Maximum number of queued batches: some seconds of a load with all its parts and the maximum number of agents.
+/// Maximum number of batches in the queue. It is enough for some seconds of a load with the maximum number of agents.
 const QUEUE_MAX: usize = 1_024;
-/// Pauses before the retries.
+/// Pauses before each retry of a batch.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(200),
     Duration::from_millis(400),
     Duration::from_millis(800),
     Duration::from_millis(1_600),
 ];
-/// Time limit to write pending batches at the end.
+/// Maximum time to write the batches that are left at the end.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
-/// Interval of checks whether a pause must end.
+/// How often a pause is checked for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Counts of written and lost samples, and the cause of the loss.
+/// Counts of written and lost samples, and why samples were lost.
 #[derive(Clone, Debug, Default)]
 struct Account {
     written: u64,
     lost: u64,
-    /// Samples that were dropped because the queue was full.
+    /// The lost samples that were dropped because the queue was full.
     crowded: u64,
     why: Option<Why>,
 }
 
-/// A thread that pushes to one receiver.
+/// The thread that pushes to one receiver, as its caller sees it.
 #[derive(Debug)]
 pub(crate) struct Pusher {
     url: String,
@@ -47,7 +47,7 @@ pub(crate) struct Pusher {
 #[derive(Debug, Default)]
 struct Shared {
     account: Mutex<Account>,
-    /// No more batches follow; pauses end.
+    /// Set when no more batches follow. Pauses then end early.
     is_over: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl Shared {
 }
 
 impl Pusher {
-    /// Starts the thread; sends no request yet.
+    /// Starts the thread. It sends no request before the first batch.
     pub(crate) fn start(output: &Output) -> Result<Self, WatchError> {
         let (queue, batches) = sync_channel(QUEUE_MAX);
         let (ended, done) = channel();
@@ -71,7 +71,7 @@ impl Pusher {
         Ok(Self { url, queue, shared, done })
     }
 
-    /// Queues a batch; never blocks.
+    /// Puts a batch into the queue. If the queue is full, the batch is dropped and counted.
     pub(crate) fn push(&self, batch: Batch) {
         match self.queue.try_send(batch) {
             Ok(()) => {}
@@ -84,7 +84,7 @@ impl Pusher {
         }
     }
 
-    /// Queues the last batch. Waits until `until` while the queue is full.
+    /// Puts the last batch into the queue. If the queue is full, waits for room until `until`.
     fn push_patiently(&self, mut last: Batch, until: Instant) {
         while !last.is_empty() && Instant::now() < until {
             match self.queue.try_send(last) {
@@ -98,14 +98,15 @@ impl Pusher {
         self.shared.account().lost += samples(&last);
     }
 
-    /// Writes pending batches and `last`, within a time limit. Returns a sentence about samples that were not written.
+    /// Writes the batches that are left, and then `last`, within a time limit. Returns a sentence about samples
+    /// that were not written, if there are any.
     pub(crate) fn finish(self, last: Batch) -> Option<String> {
         self.shared.is_over.store(true, Ordering::Release);
         let until = Instant::now() + FLUSH_MAX;
         self.push_patiently(last, until);
         let Self { url, queue, shared, done } = self;
         drop(queue);
-        // A thread that is still in a request stops when the process exits.
+        // If the thread is still in a request after the limit, it ends when the process exits.
         let left = until.saturating_duration_since(Instant::now());
         let is_done = !matches!(done.recv_timeout(left), Err(RecvTimeoutError::Timeout));
         let account = shared.account().clone();
@@ -114,7 +115,7 @@ impl Pusher {
 }
 
 fn push_all(client: &Client, batches: &Receiver<Batch>, shared: &Shared) {
-    // After a failure, the receiver gets one attempt per batch until it succeeds again.
+    // After a failure, each batch gets only one attempt until one of them succeeds.
     let mut is_down = false;
     let mut deadline: Option<Instant> = None;
     for batch in batches {
@@ -140,7 +141,8 @@ fn push_all(client: &Client, batches: &Receiver<Batch>, shared: &Shared) {
     }
 }
 
-/// Sends a batch until it succeeds or is rejected, with one retry after each pause.
+/// Sends a batch until the receiver has written or rejected it. After each of `pauses`, there is one retry. Returns the
+/// outcome of the last attempt.
 fn attempt(client: &Client, batch: &Batch, pauses: &[Duration], shared: &Shared) -> Outcome {
     for pause in pauses {
         match client.send(batch) {
@@ -153,7 +155,7 @@ fn attempt(client: &Client, batch: &Batch, pauses: &[Duration], shared: &Shared)
 
 fn rest(pause: Duration, shared: &Shared) {
     let until = Instant::now() + pause;
-    // At the end there is one more attempt, without the rest of the pause.
+    // When no more batches follow, the rest of the pause is skipped. The next attempt then starts at once.
     while Instant::now() < until && !shared.is_over.load(Ordering::Acquire) {
         thread::sleep(LOOK_EVERY.min(pause));
     }
@@ -171,8 +173,8 @@ fn sentence(url: &str, account: &Account, is_done: bool) -> Option<String> {
     };
     let cause = match why {
         Some(Why { message, remedy }) => format!("{message}; {remedy}"),
-        None if *crowded > 0 => "the receiver is too slow; see its log".to_owned(),
-        None => "the receiver did not respond in time; check that it runs".to_owned(),
+        None if *crowded > 0 => "the receiver is too slow; see the receiver's log".to_owned(),
+        None => "the receiver did not respond in time; check that the receiver runs".to_owned(),
     };
     Some(format!("{url}: {what}: {cause}; the results of weir are complete"))
 }
@@ -194,7 +196,8 @@ mod tests {
         vec![Growth { series, samples: vec![Sample { at_ms: 1, value: Value::Number(1.0) }] }]
     }
 
-    /// A receiver that responds with these statuses in order, then always with the last one. It counts requests.
+    /// Starts a receiver that responds with `statuses` one after the other, and then always with the last one. Returns
+    /// its address and the number of requests so far.
     fn receiver(statuses: &'static [u16]) -> (SocketAddr, Arc<Mutex<usize>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, count) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(0)));
@@ -202,7 +205,7 @@ mod tests {
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let mut bytes = vec![0; 64 << 10];
-                // A small request arrives in one or two pieces. The client waits for the response.
+                // A small request arrives in one or two pieces. The client then waits for the response.
                 let read = stream.read(&mut bytes).unwrap();
                 if !bytes[..read].windows(4).any(|window| window == b"\r\n\r\n") {
                     continue;
@@ -243,7 +246,7 @@ mod tests {
         };
         check(&[204], 1, None);
         check(&[503, 204], 2, None);
-        check(&[400], 1, Some("HTTP status 400; see its log"));
+        check(&[400], 1, Some("HTTP status 400; see the receiver's log"));
         check(&[404], 1, Some("--web.enable-remote-write-receiver"));
     }
 
@@ -255,7 +258,7 @@ mod tests {
         let said = pusher.finish(Batch::new()).unwrap();
         let all = QUEUE_MAX * 2;
         assert!(said.contains(&format!("{all} of {all} samples were not written")), "{said}");
-        assert!(said.contains("check that it runs"), "{said}");
+        assert!(said.contains("check that the receiver runs"), "{said}");
     }
 
     #[test]

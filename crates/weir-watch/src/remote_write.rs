@@ -1,4 +1,4 @@
-//! Prometheus remote write: series as snappy-compressed protobuf, in version 1.0 or 2.0.
+//! Encodes series for Prometheus remote write, version 1.0 or 2.0: protobuf, compressed with snappy.
 
 mod v1;
 mod v2;
@@ -10,20 +10,20 @@ use crate::family::Kind;
 use crate::output::Version;
 use crate::series::{Batch, Growth, Value};
 
-/// The NaN that marks the end of a series in Prometheus.
+/// The special NaN by which Prometheus marks the end of a series.
 pub(crate) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
-/// The body of a request.
+/// Returns the body of a request that writes the batch.
 pub(crate) fn encode(batch: &Batch, version: Version) -> Vec<u8> {
     let bytes = match version {
         Version::V1 => v1::request(batch).encode_to_vec(),
         Version::V2 => v2::request(batch).encode_to_vec(),
     };
-    // Compression fails only above 4 GiB, and a batch has some hundred series.
+    // Compression fails only above 4 GiB, and a batch contains only some hundred series.
     snap::raw::Encoder::new().compress_vec(&bytes).unwrap_or_default()
 }
 
-/// A native histogram. Both versions have the same message.
+/// A native histogram; the message is the same in both versions.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Histogram {
     #[prost(uint64, optional, tag = "1")]
@@ -54,7 +54,7 @@ pub(crate) struct BucketSpan {
     pub(crate) length: u32,
 }
 
-/// A value at a time. Both versions have the same message.
+/// A value with its time; the message is the same in both versions.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Sample {
     #[prost(double, tag = "1")]
@@ -79,13 +79,13 @@ impl Histogram {
         }
     }
 
-    /// The end of a series of histograms.
+    /// The histogram that marks the end of a series.
     fn end(at_ms: u64) -> Self {
         Self { sum: f64::from_bits(STALE_BITS), ..Self::of(&Buckets::default(), at_ms) }
     }
 }
 
-/// The samples of a series in wire format. A series has either numbers or histograms.
+/// The samples of a series in the wire format. A series has either numbers or histograms.
 struct Points {
     samples: Vec<Sample>,
     histograms: Vec<Histogram>,
@@ -116,7 +116,7 @@ impl Points {
     }
 }
 
-/// The number of a metric's type, which is the same in both versions.
+/// The number that stands for the type of a metric; it is the same in both versions.
 fn type_number(kind: Kind) -> i32 {
     match kind {
         Kind::Counter => 1,
@@ -153,7 +153,7 @@ mod tests {
         snap::raw::Decoder::new().decompress_vec(&encode(&batch(), version)).unwrap()
     }
 
-    /// Checks the parts that both versions have.
+    /// Checks the parts of a request that are the same in both versions.
     fn check(samples: &[Sample], histograms: &[Histogram]) {
         assert_eq!((samples[0].value, samples[0].timestamp), (42.0, 1_000));
         assert_eq!((samples[1].value.to_bits(), samples[1].timestamp), (STALE_BITS, 1_001));

@@ -1,4 +1,4 @@
-//! Series with samples for the threads that push, independent of any wire format.
+//! Series and their new samples, as they are passed to the pushing threads. They do not depend on a wire format.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use crate::buckets::Buckets;
 use crate::family::Family;
 use crate::labels::{Pairs, Target};
 
-/// A series.
+/// A time series: a metric with a set of labels.
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) family: &'static Family,
-    /// Sorted by name.
+    /// Names and values of the labels, sorted by name.
     pub(crate) labels: Pairs,
-    /// The target of the requests.
+    /// Properties that all requests of the load have in common. OTLP sends them as attributes.
     pub(crate) target: Arc<Target>,
-    /// Start of its counts, milliseconds since the Unix epoch.
+    /// When the counts of this series started, in milliseconds since the Unix epoch.
     pub(crate) since_ms: u64,
 }
 
 /// A value at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    /// Milliseconds since the Unix epoch.
+    /// When the value was taken, in milliseconds since the Unix epoch.
     pub(crate) at_ms: u64,
     pub(crate) value: Value,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Sample {
 pub(crate) enum Value {
     Number(f64),
     Buckets(Arc<Buckets>),
-    /// The end of the series.
+    /// Marks the end of the series.
     End,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Growth {
 /// The content of one request.
 pub(crate) type Batch = Vec<Growth>;
 
-/// Number of samples.
+/// Returns the number of samples in a batch.
 pub(crate) fn samples(batch: &Batch) -> u64 {
     batch.iter().map(|growth| growth.samples.len() as u64).sum()
 }

@@ -1,4 +1,4 @@
-//! The entry point: takes counts of loads, and passes batches to every receiver.
+//! The interface of this crate: receives the counts of loads, and passes batches of samples to all receivers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use crate::output::Output;
 use crate::push::Pusher;
 use crate::series::Batch;
 
-/// Maximum number of series of a watch; more are not written.
+/// Maximum number of series of a [`Watch`]. Further series are not written.
 pub const SERIES_MAX: usize = 50_000;
 
-/// Pushes metrics to receivers. Only [`Watch::finish`] waits for a receiver.
+/// Pushes metrics to all receivers. Only [`Watch::finish`] waits for them.
 #[derive(Debug)]
 pub struct Watch {
     pushers: Vec<Pusher>,
@@ -24,12 +24,12 @@ pub struct Watch {
 #[derive(Debug)]
 struct Loads {
     books: BTreeMap<Labels, Books>,
-    /// Series that may still be added.
+    /// How many series can still be added.
     room: usize,
 }
 
 impl Watch {
-    /// Starts one thread per output; sends no request yet.
+    /// Starts one thread per receiver. They send no request yet.
     ///
     /// # Errors
     /// If a thread cannot start.
@@ -38,8 +38,8 @@ impl Watch {
         Ok(Self { pushers, loads: Mutex::new(Loads { books: BTreeMap::new(), room: SERIES_MAX }) })
     }
 
-    /// Starts a load, or another attempt of it: its counters start at 0. `labels` have no agent, because an agent
-    /// starts with its first report.
+    /// Starts the counts of a load at 0. If this is another attempt at the same load, ends the series of the attempt
+    /// before. `labels` must not name an agent, because the series of an agent start with its first report.
     pub fn begin(&self, labels: &Labels, target: &Target) {
         let mut loads = self.loads();
         let mut at_ms = now_ms();
@@ -50,27 +50,27 @@ impl Watch {
         self.push(loads.open(labels, target, at_ms));
     }
 
-    /// Adds a second of a load.
+    /// Adds what a load has done in a second.
     pub fn second(&self, labels: &Labels, second: &Second<'_>) {
         self.grow(labels, |books, now_ms| books.second(now_ms, second));
     }
 
-    /// Adds CPU and memory of parts during a load.
+    /// Adds CPU and memory of the parts of the rig during a load.
     pub fn parts(&self, labels: &Labels, parts: &[PartUse]) {
         self.grow(labels, |books, now_ms| books.parts(now_ms, parts));
     }
 
-    /// Ends the counts of a load; `totals` are those of its record.
+    /// Replaces the counts of a load that has ended with the totals of its record.
     pub fn whole(&self, labels: &Labels, totals: Totals) {
         self.grow(labels, |books, now_ms| books.whole(now_ms, totals));
     }
 
-    /// Adds the verdicts of a load.
+    /// Adds the verdicts on a load.
     pub fn judged(&self, labels: &Labels, verdicts: &[Verdict]) {
         self.grow(labels, |books, now_ms| books.judged(now_ms, verdicts));
     }
 
-    /// Ends the series of a load and of its agents. [`Watch::finish`] ends the series of its verdicts.
+    /// Ends the series of a load and of its agents. The series of its verdicts end with [`Watch::finish`].
     pub fn end(&self, labels: &Labels) {
         let of_load = self.loads().of_load(labels);
         for labels in of_load {
@@ -78,8 +78,9 @@ impl Watch {
         }
     }
 
-    /// Ends all series and writes pending samples, within some seconds. Returns a sentence per receiver that lacks
-    /// samples.
+    /// Ends all series, and waits until the remaining samples are written, at most 10 s per receiver. Returns a
+    /// sentence for each receiver that did not get all samples, and one if series were not written because of
+    /// [`SERIES_MAX`].
     pub fn finish(self) -> Vec<String> {
         let ended: Batch = self.loads().books.values_mut().flat_map(|books| books.finish(now_ms())).collect();
         let refused: usize = self.loads().books.values().map(Books::refused).sum();
@@ -119,7 +120,7 @@ impl Watch {
 }
 
 impl Loads {
-    /// Starts the counts of a load, or of an agent's share of it.
+    /// Starts the counts of a load, or of an agent's part of it.
     fn open(&mut self, labels: &Labels, target: &Target, at_ms: u64) -> Batch {
         let mut books = Books::new(labels, target, at_ms, self.room);
         let batch = books.begin();
@@ -128,18 +129,19 @@ impl Loads {
         batch
     }
 
-    /// Starts the counts of an agent at its first report.
+    /// Starts the counts of an agent, if this is its first report.
     fn open_agent(&mut self, labels: &Labels) -> Batch {
         if labels.agent.is_empty() || self.books.contains_key(labels) {
             return Batch::default();
         }
         let load = Labels { agent: String::new(), ..labels.clone() };
-        // The counts start with the load, so that the agent's first second is not longer than others.
+        // The counts start at the same time as those of the load. If they started with the first report, that report
+        // would be an increase within a millisecond.
         let of_load = self.books.get(&load).map(|books| (books.target().clone(), books.since_ms()));
         of_load.map_or_else(Batch::default, |(target, since_ms)| self.open(labels, &target, since_ms))
     }
 
-    /// The keys of the load and of its agents.
+    /// The labels of the load itself and of its agents.
     fn of_load(&self, load: &Labels) -> Vec<Labels> {
         self.books.keys().filter(|labels| labels.is_of_load(load)).cloned().collect()
     }
@@ -149,7 +151,7 @@ impl Loads {
     }
 }
 
-/// Milliseconds since the Unix epoch.
+/// The current time, in milliseconds since the Unix epoch.
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -1,4 +1,4 @@
-//! The end of a command: an exit code, and for failures a message with a remedy.
+//! How a command ends: with an exit code, and for failures with a message and a remedy.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use weir_document::Problem;
 use crate::cmd::hint::with_database;
 use crate::cmd::output::note;
 
-/// The exit of a command that did its work.
+/// The result of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// A good result. Exit code 0.
@@ -21,7 +21,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The worse of two.
+    /// Returns the worse of two results.
     pub fn and(self, other: Self) -> Self {
         let badness = |exit: &Self| match exit {
             Self::Good => 0,
@@ -44,7 +44,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The kind of a failure.
+/// Who has to act on a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Wrong use: arguments, a scenario, a configuration. Exit code 2.
@@ -56,21 +56,21 @@ pub enum Blame {
 /// A failure of a command.
 #[derive(Debug)]
 pub struct Failure {
-    /// The kind.
+    /// Who has to act. This decides the exit code.
     pub blame: Blame,
-    /// The message contains the location (file, line, argument, address).
+    /// The message, which contains the location (file and line, argument or address), and the remedy.
     pub problem: Problem<()>,
-    /// Additional errors of the same input.
+    /// Further errors in the same input.
     pub more: Vec<Failure>,
 }
 
 impl Failure {
-    /// A failure because of wrong use.
+    /// A failure that the user caused: wrong arguments, an invalid scenario or an invalid configuration.
     pub fn wrong_use(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Blame::Use, message, remedy)
     }
 
-    /// A failure of the environment.
+    /// A failure that the environment caused.
     pub fn environment(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Blame::Environment, message, remedy)
     }
@@ -79,7 +79,7 @@ impl Failure {
         Self { blame, problem: Problem::new(message, remedy), more: Vec::new() }
     }
 
-    /// Combines one or more failures. The result is wrong use if one of them is.
+    /// Combines one or more failures into one. It counts as wrong use if one of them does.
     pub fn of_all(failures: Vec<Failure>) -> Self {
         let is_wrong_use = failures.iter().any(|failure| failure.blame == Blame::Use);
         let mut all = failures.into_iter();
@@ -91,7 +91,7 @@ impl Failure {
         first
     }
 
-    /// Prints it to standard error, and returns its exit code.
+    /// Prints all messages to standard error, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         self.print();
         self.more.iter().for_each(Self::print);

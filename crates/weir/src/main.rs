@@ -1,6 +1,6 @@
 //! The `weir` program: load tests of L7 gateways for capacity, cost and the number of instances.
 
-// In a program, `pub` marks the interface of a module to other modules.
+// In this program, `pub` marks what other modules use of a module.
 #![allow(unreachable_pub)]
 // Everything must be printed by `cmd::output`, which removes control characters.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -138,7 +138,7 @@ impl Api {
         connection(self.address, &self.ca, &self.clients[user])
     }
 
-    /// Creates a namespace with the service account that a controller creates for pods.
+    /// Creates a namespace and its service account `default`, which a controller creates in a real cluster.
     pub fn namespace(&self, name: &str, labels: Value) {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace",
             "metadata": { "name": name, "labels": labels } });
@@ -152,7 +152,8 @@ impl Api {
         Site { namespace: namespace.into(), run: format!("20261126-1450-{run}"), ..template() }
     }
 
-    /// A run in a namespace that is created for it, with the service account that a controller creates there.
+    /// A run in a namespace that is created for it, with the service account `default`, which a controller creates in a
+    /// real cluster.
     pub fn own(&self, run: &str) -> Site {
         let run = format!("20261126-1450-{run}");
         let site = Site { namespace: Site::own_namespace(&run), is_own: true, run, ..template() };

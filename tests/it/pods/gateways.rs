@@ -16,7 +16,7 @@ use crate::program::{the_host, until};
 /// The container of the gateway.
 const CONTAINER: &str = "proxy";
 
-/// Timeout of weir for a gateway that never becomes ready. It exceeds the time of the test's controller.
+/// weir's timeout for a gateway that never becomes ready. It is longer than the test's controller needs.
 const SHORT: Duration = Duration::from_secs(6);
 
 const LIMITS: Limits = Limits { cpus: Some(0.5), memory_bytes: Some(256 << 20) };
@@ -202,7 +202,7 @@ fn gateways_get_limits_and_new_pods_and_are_restored() {
         assert!(notes.is_empty(), "{notes:?}");
         all.push(gateway);
     }
-    // The next cell sets other limits. Restoration uses the limits from before the run.
+    // The next cell sets other limits. At the end, weir still restores the limits from before the run.
     let last = &all[3];
     let marked = last.found()["spec"]["template"]["metadata"]["annotations"].clone();
     api.admin().remove(&Object::new("v1", "Pod", "gateways", "further-new"), Duration::ZERO).unwrap();
@@ -417,7 +417,7 @@ fn a_missing_container_is_named() {
     let error = lab.restart("data", &workload, LIMITS).unwrap_err();
     assert_eq!(
         error.message,
-        "data: Deployment gateways-other/other has no container `envoy`; it has beside, proxy"
+        "data: Deployment gateways-other/other has no container `envoy`; its containers are beside, proxy"
     );
     lab.restore().unwrap();
     gateway.assert_restored();
@@ -434,7 +434,7 @@ fn faults_kill_or_evict_one_pod_or_replace_all() {
     let disturb = |action| lab.disturb("data", &gateway.workload, action);
     let left = || api.names("v1", "Pod", "faults", "app=data");
     let error = disturb(FaultAction::Kill).unwrap_err();
-    assert_eq!(error.message, "data: none of its pods runs, so weir cannot end one");
+    assert_eq!(error.message, "data: no pod runs, so weir cannot end one");
 
     gateway.make_pod("one", "10.1.0.6");
     gateway.make_pod("two", "10.1.0.7");

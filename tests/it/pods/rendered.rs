@@ -45,7 +45,8 @@ fn the_api_accepts_every_manifest_that_weir_renders() {
     let check = |arguments: &[&str], level: &str, expected: &[(&str, usize)]| {
         let manifests = rendered(arguments);
         assert_eq!(kinds(&manifests), expected.iter().copied().collect(), "{arguments:?}");
-        // In the printed order. The second time checks that no changed field is immutable.
+        // Applies the manifests in the printed order. Applying them twice checks that no field that weir sets is
+        // immutable.
         for _ in 0..2 {
             api.admin().apply(&manifests, Duration::ZERO).unwrap();
         }

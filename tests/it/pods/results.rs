@@ -202,7 +202,8 @@ fn two_runs_in_one_namespace_neither_see_nor_remove_each_other() {
         let fetched = results(api, site).fetch().unwrap();
         assert_eq!((fetched.run.as_ref(), &fetched.cells[..]), (Some(&run), &cells[number..=number]));
     }
-    // A Pod, a Deployment, a Service, a ServiceAccount, a Role, a RoleBinding, and four Secrets.
+    // Each run has ten objects: a Pod, a Deployment, a Service, a ServiceAccount, a Role, a RoleBinding, and four
+    // Secrets.
     assert_eq!((all[0].len(), all[1].len()), (10, 10), "{all:?}");
     results(api, &sites[0]).clean().unwrap();
     assert_eq!((objects(api, &sites[0]), objects(api, &sites[1])), (vec![], all[1].clone()));

@@ -40,7 +40,7 @@ fn rights_with(gateways: &[&str], set: &[&str]) -> GatewayRights {
         ..Overrides::default()
     };
     let checked = weir_lab::read(&Source::find("quickstart").unwrap(), &overrides, &known).unwrap();
-    GatewayRights::of(&checked.scenario, &drivers).unwrap()
+    GatewayRights::of(&checked.scenario, &drivers, "20261127-0230-abcd").unwrap()
 }
 
 /// Rules for the owner of `token` in a namespace, as `groups|resources|names|verbs`. Rules of all users are left out.
@@ -116,7 +116,8 @@ fn a_coordinator_has_exactly_the_documented_rights() {
         assert_eq!(rules(api, &token, elsewhere), expected(&[]), "{elsewhere}");
     }
 
-    // With --grant: the named workloads, pods in their namespaces, and Secrets where Istio reads certificates.
+    // With --grant, the coordinator has rights on the named workloads, on pods in their namespaces, and on Secrets
+    // where Istio reads certificates.
     start(api, &site, &["weir", "contour", "istio"], true);
     let metrics = "|nodes/metrics||get".to_owned();
     let granted = |names: &str, more: &[String]| {
@@ -256,7 +257,8 @@ fn a_coordinator_may_do_its_work_and_nothing_else() {
         assert_forbidden(lab.list(&Selected::everywhere("v1", kind, labels)));
     }
 
-    // Workloads of the gateway: no rights without --grant; with it, only the named workloads.
+    // Without --grant, the coordinator has no rights on workloads of the gateway. With it, it has rights only on the
+    // named workloads.
     let deployment = |name: &str| {
         let mut manifest = made_by_runs("projectcontour").swap_remove(4);
         manifest["metadata"]["name"] = json!(name);

@@ -1,4 +1,4 @@
-//! Routes of Contour and Istio: applied, accepted, reduced, and removed.
+//! Routes of Contour, Istio and Envoy Gateway: applied, accepted, reduced, and removed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,24 +15,28 @@ use weir_rig::{Binary, Binding, ClusterRoutes, Drivers, PodBinding, TlsBinding};
 use super::api::{Api, api, path};
 use crate::program::{the_host, until};
 
-/// Timeout of weir for routes that are never accepted. It exceeds the time of the test's control plane.
+/// weir's timeout for routes that are never accepted. It is longer than the test's control plane needs.
 const SHORT: Duration = Duration::from_secs(6);
 
-/// Defines the kinds of Contour and Istio, without their validation.
+/// Defines the kinds of Contour, Istio and Envoy Gateway, without their validation.
 pub fn define_kinds(api: &Api) {
     static DEFINED: Once = Once::new();
-    let definition = |group: &str, plural: &str, kind: &str| {
+    let definition = |group: &str, version: &str, plural: &str, kind: &str| {
         let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": { "name": format!("{plural}.{group}") },
+            "metadata": {
+                "name": format!("{plural}.{group}"),
+                // Groups of Kubernetes need it.
+                "annotations": { "api-approved.kubernetes.io": "unapproved, for a test" },
+            },
             "spec": {
                 "group": group,
                 "scope": "Namespaced",
                 "names": { "kind": kind, "plural": plural },
                 "versions": [{
-                    "name": "v1", "served": true, "storage": true,
+                    "name": version, "served": true, "storage": true,
                     "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
                 }],
             },
@@ -40,15 +44,20 @@ pub fn define_kinds(api: &Api) {
     };
     DEFINED.call_once(|| {
         let kinds = [
-            ("projectcontour.io", "httpproxies", "HTTPProxy"),
-            ("networking.istio.io", "gateways", "Gateway"),
-            ("networking.istio.io", "virtualservices", "VirtualService"),
+            ("projectcontour.io", "v1", "httpproxies", "HTTPProxy"),
+            ("networking.istio.io", "v1", "gateways", "Gateway"),
+            ("networking.istio.io", "v1", "virtualservices", "VirtualService"),
+            ("gateway.networking.k8s.io", "v1", "gateways", "Gateway"),
+            ("gateway.networking.k8s.io", "v1", "listenersets", "ListenerSet"),
+            ("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute"),
+            ("gateway.envoyproxy.io", "v1alpha1", "envoyproxies", "EnvoyProxy"),
         ];
-        let definitions = kinds.map(|(group, plural, kind)| definition(group, plural, kind));
+        let definitions =
+            kinds.map(|(group, version, plural, kind)| definition(group, version, plural, kind));
         api.admin().apply(&definitions, Duration::ZERO).unwrap();
-        for (group, plural, kind) in kinds {
-            until(&format!("{plural} are served"), || {
-                api.admin().list(&Selected::everywhere(&format!("{group}/v1"), kind, "")).is_ok()
+        for (group, version, plural, kind) in kinds {
+            until(&format!("{plural} of {group} are served"), || {
+                api.admin().list(&Selected::everywhere(&format!("{group}/{version}"), kind, "")).is_ok()
             });
         }
     });
@@ -64,6 +73,7 @@ fn routes(driver: &str, site: &Site, hosts: usize, folder: &Path, tls: bool) -> 
         run: site.run.clone(),
         service: "upstream".into(),
         port: 8080,
+        resources: json!({ "limits": { "cpu": "500m" } }),
     };
     let binding = Binding {
         listen: anywhere,
@@ -318,4 +328,51 @@ fn certificates_of_istio_routes_are_in_the_namespace_of_its_proxies() {
     assert_eq!(counts(), [1, 0, 1, 1]);
     lab.restore().unwrap();
     assert_eq!(counts(), [0; 4]);
+}
+
+#[test]
+fn listeners_beyond_sixty_four_are_in_listener_sets() {
+    let (_host, api) = (the_host(), api());
+    define_kinds(api);
+    let site = api.own("envoy-gateway");
+    let lab = ClusterGateways::new(Arc::new(api.connect("admin")), site.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let group = "gateway.networking.k8s.io/v1";
+    let count =
+        |api_version: &str, kind: &str| api.names(api_version, kind, &site.namespace, &site.selector()).len();
+    let counts = || ["Gateway", "ListenerSet", "HTTPRoute"].map(|kind| count(group, kind));
+    let name = format!("weir-{}", site.run);
+    let object = |kind: &str, name: &str| api.get(&Object::new(group, kind, &site.namespace, name));
+    let listeners =
+        |kind: &str, name: &str| object(kind, name)["spec"]["listeners"].as_array().unwrap().len();
+
+    let many = routes("envoy-gateway", &site, 130, &folder.path().join("many"), true);
+    assert_eq!(many.data.name, name, "the workload that Envoy Gateway creates for the Gateway of the run");
+    lab.put_routes("envoy-gateway", &many.objects, None).unwrap();
+    assert_eq!(counts(), [1, 2, 130]);
+    let [second, third] = [2, 3].map(|number| format!("{name}-{number}"));
+    let sizes = [("Gateway", &name), ("ListenerSet", &second), ("ListenerSet", &third)]
+        .map(|(kind, of)| listeners(kind, of));
+    assert_eq!(sizes, [64, 64, 2]);
+    for (host, parent) in [(1, &name), (64, &name), (65, &second), (128, &second), (129, &third)] {
+        let route = object("HTTPRoute", &format!("{name}-{host}-1"));
+        let parent = json!({
+            "kind": if *parent == name { "Gateway" } else { "ListenerSet" },
+            "name": parent, "sectionName": format!("https-{host}"),
+        });
+        assert_eq!(route["spec"]["parentRefs"], json!([parent]));
+    }
+    let proxy = api.get(&Object::new("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy", &site.namespace, &name));
+    let deployment = &proxy["spec"]["provider"]["kubernetes"]["envoyDeployment"];
+    assert_eq!(
+        deployment["container"]["resources"]["limits"]["cpu"], "500m",
+        "its control plane sets the limits"
+    );
+
+    let plain = routes("envoy-gateway", &site, 130, &folder.path().join("plain"), false);
+    lab.put_routes("envoy-gateway", &plain.objects, None).unwrap();
+    assert_eq!((counts(), count("v1", "Secret")), ([1, 0, 130], 0));
+    assert_eq!(listeners("Gateway", &name), 1);
+    lab.restore().unwrap();
+    assert_eq!((counts(), count("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy")), ([0; 3], 0));
 }

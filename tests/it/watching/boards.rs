@@ -67,7 +67,7 @@ impl Board {
     }
 }
 
-/// The value of each variable: the `allValue` of a variable that allows several values.
+/// The value of each variable. For a variable that allows several values, it is the `allValue`.
 fn values(variables: &[Value], id: &str, load: &str) -> BTreeMap<String, String> {
     let one =
         BTreeMap::from([("run", id), ("load", load), ("a", "weir"), ("b", "nginx"), ("job", "weir-gateway")]);

@@ -28,17 +28,19 @@ const HELLO_MAX: Duration = Duration::from_secs(5);
 /// Interval of clock measurements.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
-/// Number and interval of clock measurements right after the hello. The best of several has a short round trip.
+/// Number of clock measurements right after the hello. With several, at least one probably has a short round trip, and
+/// so a small error.
 const PINGS_FIRST: u32 = 10;
+/// Interval of these first clock measurements.
 const PING_FIRST_EVERY: Duration = Duration::from_millis(10);
 
-/// Accepts agents, one task each.
+/// Accepts connections, and serves each in its own task.
 pub(super) async fn accept(listener: std::net::TcpListener, tls: Arc<ServerConfig>, shared: &Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let acceptor = TlsAcceptor::from(tls);
     loop {
         let Ok((stream, address)) = listener.accept().await else {
-            // Most likely out of descriptors, which is temporary.
+            // Most likely, this process has no free file descriptors, which is temporary.
             tokio::time::sleep(PING_FIRST_EVERY).await;
             continue;
         };
@@ -51,7 +53,7 @@ pub(super) async fn accept(listener: std::net::TcpListener, tls: Arc<ServerConfi
     }
 }
 
-/// Tells all agents to leave, and waits at most `within` for their connections to close.
+/// Sends all agents the message to leave, and waits at most `within` until their connections are closed.
 pub(super) async fn leave(shared: &Shared, within: Duration) {
     for member in shared.members().iter() {
         let _ = member.to.send(ToAgent::Leave);
@@ -64,7 +66,7 @@ pub(super) async fn leave(shared: &Shared, within: Duration) {
     let _ = timeout(within, all_gone).await;
 }
 
-/// Serves one connection until it closes. `Err` is the reason why it is not an agent's.
+/// Serves one connection until it closes. `Err` is the reason why the peer was rejected.
 async fn serve(
     stream: TcpStream,
     address: SocketAddr,
@@ -100,7 +102,7 @@ async fn serve(
     Ok(())
 }
 
-/// Why an agent cannot take part, and the remedy.
+/// Why the agent cannot take part, and the remedy; `None` if it can.
 fn refusal(hello: &Hello, version: &str) -> Option<(String, String)> {
     if hello.version == version && hello.protocol == PROTOCOL {
         return None;
@@ -109,7 +111,7 @@ fn refusal(hello: &Hello, version: &str) -> Option<(String, String)> {
     Some((why, format!("install weir {version} on {}", hello.name)))
 }
 
-/// Reads and writes until one side closes the connection. Returns the reason.
+/// Exchanges messages with an agent until one side closes the connection. Returns why it was closed.
 async fn converse(
     number: usize,
     shared: &Shared,
@@ -170,7 +172,7 @@ async fn answer(writer: &mut WriteHalf<TlsStream<TcpStream>>, answers: Vec<ToAge
     Ok(())
 }
 
-/// Handles a message of agent `number`. Returns the responses.
+/// Handles a message of the agent `number`. Returns the messages to send in response.
 fn hear(number: usize, shared: &Shared, message: FromAgent, at_ns: u64) -> Vec<ToAgent> {
     let event = |load, said| {
         let _ = shared.events.send(Event::Of { agent: number, load: Some(load), said });

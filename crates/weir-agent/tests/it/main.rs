@@ -1,4 +1,4 @@
-//! A coordinator and its agents over real connections. The agents' loads are scripted.
+//! Tests a coordinator and its agents over real connections. The loads of the agents are scripted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,15 +20,15 @@ use weir_results::{Part, Role};
 const VERSION: &str = "1.2.3";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Behaviour of an agent, and what it received.
+/// How the load of an agent behaves, and what the agent received.
 #[derive(Default)]
 struct Script {
     fails: bool,
-    /// Start time of the load, on the agent's clock.
+    /// Start time of the load by the agent's clock, nanoseconds; `None` before the start.
     started_ns: Option<u64>,
     text: Option<String>,
     aborts: u32,
-    /// Whether the load runs until it is ended early.
+    /// Whether the load runs until the coordinator ends it early.
     is_endless: bool,
     is_ended: bool,
     is_done: bool,
@@ -99,7 +99,7 @@ fn failure(message: &str) -> AgentFailure {
     AgentFailure::new("disk-full", message, "")
 }
 
-/// A report with the record of a real load whose connections are refused.
+/// A report with the record of a real load, whose connections are refused because nothing listens on the port.
 fn report() -> ShardReport {
     let spec = LoadSpec {
         connect: "127.0.0.1:1".into(),
@@ -313,7 +313,7 @@ fn strangers_and_other_versions_are_rejected_with_a_remedy() {
     let stranger = bench.agent_of("stranger", &script, stranger.ticket().clone(), VERSION);
     assert!(matches!(stranger.join().unwrap().unwrap_err(), AgentError::Join { .. }));
 
-    // Another protocol is not an agent, and does no harm.
+    // A client with another protocol is rejected, and does no harm.
     let mut stream = std::net::TcpStream::connect(bench.coordinator.address()).unwrap();
     std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let missing =

@@ -15,10 +15,13 @@ use crate::points::grouping::Group;
 use super::at;
 use super::bias::{Claim, claim};
 
-/// Scenario fields that define client authentication.
+/// Scenario field that turns TLS on.
 const TLS: &str = "topology.tls";
+/// Scenario field that turns client certificates on.
 const CLIENT_CERTIFICATE: &str = "topology.client_certificate";
+/// Scenario field with the number of bearer tokens; 0 means none.
 const BEARER: &str = "topology.bearer";
+/// Scenario field with the time for which a gateway may cache a checked token.
 const TOKEN_CACHE: &str = "topology.token_cache";
 
 /// Words for a client without credentials.
@@ -27,17 +30,17 @@ const NONE: &str = "none";
 /// Cost of an authentication method at a load: latency with it minus latency without.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuthenticationCost {
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// Offered rate.
+    /// Offered rate, requests per second; `None` if the load sets no single rate.
     pub rate_per_s: Option<f64>,
-    /// The other axes.
+    /// Values of all axes except those that select the authentication method.
     pub axes: Axes,
     /// The method in words: `TLS client certificate`.
     pub authentication: String,
     /// Gateways in the scenario's order, the direct baseline last.
     pub rows: Vec<CostRow>,
-    /// The conclusion, if there is one.
+    /// One sentence: which gateways have a significant cost, and which have none. `None` if nothing can be concluded.
     pub conclusion: Option<String>,
 }
 
@@ -46,13 +49,15 @@ pub struct AuthenticationCost {
 pub struct CostRow {
     /// The gateway's name, or that of the direct baseline.
     pub gateway: String,
-    /// Latency with it minus that without in the same repeat, nanoseconds, by quantile in the order of
-    /// [`crate::ADDED`].
+    /// Latency with the method minus latency without authentication in the same repeat, nanoseconds. If no load was
+    /// measured without authentication, minus latency with the TLS client certificate. One value per quantile, in the
+    /// order of [`crate::ADDED`].
     pub more_ns: Vec<(String, Figure)>,
 }
 
-/// Authentication of the clients of `gateway` in a load. In direct cells weir's own upstream requires none, so the
-/// connection decides. A service requires the same as behind a gateway.
+/// The client authentication of a load in the cells of `gateway`, in words. For a gateway, it is what the scenario and
+/// the axes set, and also for a direct cell whose upstream is a service. In other direct cells, weir's own upstream
+/// requires no authentication, so the words are only `TLS` or `none`.
 pub(super) fn spoken(run: &Run, axes: &Axes, gateway: &str, measurement: &Measurement) -> String {
     let is_service = !measurement.counters.origin_by_kind.is_empty();
     if !is_baseline(gateway) || is_service {
@@ -62,13 +67,13 @@ pub(super) fn spoken(run: &Run, axes: &Axes, gateway: &str, measurement: &Measur
     if tls { "TLS".into() } else { NONE.into() }
 }
 
-/// A field of the scenario at a point of the axes.
+/// The value of the scenario field `path`: from `axes`, else from the scenario.
 fn value<'a>(run: &'a Run, axes: &'a Axes, path: &str) -> Option<&'a Value> {
     let pointer = format!("/{}", path.replace('.', "/"));
     axes.get(path).or_else(|| run.scenario.pointer(&pointer))
 }
 
-/// How clients are authenticated at a point, in words.
+/// How clients authenticate for these values of the axes, in words.
 fn asked(run: &Run, axes: &Axes) -> String {
     let is_on = |path: &str| match value(run, axes, path) {
         None | Some(Value::Null | Value::Bool(false)) => false,
@@ -90,8 +95,8 @@ fn asked(run: &Run, axes: &Axes) -> String {
     if shown.is_empty() { NONE.into() } else { shown.join(", ") }
 }
 
-/// The cost of each method compared with no authentication, at each load measured with both. If nothing was measured
-/// without authentication, the base is the client certificate.
+/// The cost of each authentication method at each load, compared with the same load without authentication. If no load
+/// was measured without authentication, methods are compared with the TLS client certificate instead.
 pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<AuthenticationCost> {
     let mut costs = Vec::new();
     let is_least = |way: &str| groups.iter().any(|group| asked(run, group.axes) == way);
@@ -135,7 +140,8 @@ pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Au
     costs
 }
 
-/// The authentication in words, if axes define it, and the other axes.
+/// Splits axes into the authentication in words and the other axes. The words are `None` if no axis selects the
+/// authentication.
 pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     let others = without_authentication(axes);
     let said = (others.len() < axes.len()).then(|| match asked(run, axes) {
@@ -145,7 +151,8 @@ pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     (said, others)
 }
 
-/// The authentication at a point, in words, and the other axes.
+/// Returns the authentication in words, which may come from the scenario or from axes, and the axes that do not select
+/// it.
 pub(crate) fn in_words(run: &Run, axes: &Axes) -> (String, Axes) {
     (asked(run, axes), without_authentication(axes))
 }
@@ -158,7 +165,8 @@ fn without_authentication(axes: &Axes) -> Axes {
         .collect()
 }
 
-/// Cost of a method for each gateway at the median, if it exceeds the rig's bias at both points.
+/// States what the method adds to the median latency (p50) of each gateway. A cost is significant only if it exceeds
+/// the rig's bias at both load points: the one with the method and the one without it.
 fn conclude(
     authentication: &str,
     base: &str,

@@ -1,4 +1,4 @@
-//! Difference between two direct cells of a block, and which claims it allows.
+//! Difference between the two direct cells of a block, and which claims about gateways it allows.
 
 use serde::Serialize;
 
@@ -12,14 +12,14 @@ use super::place;
 /// Quantiles that sentences name.
 const CLAIMED: [&str; 2] = ["p50", "p99"];
 
-/// Maximum intervals of the rig in a sentence; the tables have all.
+/// Maximum number of intervals of the rig's bias that a sentence lists; tables list all of them.
 const NAMED_MAX: usize = 4;
 
-/// Difference between two direct cells of a block: the rig's own bias (A/A test).
+/// Difference between the two direct cells of a block, which are identical: the rig's own bias (A/A test).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RigBias {
-    /// Latency of the twin minus that of the direct baseline in the same repeat, nanoseconds, by quantile in the order
-    /// of [`crate::ADDED`].
+    /// Latency in the second direct cell (the twin) minus latency in the first one (the direct baseline) in the same
+    /// repeat, nanoseconds, by quantile in the order of [`crate::ADDED`].
     pub difference_ns: Vec<(String, Figure)>,
 }
 
@@ -27,14 +27,14 @@ pub struct RigBias {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// The whole interval excludes zero and exceeds the rig's bias.
+    /// The interval excludes zero, and all of it exceeds the rig's bias.
     #[serde(rename = "told")]
     Significant,
     /// The interval includes zero.
     HoldsZero,
     /// The interval excludes zero, but overlaps with the rig's bias.
     WithinBias,
-    /// The difference or the twin has too few valid repeats.
+    /// No claim is possible: the difference is not a headline, or the rig's bias has no interval.
     Unknown,
 }
 
@@ -44,8 +44,9 @@ impl RigBias {
         self.difference_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
-    /// The size that a difference must exceed, nanoseconds: zero if the twin's interval includes zero, else the end
-    /// farther from zero. `None` without an interval of valid repeats.
+    /// Returns the size, in nanoseconds, that a difference at the quantile `name` must exceed to be significant. It is
+    /// zero if the interval of the rig's bias includes zero, else the absolute value of the end that is farther from
+    /// zero. `None` if the bias has no interval.
     pub fn least_ns(&self, name: &str) -> Option<f64> {
         let [low, high] = self.difference(name)?.interval?;
         let holds_zero = low <= 0.0 && high >= 0.0;
@@ -71,13 +72,15 @@ pub(super) fn claim(difference: &Figure, least_ns: Option<f64>) -> Claim {
     }
 }
 
-/// Added latency of each gateway at a load point, as far as intervals and the rig's bias allow.
+/// States in one sentence what latency each gateway adds at a load point, judged by its interval and the rig's bias.
+/// `None` if no claim is possible.
 pub(crate) fn claims(point: &Point, bias: &RigBias) -> Option<String> {
     let said: Vec<String> = point.gateways().filter_map(|row| of_gateway(row, bias)).collect();
     (!said.is_empty()).then(|| format!("{}.", said.join("; ")))
 }
 
-/// `weir adds 39.0 µs [36.0 .. 42.0] at p50, no significant latency at p99 (-2.00 µs [-9.00 .. 5.00], includes zero)`.
+/// The claims about one gateway: `weir adds 39.0 µs [36.0 .. 42.0] at p50, no significant latency at p99 (-2.00 µs
+/// [-9.00 .. 5.00], includes zero)`.
 fn of_gateway(row: &Row, bias: &RigBias) -> Option<String> {
     let (mut significant, mut others) = (Vec::new(), Vec::new());
     for name in CLAIMED {
@@ -99,7 +102,7 @@ fn of_gateway(row: &Row, bias: &RigBias) -> Option<String> {
     (!words.is_empty()).then(|| format!("{} adds {}", row.gateway, words.join(", ")))
 }
 
-/// The rig's bias over all load points, in words.
+/// States the rig's bias at all load points in one sentence.
 pub(super) fn conclude(points: &[Point]) -> Option<String> {
     let (mut intervals, mut apart) = (0, Vec::new());
     for point in points {
@@ -114,12 +117,13 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
     }
     match (intervals, apart.len()) {
         (0, _) => Some(
-            "The rig's bias is unknown: the direct cells have too few valid repeats, so no difference is \
-            significant."
+            "The rig's bias is unknown: the two direct cells have too few valid repeats, so weir reports no \
+            difference as significant."
                 .into(),
         ),
         (_, 0) => Some(format!(
-            "The two direct cells of a block do not differ: all {intervals} intervals include zero."
+            "The rig shows no bias: all {intervals} intervals of the difference between the two direct cells of a \
+            repeat include zero."
         )),
         // By chance, one 95 % interval in twenty excludes zero.
         (_, found) => {
@@ -127,9 +131,9 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
             apart.truncate(NAMED_MAX);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             Some(format!(
-                "The rig's bias: {found} of {intervals} intervals between the two direct cells of a block \
-                exclude zero (about one in twenty does by chance). Smaller differences are not significant \
-                there: {}{more}.",
+                "The rig is biased: {found} of {intervals} intervals of the difference between the two direct cells \
+                of a repeat exclude zero (about one in twenty does by chance). At the following points, smaller \
+                differences between gateways and direct are not significant: {}{more}.",
                 apart.join("; ")
             ))
         }

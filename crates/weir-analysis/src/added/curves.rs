@@ -11,10 +11,10 @@ use crate::points::axes::{Axes, axes_words};
 /// Load points that differ only in their rate, ascending.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AddedCurve {
-    /// Common properties: the common prefix of the loads' names, the authentication if the run compares several, and
-    /// the other axes.
+    /// What these load points have in common: the prefix of the load names, the authentication if an axis selects it,
+    /// and the values of all other axes except rates.
     pub title: String,
-    /// Their indices in the summary's points, by ascending rate.
+    /// Indices of these load points in the summary's `points`, by ascending rate.
     pub points: Vec<usize>,
 }
 
@@ -45,7 +45,8 @@ pub(super) fn find(run: &Run, points: &[Point]) -> Vec<AddedCurve> {
         .collect()
 }
 
-/// The fields of a load without rate and duration. An unknown load forms its own curve.
+/// The fields of a load in the scenario, without rate and duration. A load that the scenario does not name forms its
+/// own curve.
 fn kind(run: &Run, load: &str) -> Value {
     match run.scenario.get("loads").and_then(|loads| loads.get(load)) {
         Some(Value::Object(written)) => {

@@ -14,18 +14,18 @@ use super::authentication::spoken;
 /// Latencies of a row, in the order of the report's columns.
 const LATENCIES: [&str; 7] = ["min", "mean", "p50", "p90", "p95", "p99", "max"];
 
-/// One load of one cell.
+/// The results of one load in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RepeatRow {
     /// The gateway's name, or that of the direct baseline or its twin.
     pub gateway: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// Repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// Offered rate.
+    /// Offered rate, requests per second.
     pub asked_per_s: Option<f64>,
     /// Client authentication, in words.
     pub authentication: String,
@@ -39,7 +39,7 @@ pub struct RepeatRow {
     pub reasons: Vec<Reason>,
 }
 
-/// The rows of a load point: gateways in the scenario's order, direct and its twin last.
+/// The rows of a load point: gateways in the scenario's order, then the direct baseline and its twin.
 pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
     let row = |gateway: &str, repeat: &Repeat<'_>| {
         let measurement = repeat.measurement;
@@ -63,14 +63,16 @@ pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
     group.rows.iter().flat_map(of_gateway).collect()
 }
 
-/// Requests to the upstream, including the gateway's own requests if the upstream counts kinds.
+/// Number of requests that reached the upstream. Requests that the gateway made itself are included only if the
+/// upstream counts requests by kind.
 fn upstream(counters: &Counters) -> Option<u64> {
     let by_kind = &counters.origin_by_kind;
     if by_kind.is_empty() { counters.origin_requests } else { Some(by_kind.values().sum()) }
 }
 
-/// Scales a count over the whole load to the rate in the phase: counted requests per sent request, times the rate of
-/// completed requests.
+/// Converts `requests`, which were counted in the whole load, to requests per second in the phase: `requests` divided
+/// by the number of sent requests, times the rate of completed requests in the phase. `None` if `requests` was not
+/// counted or no request was sent.
 fn counted(repeat: &Repeat<'_>, requests: Option<u64>) -> Option<f64> {
     let counters = &repeat.measurement.counters;
     let each = requests? as f64 / counters.generator_sent as f64;

@@ -1,4 +1,4 @@
-//! Results of a run's capacity searches, over its repeats.
+//! Results of a run's capacity searches, combined from its repeats.
 
 use serde::Serialize;
 use weir_results::{
@@ -15,14 +15,14 @@ use crate::points::axes::{Axes, axes_words};
 use crate::points::conclusions::join;
 use crate::points::grouping::{compare_axes, gateway_names};
 
-/// A search at one point of the axes, with a row for each gateway.
+/// The capacity searches of all gateways with one load and one combination of axis values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
     /// Values of the axes.
     pub axes: Axes,
     /// The load's name.
     pub load: String,
-    /// Connections of the generator.
+    /// Number of connections of the load generator.
     pub connections: u32,
     /// The objective of the search.
     pub objective: Objective,
@@ -37,12 +37,13 @@ pub struct Capacity {
 pub struct CapacityRow {
     /// The gateway's name, or [`DIRECT`].
     pub gateway: String,
-    /// Planned repeats.
+    /// Number of planned repeats.
     pub planned: usize,
-    /// CPU limit of its data plane, cores; `None` without one.
+    /// CPU limit of the data plane, cores; `None` without a limit.
     pub cores: Option<f64>,
     /// The capacity, requests per second: the value of each repeat, and their mean with a t interval on logarithms. If
-    /// the rig was the limit, the repeat's value is the highest rate that met the objective, and is invalid.
+    /// the search of a repeat is invalid and found no capacity, for example because the load generator was saturated,
+    /// the repeat's value is the highest rate that met the objective.
     pub per_s: Figure,
     /// The search of each repeat, in order.
     pub searches: Vec<Searched>,
@@ -51,9 +52,9 @@ pub struct CapacityRow {
 /// The search of one repeat.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Searched {
-    /// Repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// The result.
+    /// The result of the search.
     pub found: Found,
     /// Why the result is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,
@@ -61,10 +62,10 @@ pub struct Searched {
     pub is_bounded: bool,
 }
 
-/// The searches of a run.
+/// Collects the capacity searches of a run.
 pub fn capacities(run: &Run, cells: &[Cell]) -> Vec<Capacity> {
     let mut capacities: Vec<Capacity> = Vec::new();
-    // The twin shows the rig's bias and is no gateway.
+    // The direct baseline's twin measures the rig's bias and is not a gateway.
     for cell in cells.iter().filter(|cell| cell.key.gateway != DIRECT_TWIN) {
         for (load, connections, searched) in searches(cell) {
             let known = capacities
@@ -124,12 +125,12 @@ impl Capacity {
 }
 
 impl CapacityRow {
-    /// Trials over all repeats.
+    /// Number of trials in all repeats together.
     pub fn trials(&self) -> u64 {
         self.searches.iter().map(|searched| u64::from(searched.found.trials)).sum()
     }
 
-    /// Why the searches stopped, with the number of repeats each, the most frequent first.
+    /// Why the searches stopped: each reason with its number of repeats, most frequent first.
     pub fn stopped(&self) -> Vec<(Stopped, usize)> {
         let mut counted: Vec<(Stopped, usize)> = Vec::new();
         for searched in &self.searches {
@@ -142,7 +143,8 @@ impl CapacityRow {
         counted
     }
 
-    /// The rate that every repeat carried when no higher rate could be tried: the minimum over the repeats.
+    /// The rate that the gateway is known to carry in every repeat: the minimum of `at_least_per_s`. `None` if a repeat
+    /// has no such rate.
     pub fn at_least_per_s(&self) -> Option<f64> {
         let each = self.searches.iter().map(|searched| searched.found.at_least_per_s);
         each.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::min)
@@ -157,11 +159,11 @@ pub fn stopped_words(stopped: Stopped) -> &'static str {
         Stopped::GeneratorLimited => "the load generator is saturated",
         Stopped::UpstreamLimited => "the upstream is saturated",
         Stopped::NeverMet => "the objective is missed at the lowest rate that a trial can decide",
-        Stopped::VoidTrials => "too many trials are invalid",
+        Stopped::InvalidTrials => "too many trials are invalid",
     }
 }
 
-/// Gateways without a headline on their capacity, with reasons.
+/// Lists the gateways whose capacity is noisy or has too few valid repeats, with the reasons.
 pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
     let missing = |row: &&CapacityRow| {
         let answered = row.per_s.valid;
@@ -170,7 +172,7 @@ pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
     let words = |row: &CapacityRow| {
         if row.per_s.noise.is_some() {
             return format!(
-                "{}: {}: noisy: its interval is wider than allowed",
+                "{}: {}: noisy: the interval is wider than allowed",
                 capacity.words(),
                 row.gateway
             );
@@ -182,12 +184,12 @@ pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
                 format!("{} in {n} of {}", stopped_words(stopped), counted(measured as u64, "repeat"))
             })
             .collect();
-        format!("{}: {}: no headline on its capacity: {}", capacity.words(), row.gateway, join(&why))
+        format!("{}: {}: the capacity has no headline: {}", capacity.words(), row.gateway, join(&why))
     };
     capacity.gateways().filter(missing).map(words).collect()
 }
 
-/// The known range without a capacity: `at least 20,000/s`, `below 10.0/s`.
+/// Formats the known range if no capacity was found: `at least 20,000/s`, `below 10.0/s`.
 pub fn border_words(found: &Found) -> Option<String> {
     match (found.at_least_per_s, found.below_per_s) {
         (Some(least), Some(below)) => Some(format!("{} to {}", rate(least), rate(below))),
@@ -214,14 +216,14 @@ fn searches(cell: &Cell) -> Vec<(&str, u32, Searched)> {
     ended.collect()
 }
 
-/// Minimum rate of a trial near the capacity, as share of the capacity.
+/// A trial is near the capacity if its rate is at least this share of the capacity.
 const NEAR: f64 = 0.8;
 
-/// Whether host noise can have lowered the measured capacity: a valid trial near it was noisy.
+/// Whether host noise may have lowered the measured capacity: a valid trial near the capacity had host noise.
 fn is_bounded(found: &Found, trials: &[&Measurement]) -> bool {
     let Some(capacity_per_s) = found.capacity_per_s else { return false };
     trials.iter().any(|of| {
-        let counts = of.trial.as_ref().is_some_and(|trial| trial.says != TrialSays::Void);
+        let counts = of.trial.as_ref().is_some_and(|trial| trial.says != TrialSays::Invalid);
         let is_near = of.rate_per_s.is_some_and(|rate_per_s| rate_per_s >= NEAR * capacity_per_s);
         counts && is_near && of.judgement.verdicts.latency.contains(&Reason::HostNoise)
     })
@@ -236,7 +238,7 @@ fn reasons(found: &Found, mut of_trials: Vec<Reason>) -> Vec<Reason> {
         (_, Reason::LimitNotApplied) => true,
         (Stopped::GeneratorLimited, Reason::GeneratorLimited)
         | (Stopped::UpstreamLimited, Reason::UpstreamLimited) => true,
-        (Stopped::VoidTrials, Reason::HostNoise | Reason::Implausible) => found.capacity_per_s.is_none(),
+        (Stopped::InvalidTrials, Reason::HostNoise | Reason::Implausible) => found.capacity_per_s.is_none(),
         _ => false,
     };
     of_trials.into_iter().filter(is_cause).collect()

@@ -1,14 +1,14 @@
 //! The bounds of an objective, and the result of one trial for each.
 //!
-//! A quantile bound is checked as a share: p99 is at most 20 ms if at most one request in a hundred took longer. This
-//! share is a mean over requests, so trials at one rate can be added, and its sampling error is that of a count. The
-//! quantile itself has neither property, and in a short trial it is biased low.
+//! A quantile bound is checked as a share: p99 is at most 20 ms if at most one request in a hundred took longer. The
+//! counts of several trials at one rate can be added, and the sampling error of a share is that of a count. A quantile
+//! has neither property, and in a short trial it is biased low.
 
 use weir_results::{LoadRecord, Objective, TrialSays};
 
 use crate::figures::quantity::{count, percent, time_ns};
 
-/// Quantiles that a search supports.
+/// Names and values of the quantiles that a search supports.
 const QUANTILES: [(&str, f64); 10] = [
     ("p50", 0.5),
     ("p66", 0.66),
@@ -28,7 +28,7 @@ const Z: f64 = 1.96;
 /// One bound of an objective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// `p99`, `mean`, `errors`, ..
+    /// Name of the limited value: a quantile such as `p99`, `mean`, or `errors`.
     pub name: String,
     limit: Limit,
 }
@@ -46,31 +46,31 @@ impl Bound {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
-    /// The share `allowed` of requests may take longer.
+    /// The share `allowed` of requests may take longer than `limit_ns`.
     Quantile { allowed: f64, limit_ns: u64 },
-    /// The mean latency.
+    /// The mean latency may be at most `limit_ns`.
     Mean { limit_ns: f64 },
-    /// The error share.
+    /// The share `allowed` of requests may fail.
     Errors { allowed: f64 },
 }
 
 /// The result of a trial for a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen {
-    /// Requests beyond the bound, out of all scheduled requests.
+    /// Number of requests beyond the bound, out of all scheduled requests.
     Share {
-        /// Requests that took longer or failed.
+        /// Number of requests that took longer than allowed, or failed.
         over: u64,
-        /// Scheduled requests.
+        /// Number of scheduled requests.
         of: u64,
-        /// The allowed share.
+        /// The allowed share of requests.
         allowed: f64,
     },
     /// The mean latency relative to its bound.
     Mean {
-        /// The mean latency over the maximum allowed one.
+        /// The mean latency divided by the maximum allowed mean.
         ratio: f64,
-        /// Its standard error, assuming independent requests.
+        /// Standard error of `ratio`, assuming independent requests.
         standard_error: f64,
     },
 }
@@ -112,7 +112,7 @@ impl Bound {
         objective.latency_ns.iter().filter_map(latency).chain(errors).collect()
     }
 
-    /// `p99 at most 20.0 ms`.
+    /// The bound in words: `p99 at most 20.0 ms`.
     pub fn words(&self) -> String {
         let limit = match self.limit {
             Limit::Quantile { limit_ns, .. } => time_ns(limit_ns as f64),
@@ -124,7 +124,8 @@ impl Bound {
 
     /// The result of `record` for this bound; `None` if no request was scheduled or the histogram is unreadable.
     ///
-    /// An unanswered request exceeds every bound. In the mean it counts as `timeout_ns`, its minimum latency.
+    /// An unanswered request exceeds every bound. In the mean, its latency counts as `timeout_ns`, because it took at
+    /// least that long.
     pub fn seen(&self, record: &LoadRecord, timeout_ns: u64) -> Option<Seen> {
         let books = &record.result.requests;
         if books.scheduled == 0 {
@@ -154,11 +155,11 @@ impl Bound {
         })
     }
 
-    /// The result in words: `32 of 1,540 requests took longer than 20.0 ms (2.08 %, at most 1.00 %)`.
+    /// The result in words: `32 of 1,540 requests took longer than 20.0 ms (2.08 %, limit 1.00 %)`.
     pub fn seen_words(&self, seen: &Seen) -> String {
         match (self.limit, seen) {
             (Limit::Mean { limit_ns }, Seen::Mean { ratio, .. }) => {
-                format!("the mean was {} (at most {})", time_ns(ratio * limit_ns), time_ns(limit_ns))
+                format!("the mean was {} (limit {})", time_ns(ratio * limit_ns), time_ns(limit_ns))
             }
             (limit, Seen::Share { over, of, allowed }) => {
                 let what = match limit {
@@ -169,7 +170,7 @@ impl Bound {
                 };
                 let share = percent(*over as f64 / (*of).max(1) as f64);
                 let (over, of, allowed) = (count(*over), count(*of), percent(*allowed));
-                format!("{over} of {of} requests {what} ({share}, at most {allowed})")
+                format!("{over} of {of} requests {what} ({share}, limit {allowed})")
             }
             (_, Seen::Mean { ratio, .. }) => format!("{} of the limit", percent(*ratio)),
         }
@@ -177,10 +178,13 @@ impl Bound {
 }
 
 impl Seen {
-    /// The decision of a sample of this size. Without any request beyond the bound, the bound is met.
+    /// Decides whether the bound is met. It is met if the whole 95 % interval is within the bound, and missed if the
+    /// whole interval is beyond it. Otherwise the trial cannot tell. A trial without any request beyond the bound meets
+    /// it.
     ///
-    /// The interval is Wilson's for a count (E. B. Wilson, *Probable inference*, 1927), which assumes independent
-    /// requests. Queued requests are not independent, so it is used only to find the neighbourhood of the capacity.
+    /// For a share, the interval is Wilson's (E. B. Wilson, *Probable inference*, 1927), which assumes independent
+    /// requests. Queued requests are not independent, so this decision is used only to find the neighbourhood of the
+    /// capacity.
     pub fn says(&self) -> TrialSays {
         let [low, high, allowed] = match *self {
             Self::Share { over: 0, .. } => return TrialSays::Met,
@@ -205,7 +209,8 @@ impl Seen {
     }
 }
 
-/// The decision of a trial: missed if one bound is missed, met if all are met.
+/// Decides whether a trial meets the objective: missed if one bound is missed, met if all bounds are met, else
+/// undecided.
 pub(crate) fn together(seen: &[Seen]) -> TrialSays {
     let says: Vec<TrialSays> = seen.iter().map(Seen::says).collect();
     if says.contains(&TrialSays::Missed) {

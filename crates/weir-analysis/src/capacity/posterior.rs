@@ -4,16 +4,17 @@
 //! its bound: `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. Capacity, slope and the spread of trials
 //! are unknown. Each combination on a grid is weighted by the likelihood of the trials, and slope and spread are summed
 //! out. This is the grid method of adaptive psychometric testing (Kontsevich and Tyler, *Bayesian adaptive estimation
-//! of psychometric slope and threshold*, 1999). The prior is uniform over capacity and spread; observed slopes range
-//! from 5 to 50.
+//! of psychometric slope and threshold*, 1999). The prior is uniform over capacity and spread. Observed slopes range
+//! from 5 to 50, so the prior of the slope is log-normal around 12.
 //!
-//! **Spread.** Requests in a queue are late together: each time the queue grows beyond the bound gives a cluster of
-//! late requests. A count is then a Poisson number of clusters of exponential size (D. Aldous, *Probability
-//! Approximations via the Poisson Clumping Heuristic*, 1989), with unknown mean size. Such counts are often zero and
-//! sometimes dozens. The logarithm of a mean has a Student's t distribution.
+//! **Spread.** Requests in a queue are late together: each time the queue grows too long, a cluster of requests is
+//! late. The number of late requests is modelled as a Poisson number of clusters of exponential size (D. Aldous,
+//! *Probability Approximations via the Poisson Clumping Heuristic*, 1989). The mean size of a cluster is unknown. Such
+//! counts are often zero and sometimes dozens. The logarithm of a mean latency is modelled with a Student's t
+//! distribution.
 //!
-//! **Far beyond the border** the power law does not hold: an overloaded system answers almost nothing in time, with any
-//! slope. Such a trial only shows that its rate is above the border.
+//! **Far beyond the border** the power law does not hold: an overloaded system answers almost nothing in time, whatever
+//! the slope. Such a trial only shows that its rate is above the border.
 //!
 //! **Outliers.** With a small probability, a trial does not depend on the rate, for example because of a pause of the
 //! host. Trials that the model finds almost impossible are treated as outliers and hardly move the border (a mixture in
@@ -23,19 +24,21 @@ use statrs::function::gamma::ln_gamma;
 
 use super::bounds::Seen;
 
-/// Extent of the grid from its centre to each side, in logarithms: a factor of 1.7, in steps of 1.25 %.
+/// Extent of the grid from its centre to each side, in logarithms: a factor of 1.7.
 const REACH: f64 = 0.53;
+/// Distance between grid points, in logarithms: 1.25 %.
 const STEP: f64 = 0.0125;
-/// Slopes (powers of the rate): from almost flat to a step.
+/// Possible slopes (powers of the rate): from almost flat to a step.
 const SLOPES: [f64; 12] = [1.2, 2.0, 3.3, 5.5, 9.0, 15.0, 25.0, 42.0, 70.0, 120.0, 200.0, 330.0];
-/// Prior of the slope: its centre, and the standard deviation of its logarithm.
+/// Centre of the prior of the slope.
 const SLOPE_USUAL: f64 = 12.0;
+/// Standard deviation of the logarithm of the slope in the prior.
 const SLOPE_SPREAD: f64 = 1.1;
-/// Mean cluster sizes of late requests; 1 means independent requests.
+/// Possible mean sizes of clusters of late requests; 1 means independent requests.
 const CLUSTERS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
-/// Spreads of the logarithm of a mean.
+/// Possible spreads of the logarithm of a mean.
 const DEVIATIONS: [f64; 7] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
-/// Degrees of freedom of that spread.
+/// Degrees of freedom of the t distribution of a mean's logarithm.
 const DEGREES: f64 = 4.0;
 /// Probability that a trial is an outlier.
 const GARBAGE: f64 = 0.05;
@@ -43,14 +46,17 @@ const GARBAGE: f64 = 0.05;
 const GARBAGE_CLEAN: f64 = 0.1;
 /// Range of the logarithm of an outlier's mean.
 const GARBAGE_RANGE: f64 = 10.0;
-/// Log odds above the allowed ones beyond which a share only shows that the rate is above the border.
+/// If the log odds of a share exceed the allowed log odds by more than this, the trial only shows that its rate is
+/// above the border.
 const PASSED_LOGIT: f64 = 2.5;
-/// Distance of a mean from its bound, in logarithms, beyond which only its side is used.
+/// If a mean is farther than this from its bound, in logarithms, the trial only shows on which side of the border its
+/// rate is.
 const PASSED_MEAN: f64 = 1.0;
 /// Width of the transition, in logarithms, for trials that only show their side of the border.
 const PASSED_BY: f64 = 0.4;
-/// Range and step of tabulated log odds; values between are interpolated linearly.
+/// Log odds are tabulated from minus this value to this value.
 const LOGIT_MOST: f64 = 16.0;
+/// Distance between tabulated log odds; values between them are interpolated linearly.
 const LOGIT_STEP: f64 = 0.1;
 /// Share of the grid at each end in which a median is not trusted, because the border may lie outside.
 const EDGE: f64 = 0.1;
@@ -60,11 +66,12 @@ const EDGE: f64 = 0.1;
 pub(crate) struct Posterior {
     /// Logarithms of the rates of the grid.
     rates: Vec<f64>,
-    /// Log weights of the combinations, per bound; ordered by rate, slope, spread.
+    /// For each bound, the log weights of all combinations, with the rate in the outer loop, then the slope, then the
+    /// spread.
     weights: Vec<Vec<f64>>,
     /// For each rate, the probability that the border lies at it or below.
     below: Vec<f64>,
-    /// Trials within the grid.
+    /// Number of trials within the grid.
     trials: u32,
 }
 
@@ -102,7 +109,8 @@ impl Posterior {
             let likelihood = Likelihood::of(seen);
             for capacity in &self.rates {
                 for slope in SLOPES {
-                    // The logs come first in the zip, so it stops before consuming a further weight.
+                    // `zip` advances its first iterator first. The logs come first, so no weight is consumed after the
+                    // last log.
                     let logs = likelihood.logs(slope * (rate - capacity));
                     for (log, weight) in logs.into_iter().zip(weights.by_ref()) {
                         *weight += log;
@@ -118,7 +126,7 @@ impl Posterior {
         self.read(&self.below, share).exp()
     }
 
-    /// The bound with the lowest border.
+    /// Index of the bound with the lowest border.
     pub(crate) fn limiting(&self) -> usize {
         let median = |bound: &usize| self.read(&self.cumulated(*bound), 0.5);
         (0..self.weights.len()).min_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or(0)
@@ -130,8 +138,8 @@ impl Posterior {
         !(EDGE..=1.0 - EDGE).contains(&share)
     }
 
-    /// For each rate of the grid, the probability that the border lies at it or below. The lowest border of all bounds
-    /// counts, so the border is above a rate only if all of them are.
+    /// For each rate of the grid, the probability that the border lies at this rate or below. The border is the lowest
+    /// border of all bounds, so it is above a rate only if the border of every bound is above this rate.
     fn together(&self) -> Vec<f64> {
         let mut above = vec![1.0; self.rates.len()];
         for bound in 0..self.weights.len() {
@@ -142,7 +150,8 @@ impl Posterior {
         above.into_iter().map(|above| 1.0 - above).collect()
     }
 
-    /// The same for one bound, summed over slope and spread.
+    /// For each rate of the grid, the probability that the border of one bound lies at it or below, summed over slope
+    /// and spread.
     fn cumulated(&self, bound: usize) -> Vec<f64> {
         let weights = &self.weights[bound];
         let greatest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -211,7 +220,8 @@ impl Likelihood {
                 [beyond_log(-PASSED_MEAN - beyond); CLUSTERS.len()]
             }
             Self::Mean { log_ratio } => DEVIATIONS.map(|deviation| {
-                // The mean of a log-spread value is above the exponential of the mean logarithm.
+                // The mean of a log-normal value is greater than the exponential of its mean logarithm, so the mean
+                // logarithm is lower than `beyond`.
                 let middle = beyond - deviation * deviation / 2.0;
                 let t = (log_ratio - middle) / deviation;
                 let density =
@@ -222,7 +232,8 @@ impl Likelihood {
     }
 }
 
-/// Log likelihood of a trial that only shows its side of the border; `by` is the log distance.
+/// Log likelihood of a trial that only shows on which side of the border its rate is. `by` is the log distance of the
+/// rate from the assumed border, positive on the side that the trial shows.
 fn beyond_log(by: f64) -> f64 {
     ((1.0 - GARBAGE) / (1.0 + (-by / PASSED_BY).exp()) + GARBAGE).ln()
 }
@@ -259,8 +270,8 @@ impl Count {
     }
 }
 
-/// Log density of a sum with mean `mean`: a Poisson number of clusters, each exponential with mean `cluster`. At zero,
-/// the log probability of no cluster.
+/// Log density at `sum` of the total size of a Poisson number of clusters. The total has the mean `mean`, and each
+/// cluster is exponential with the mean `cluster`. If `sum` is zero, the log probability of no cluster.
 fn in_clusters(sum: f64, mean: f64, cluster: f64) -> f64 {
     let clusters = mean / cluster;
     if sum == 0.0 {
@@ -297,7 +308,7 @@ fn ln_bessel_i1(x: f64) -> f64 {
 /// Student's t density at zero for four degrees of freedom.
 const T_DENSITY: f64 = 0.375;
 
-/// `ln(e^a + e^b)`.
+/// Computes `ln(e^a + e^b)` without overflow.
 fn sum_of_logs(a: f64, b: f64) -> f64 {
     a.max(b) + (-(a - b).abs()).exp().ln_1p()
 }
@@ -309,7 +320,7 @@ mod tests {
     #[test]
     fn clusters_are_a_distribution_with_their_mean_and_spread() {
         for (mean, cluster) in [(15.0, 8.0), (40.0, 4.0), (10.0, 16.0)] {
-            // Sizes are continuous: the midpoint rule over the part beyond zero.
+            // Sizes are continuous, so the moments are integrals above zero, computed by the midpoint rule.
             let (step, mut whole, mut first, mut second) =
                 (0.01, in_clusters(0.0, mean, cluster).exp(), 0.0, 0.0);
             for place in 0..100_000 {

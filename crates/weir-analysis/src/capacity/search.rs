@@ -1,4 +1,5 @@
-//! The search: selects the next rate, and decides when to stop.
+//! The search: selects the next rate, and decides when to stop. The *border* is the rate up to which the objective is
+//! met, which is the capacity.
 //!
 //! ```text
 //! first rate -> bracket: x 4 while met, / 4 while missed, then the geometric mean of both    -> near the border
@@ -14,30 +15,34 @@ use weir_results::{Found, Judgement, LoadRecord, Objective, Reason, Requests, St
 use super::bounds::{Bound, Seen, together};
 use super::posterior::Posterior;
 
-/// Factor between rates while only one side of the border is known.
+/// Factor between rates as long as all trials meet the objective, or all miss it.
 const STRIDE: f64 = 4.0;
-/// Maximum factor between a met and a missed rate that bracket the border.
+/// The border is bracketed once a rate that meets the objective and a rate that misses it differ by at most this
+/// factor.
 const BRACKETED: f64 = 2.1;
-/// Minimum factor between a tried rate and a rate that the rig cannot generate.
+/// Factor below the rig's limit within which the search does not look closer. The bracket stops if a rate within this
+/// factor met the objective. Later trials are placed at least this factor below the limit.
 const LIMIT_NEAR: f64 = 1.25;
-/// Maximum lateness of the generator in a valid trial, as share of the lowest latency limit.
+/// A trial with a saturated generator stays valid if the p99 of the generator's lateness is at most this share of the
+/// lowest latency limit.
 const LATENESS_SHARE: f64 = 0.1;
-/// Minimum trials near the border before the interval is used.
+/// Minimum number of trials near the border before the interval is used.
 const TRIALS_MIN: u32 = 6;
-/// Range of rates near the border, as factors of the border.
+/// Lowest and highest rate that counts as near the border, as factors of the border.
 const SIDES: [f64; 2] = [0.5, 2.0];
-/// Quantiles of the posterior for trials, in turn: the median, and both sides for the slope.
+/// Quantiles of the posterior at which trials are placed, in turn: the median, and one on each side to find the slope.
 const PLACES: [f64; 3] = [0.5, 0.8, 0.2];
-/// Both ends of the interval.
+/// Quantiles of the posterior at both ends of the interval.
 const ENDS: [f64; 2] = [0.025, 0.975];
-/// Allowed invalid trials: as share of the maximum number of trials, and the minimum allowance.
-const VOID_SHARE: f64 = 1.0 / 3.0;
-const VOID_MIN: u32 = 4;
+/// Allowed number of invalid trials, as share of the maximum number of trials.
+const INVALID_SHARE: f64 = 1.0 / 3.0;
+/// Number of invalid trials that is always allowed.
+const INVALID_MIN: u32 = 4;
 
-/// Parameters of a search.
+/// Configuration of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The objective.
+    /// The objective whose border is searched.
     pub objective: Objective,
     /// The first rate, requests per second.
     pub first_per_s: f64,
@@ -55,12 +60,12 @@ pub struct TrialSeen {
     /// The offered rate, requests per second.
     pub rate_per_s: f64,
     /// The result for each bound, or why the trial is invalid.
-    pub seen: Result<Vec<Seen>, Voided>,
+    pub seen: Result<Vec<Seen>, InvalidBecause>,
 }
 
 /// Why a trial is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voided {
+pub enum InvalidBecause {
     /// The load generator was the limit.
     Generator,
     /// The upstream was the limit.
@@ -69,15 +74,15 @@ pub enum Voided {
     Otherwise,
 }
 
-/// The next step.
+/// What a search does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Run a trial at this rate.
     Try {
-        /// Requests per second.
+        /// The rate, requests per second.
         rate_per_s: f64,
     },
-    /// Stop.
+    /// End the search with this result.
     Stop(Box<Found>),
 }
 
@@ -91,21 +96,21 @@ pub struct Search {
     posterior: Option<Posterior>,
 }
 
-/// The result of bracketing.
+/// The result of [`Search::bracket`]: try a rate, place trials about a rate, or stop.
 enum Bracket {
     Try(f64),
     About(f64),
     Stop(Stopped, Border),
 }
 
-/// Bounds without a capacity.
+/// What is known about the border if no capacity was found.
 #[derive(Clone, Copy, Default)]
 struct Border {
     at_least_per_s: Option<f64>,
     below_per_s: Option<f64>,
 }
 
-/// The reasons of invalid latencies that the objective limits.
+/// The reasons why latencies that the objective limits are invalid.
 fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
     match &judgement.bounds {
         Some(known) => {
@@ -117,8 +122,8 @@ fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
 }
 
 impl TrialSeen {
-    /// The result of a measured trial at `rate_per_s` for `bounds`. In a direct cell the upstream is the measured
-    /// system, so it may be the limit.
+    /// The result of a measured trial at `rate_per_s` for `bounds`. A saturated upstream makes the trial invalid,
+    /// except in a direct cell, where the upstream is the measured system.
     pub fn of(
         bounds: &[Bound],
         rate_per_s: f64,
@@ -128,45 +133,45 @@ impl TrialSeen {
         is_direct: bool,
     ) -> Self {
         let reasons = reasons_against(bounds, judgement);
-        let voided = if reasons.contains(&Reason::Implausible)
+        let invalid = if reasons.contains(&Reason::Implausible)
             || reasons.contains(&Reason::HostNoise) && !is_certain(bounds, record, judgement, timeout_ns)
         {
-            Some(Voided::Otherwise)
+            Some(InvalidBecause::Otherwise)
         } else if reasons.contains(&Reason::GeneratorLimited) && !is_on_time(bounds, record) {
-            Some(Voided::Generator)
+            Some(InvalidBecause::Generator)
         } else if reasons.contains(&Reason::UpstreamLimited) && !is_direct {
-            Some(Voided::Upstream)
+            Some(InvalidBecause::Upstream)
         } else {
             None
         };
-        // Other reasons are effects of the measured system and part of the result: a queue, a quota, errors.
-        let seen = match voided {
-            Some(voided) => Err(voided),
+        // Other reasons, such as a queue, a quota or errors, are effects of the measured system and part of the result.
+        let seen = match invalid {
+            Some(invalid) => Err(invalid),
             None => bounds
                 .iter()
                 .map(|bound| bound.seen(record, timeout_ns))
                 .collect::<Option<Vec<_>>>()
-                .ok_or(Voided::Otherwise),
+                .ok_or(InvalidBecause::Otherwise),
         };
         Self { rate_per_s, seen }
     }
 
-    /// The decision on the objective.
+    /// Whether the trial meets the objective.
     pub fn says(&self) -> TrialSays {
-        self.seen.as_deref().map_or(TrialSays::Void, together)
+        self.seen.as_deref().map_or(TrialSays::Invalid, together)
     }
 
     fn is_at(&self, rate_per_s: f64) -> bool {
         (self.rate_per_s / rate_per_s - 1.0).abs() < 1e-9
     }
 
-    fn limit(&self) -> Option<Voided> {
-        self.seen.as_ref().err().copied().filter(|voided| *voided != Voided::Otherwise)
+    fn limit(&self) -> Option<InvalidBecause> {
+        self.seen.as_ref().err().copied().filter(|invalid| *invalid != InvalidBecause::Otherwise)
     }
 }
 
-/// Whether host noise, which only delays, cannot change the decision: the trial meets every bound despite it, or misses
-/// one even by the lower bound of its latency.
+/// Whether host noise cannot have changed the decision. Noise only delays responses, so the decision is certain if the
+/// trial meets every bound despite the noise, or if the lower bound of a latency is above its limit.
 fn is_certain(bounds: &[Bound], record: &LoadRecord, judgement: &Judgement, timeout_ns: u64) -> bool {
     let says = |bound: &Bound| bound.seen(record, timeout_ns).map(|seen| seen.says());
     let low = |bound: &Bound| judgement.bounds.as_ref()?.get(&bound.name)?.low;
@@ -175,8 +180,8 @@ fn is_certain(bounds: &[Bound], record: &LoadRecord, judgement: &Judgement, time
     bounds.iter().all(|bound| says(bound) == Some(TrialSays::Met)) || bounds.iter().any(misses)
 }
 
-/// Whether the generator's lateness is too small to change the decision: its p99 is at most a tenth of the lowest
-/// latency limit, and all requests were sent.
+/// Whether the generator's lateness is too small to change the decision: the p99 of the lateness is at most a tenth of
+/// the lowest latency limit, and all requests were sent.
 fn is_on_time(bounds: &[Bound], record: &LoadRecord) -> bool {
     let Requests { scheduled, sent, .. } = record.result.requests;
     let least_ns = bounds.iter().filter_map(Bound::latency_limit_ns).min_by(f64::total_cmp);
@@ -192,17 +197,17 @@ impl Search {
         Self { asked, bounds, trials: Vec::new(), posterior: None }
     }
 
-    /// The bounds of its objective.
+    /// The bounds of the search's objective.
     pub fn bounds(&self) -> &[Bound] {
         &self.bounds
     }
 
-    /// Trials so far.
+    /// All trials so far.
     pub fn trials(&self) -> &[TrialSeen] {
         &self.trials
     }
 
-    /// Adds a trial.
+    /// Adds the result of a trial.
     pub fn add(&mut self, trial: TrialSeen) {
         if let (Some(posterior), Ok(seen)) = (&mut self.posterior, &trial.seen) {
             posterior.add(trial.rate_per_s, seen);
@@ -210,7 +215,7 @@ impl Search {
         self.trials.push(trial);
     }
 
-    /// The next step.
+    /// Determines what to do next, from all trials so far.
     pub fn step(&mut self) -> Step {
         let posterior = match self.posterior.take() {
             Some(posterior) if !posterior.is_at_an_edge() => posterior,
@@ -263,7 +268,8 @@ impl Search {
         }
     }
 
-    /// Replays the known decisions by rate, from the first rate, until a trial is missing.
+    /// Finds the next step of the bracket: starting at the first rate, follows the decisions of past trials until a
+    /// rate has no decision.
     fn bracket(&self) -> Bracket {
         let limit = self.limit_of_the_rig();
         let mut rate = self.asked.first_per_s.max(self.asked.least_per_s);
@@ -311,19 +317,19 @@ impl Search {
     }
 
     /// The joint decision of the trials at a rate; `None` if another trial is needed. One trial that meets the
-    /// objective is accepted, because an error shows at the next rate. A miss may be a pause of the host, so two of
-    /// three decide.
+    /// objective is enough, because a wrong decision shows at the next rate. Any other first result needs a second
+    /// trial, because a pause of the host may have caused it. If two trials differ, the median of three decides.
     fn settled(&self, rate_per_s: f64) -> Option<TrialSays> {
         let says: Vec<TrialSays> = self
             .trials
             .iter()
             .filter(|trial| trial.is_at(rate_per_s))
             .map(TrialSeen::says)
-            .filter(|says| *says != TrialSays::Void)
+            .filter(|says| *says != TrialSays::Invalid)
             .collect();
         let rank = |says: &TrialSays| match says {
             TrialSays::Met => 0,
-            TrialSays::CannotTell | TrialSays::Void => 1,
+            TrialSays::CannotTell | TrialSays::Invalid => 1,
             TrialSays::Missed => 2,
         };
         match says.as_slice() {
@@ -339,7 +345,7 @@ impl Search {
         }
     }
 
-    /// A posterior centred at a rate, with all trials so far.
+    /// Creates a posterior centred at a rate, from all trials so far.
     fn laid_out(&self, centre_per_s: f64) -> Posterior {
         let mut posterior = Posterior::about(centre_per_s, self.bounds.len());
         for trial in &self.trials {
@@ -350,18 +356,19 @@ impl Search {
         posterior
     }
 
-    /// The lowest rate at which generator or upstream were the limit, after two such trials above all valid trials.
+    /// The lowest rate above all valid trials at which the generator or the upstream was the limit, and which of them
+    /// was the limit more often. `None` unless there are at least two such trials.
     fn limit_of_the_rig(&self) -> Option<(f64, Stopped)> {
         let counting = self.trials.iter().filter(|trial| trial.seen.is_ok());
         let greatest = counting.map(|trial| trial.rate_per_s).fold(0.0, f64::max);
-        let limited: Vec<(f64, Voided)> = self
+        let limited: Vec<(f64, InvalidBecause)> = self
             .trials
             .iter()
             .filter(|trial| trial.rate_per_s > greatest)
             .filter_map(|trial| Some((trial.rate_per_s, trial.limit()?)))
             .collect();
         let least = limited.iter().map(|(rate, _)| *rate).fold(f64::INFINITY, f64::min);
-        let by_upstream = limited.iter().filter(|(_, voided)| *voided == Voided::Upstream).count();
+        let by_upstream = limited.iter().filter(|(_, invalid)| *invalid == InvalidBecause::Upstream).count();
         let stopped = match by_upstream * 2 > limited.len() {
             true => Stopped::UpstreamLimited,
             false => Stopped::GeneratorLimited,
@@ -369,23 +376,24 @@ impl Search {
         (limited.len() >= 2).then_some((least, stopped))
     }
 
-    /// Why no further trial is allowed; `None` if one is.
+    /// Why no further trial is allowed; `None` if one is allowed.
     fn spent(&self) -> Option<Stopped> {
-        let void = self.trials.iter().filter(|trial| trial.seen == Err(Voided::Otherwise)).count();
-        let borne = ((f64::from(self.asked.trials_max) * VOID_SHARE) as u32).max(VOID_MIN) as usize;
-        if void > borne {
-            return Some(Stopped::VoidTrials);
+        let invalid = self.trials.iter().filter(|trial| trial.seen == Err(InvalidBecause::Otherwise)).count();
+        let borne = ((f64::from(self.asked.trials_max) * INVALID_SHARE) as u32).max(INVALID_MIN) as usize;
+        if invalid > borne {
+            return Some(Stopped::InvalidTrials);
         }
         (self.trials.len() >= self.asked.trials_max as usize).then_some(Stopped::MostTrials)
     }
 
-    /// Whether there are enough trials near the border, on both sides of it.
+    /// Whether the posterior gives a result: at least [`TRIALS_MIN`] trials are within its grid, and its median is not
+    /// at an edge. Near the border, at least two trials did not miss the objective, and at least two did not meet it.
     fn is_known(&self, posterior: &Posterior) -> bool {
         let middle = posterior.quantile_per_s(0.5);
         let near =
             self.trials.iter().filter(|trial| (SIDES[0]..=SIDES[1]).contains(&(trial.rate_per_s / middle)));
         let says: Vec<TrialSays> =
-            near.map(TrialSeen::says).filter(|says| *says != TrialSays::Void).collect();
+            near.map(TrialSeen::says).filter(|says| *says != TrialSays::Invalid).collect();
         let others = |than: TrialSays| says.iter().filter(|says| **says != than).count();
         posterior.trials() >= TRIALS_MIN
             && !posterior.is_at_an_edge()
@@ -421,7 +429,7 @@ impl Search {
         // Too few trials, or a border outside the grid, give no result.
         let posterior = posterior.filter(|posterior| self.is_known(posterior));
         let border = if posterior.is_some() { Border::default() } else { border };
-        let void = self.trials.iter().filter(|trial| trial.seen.is_err()).count();
+        let invalid = self.trials.iter().filter(|trial| trial.seen.is_err()).count();
         Step::Stop(Box::new(Found {
             objective: self.asked.objective.clone(),
             capacity_per_s: posterior.map(|posterior| posterior.quantile_per_s(0.5)),
@@ -430,7 +438,7 @@ impl Search {
             below_per_s: border.below_per_s,
             limited_by: posterior.map(|posterior| self.bounds[posterior.limiting()].name.clone()),
             trials: self.trials.len() as u32,
-            void: void as u32,
+            invalid: invalid as u32,
             stopped,
         }))
     }

@@ -1,21 +1,21 @@
-//! The error for two datasets without a common load point: what differs, and the remedy.
+//! The error for two datasets without a common load point: what differs, and what the user can do.
 
 use super::CompareError;
 use super::dataset::Series;
 use super::difference::Difference;
 use crate::points::axes::axes_words;
 
-/// Maximum names that an error lists; the rest are counted.
+/// Maximum number of names that an error lists; the others are counted.
 const NAMES_MAX: usize = 5;
 
-/// A property in which series may differ, with its remedy.
+/// A property of series in which A and B may have nothing in common, and what the user can do then.
 struct Aspect {
     name: &'static str,
     of: fn(&Series) -> String,
     remedy: &'static str,
 }
 
-/// Properties without a remedy on the command line come first.
+/// Ordered: properties for which the command line offers no remedy come first.
 const ASPECTS: [Aspect; 3] = [
     Aspect {
         name: "axes",
@@ -35,7 +35,7 @@ const ASPECTS: [Aspect; 3] = [
     },
 ];
 
-/// Builds the error.
+/// Builds the error from the series of A and B, which have no load point in common.
 pub(super) fn error(a: &[&Series], b: &[&Series], ignores_gateway: bool) -> CompareError {
     let aspects = ASPECTS.iter().filter(|aspect| !(ignores_gateway && aspect.name == "gateways"));
     let apart: Vec<(&Aspect, [Vec<String>; 2])> = aspects

@@ -1,84 +1,87 @@
-//! Metrics with repeats beyond the measured range: a gateway that never recovered, or a quantile among unanswered
-//! requests. Such a repeat is a lower bound and ranks behind every measured value.
+//! Compares metrics with repeats beyond the measured range: for example, the recovery time of a gateway that never
+//! recovered, or a quantile that lies among unanswered requests. The value of such a repeat is unknown, but greater
+//! than every measured value, so it ranks last.
 //!
 //! Two exact tests share the error level (weighted Bonferroni):
 //! - the number of repeats beyond: Boschloo's test of two binomial samples (R. D. Boschloo, Statistica Neerlandica 24,
 //!   1970), which is Fisher's test at its actual error;
-//! - the ranks of all repeats: the rank-sum test with midranks, over all permutations (F. Wilcoxon, Biometrics
-//!   Bulletin 1, 1945), after the worse side is granted the margin and one step of the measurement.
+//! - the ranks of all repeats: the rank-sum test with midranks, over all permutations (F. Wilcoxon, Biometrics Bulletin
+//!   1, 1945). Before ranking, the values that should be lower are raised by the margin, and the others are reduced by
+//!   one step of the measurement.
 //!
-//! The weights let each test decide with six repeats per side: five of six beyond against none, or six that all rank
-//! behind the other six. Both tests assume independent samples. For blocks of one run this is conservative, because a
-//! block makes counts and ranks of both sides more alike.
+//! With these weights, each test alone can decide with six repeats per side: the first if five of six repeats against
+//! none lie beyond, the second if all six rank behind the other six. Both tests assume independent samples. For blocks
+//! of one run this is conservative, because a block makes counts and ranks of both sides more alike.
 
 use serde::Serialize;
 use statrs::distribution::{Binomial, Discrete, DiscreteCDF, Hypergeometric};
 
 use crate::figures::figure::{Figure, Sample};
 
-/// The share of the error level for the test of counts; the test of ranks has the rest.
+/// The share of the error level that the test of counts gets; the test of ranks gets the rest.
 const COUNTS_PART: f64 = 0.7;
-/// Number of common probabilities at which the test of counts evaluates its maximum error.
+/// Number of steps from 0 to 1 of the common probability, among which the test of counts finds its maximum error.
 const PROBABILITIES: u32 = 400;
 /// Relative tolerance for equal p-values, because of rounding.
 const SAME: f64 = 1e-9;
 
-/// Repeats of both sides beyond the measured range.
+/// How many repeats of A and B lie beyond the measured range, and the result of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Beyond {
-    /// Words for such a repeat: `not recovered`.
+    /// Words for a repeat beyond the measured range: `not recovered`.
     pub words: &'static str,
-    /// Repeats of A.
+    /// Counts of A's repeats.
     pub a: Counted,
-    /// Repeats of B.
+    /// Counts of B's repeats.
     pub b: Counted,
     /// The two-sided p-value of the hypothesis that B differs from A by at most the margin.
     pub p_value: f64,
 }
 
 impl Beyond {
-    /// `not recovered in 5 of 6 repeats (old: 0 of 6)`.
+    /// The counts of B, and those of A with its label: `not recovered in 5 of 6 repeats (old: 0 of 6)`.
     pub fn sentence(&self, label_of_a: &str) -> String {
         let Self { words, a, b, .. } = self;
         format!("{words} in {} of {} repeats ({label_of_a}: {} of {})", b.beyond, b.of, a.beyond, a.of)
     }
 
-    /// The same without labels of the sides.
+    /// Both counts without labels: `not recovered in 5 of 6 repeats of B and 0 of 6 of A`.
     pub(super) fn words(&self) -> String {
         let Self { words, a, b, .. } = self;
         format!("{words} in {} of {} repeats of B and {} of {} of A", b.beyond, b.of, a.beyond, a.of)
     }
 }
 
-/// Repeats beyond the measured range.
+/// Counts of the valid repeats of A or B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Counted {
-    /// Repeats beyond.
+    /// Number of valid repeats beyond the measured range.
     pub beyond: usize,
-    /// Valid repeats.
+    /// Number of all valid repeats.
     pub of: usize,
 }
 
-/// Allowed difference between both sides.
+/// Difference between A and B that counts as the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
-    /// As a factor, at least 1.
+    /// Allowed factor between values, at least 1.
     pub(super) factor: f64,
-    /// As a difference: one step of the measurement.
+    /// Allowed difference of values: one step of the measurement.
     pub(super) step: f64,
 }
 
 /// Test results of a metric with repeats beyond the measured range.
 pub(super) struct Tested {
     pub(super) counts: Beyond,
-    /// Whether B is greater.
+    /// Whether B tends to have the greater values.
     pub(super) is_b_greater: bool,
-    /// The lowest possible p-value against this A, for any B with as many repeats.
+    /// The lowest p-value that any B with as many repeats could reach against this A.
     pub(super) least: f64,
 }
 
 impl Tested {
-    /// Tests both sides; `None` if no valid repeat lies beyond. Values below `floor` count as equal.
+    /// Tests A against B; `None` if no valid repeat lies beyond the measured range. Values below `floor` count as
+    /// equal.
     pub(super) fn of(
         words: &'static str,
         [a, b]: [&Figure; 2],
@@ -96,7 +99,7 @@ impl Tested {
     }
 }
 
-/// The valid repeats of one side; infinite if beyond the measured range.
+/// The values of the valid repeats of A or B; infinite if beyond the measured range.
 struct Ranked(Vec<f64>);
 
 impl Ranked {
@@ -120,13 +123,13 @@ impl Ranked {
         ((2.0 * greater.min(less)).min(1.0), greater <= less)
     }
 
-    /// The lowest possible two-sided p-value of a test against `others` repeats of another side.
+    /// The lowest two-sided p-value that a test against `others` repeats can give.
     fn least(&self, others: usize) -> f64 {
         let worst = Self(vec![f64::INFINITY; others]);
         self.test(&worst, Allowed { factor: 1.0, step: 0.0 }).0
     }
 
-    /// The p-value of the hypothesis that `other` exceeds this by at most the allowed difference.
+    /// The one-sided p-value of the hypothesis that `other` exceeds `self` by at most the allowed difference.
     fn is_exceeded_by(&self, other: &Self, allowed: Allowed) -> f64 {
         let own: Vec<f64> = self.0.iter().map(|value| value * allowed.factor).collect();
         let others: Vec<f64> = other.0.iter().map(|value| value - allowed.step).collect();
@@ -135,8 +138,9 @@ impl Ranked {
     }
 }
 
-/// Boschloo's p-value of the hypothesis that `b` has no greater probability than `a`: the maximum, over all common
-/// probabilities, of the probability of counts with a Fisher p-value at most as large.
+/// Boschloo's p-value of the hypothesis that `b` has no greater probability than `a`. At one common probability, the
+/// error is the probability of all pairs of counts whose Fisher p-value is at most that of the observed pair. The
+/// p-value is the maximum error among all common probabilities.
 fn more_beyond(a: Counted, b: Counted) -> f64 {
     let seen = fisher(a, b) * (1.0 + SAME);
     let tables: Vec<(u64, u64)> = (0..=a.of)
@@ -163,7 +167,8 @@ fn fisher(a: Counted, b: Counted) -> f64 {
     of_b.sf(b.beyond as u64 - 1)
 }
 
-/// The share of all subsets of `b`'s size, of both samples, with a rank sum at least that of `b`.
+/// The one-sided p-value of the hypothesis that `b` does not rank higher than `a` (rank-sum test). Of all subsets of
+/// both samples that have the size of `b`, it is the share whose rank sum is at least that of `b`.
 fn higher_ranks(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
     all.sort_by(f64::total_cmp);
@@ -206,7 +211,8 @@ mod tests {
         near(fisher(of(0, 6), of(5, 6)), 6.0 / 792.0);
         near(fisher(of(0, 6), of(6, 6)), 1.0 / 924.0);
         near(fisher(of(3, 6), of(0, 6)), 1.0);
-        // All tables that are as extreme, at a probability of one half: (0, 5), (1, 6) and (0, 6).
+        // The pairs at least as extreme as (0, 5) are (0, 5), (1, 6) and (0, 6). Together they are most likely at a
+        // common probability of one half.
         near(more_beyond(of(0, 6), of(5, 6)), 13.0 / 4_096.0);
         near(more_beyond(of(0, 6), of(6, 6)), 1.0 / 4_096.0);
         near(more_beyond(of(2, 6), of(0, 6)), 1.0);

@@ -1,18 +1,19 @@
-//! Effects of bounded values: a claim must hold for all values within the bounds.
+//! Computes the ratio of B and A from values that have only bounds. A claim must hold for all values within the bounds.
 
 use super::effect::{Effect, Reading};
 use crate::figures::figure::{Figure, Range};
 
-/// The effect between two values, with the number of repeats.
+/// The effect computed from bounds, and the number of repeats behind it.
 pub(super) struct Bounded {
     pub(super) effect: Reading,
-    /// Valid and bounded repeats of A and of B; if paired, blocks in which both are known.
+    /// Number of valid or bounded repeats of A and of B; if paired, number of blocks in which both are known.
     pub(super) counts: [usize; 2],
 }
 
-/// B over A at its lowest and its highest; `None` if both are unknown.
+/// The lowest and the highest possible ratio B / A; `None` if both are unknown.
 ///
-/// An unknown side allows no claim in its direction.
+/// If the lowest ratio is unknown, no claim is possible that B is greater. If the highest is unknown, no claim is
+/// possible that B is less.
 pub(super) fn between(a: &Figure, b: &Figure, is_paired: bool) -> Option<Bounded> {
     let (of_a, of_b) = (known(a), known(b));
     let lowest = effect(&of_a, &of_b, is_paired, |range| range.high, |range| range.low);
@@ -30,7 +31,7 @@ pub(super) fn between(a: &Figure, b: &Figure, is_paired: bool) -> Option<Bounded
     Some(Bounded { effect: Reading { first, second, unknown }, counts })
 }
 
-/// Number and known range of each valid or bounded repeat.
+/// Repeat number and known range of each valid or bounded repeat.
 fn known(figure: &Figure) -> Vec<(u32, Range)> {
     let is_known = |range: &Range| !range.is_empty();
     let repeats = figure.repeats.iter().map(|repeated| (repeated.repeat, repeated.known()));
@@ -66,7 +67,8 @@ mod tests {
     const LEVEL: f64 = 0.01;
     const MARGIN: f64 = 0.05;
 
-    /// Six repeats near `value`, with these bounds as factors of it; without bounds they are valid.
+    /// Six repeats near `value`. `low` and `high` are their bounds as factors of each value; repeats without bounds are
+    /// valid.
     fn figure(value: f64, low: Option<f64>, high: Option<f64>) -> Figure {
         let repeated = |repeat: u32| {
             let value = value * (1.0 + 0.01 * (f64::from(repeat) - 2.5));

@@ -14,18 +14,18 @@ use crate::points::gateways::{FailedCell, Gateway};
 use crate::points::{Point, Row};
 use crate::summary::summarize;
 
-/// One side of a comparison.
+/// One of the two datasets of a comparison.
 #[derive(Clone, Debug)]
 pub struct Dataset {
-    /// Its name in tables.
+    /// Name of the dataset in tables.
     pub label: String,
-    /// Its source.
+    /// Where the data comes from.
     pub source: Source,
     /// A series for each gateway at each load point.
     pub series: Vec<Series>,
 }
 
-/// Source of a dataset.
+/// Where the data of a dataset comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A run of weir.
@@ -36,29 +36,29 @@ pub enum Source {
         program: &'static str,
         /// The files, as named on the command line.
         files: Vec<String>,
-        /// Notes about reading them: units, skipped data.
+        /// Notes about how the files were read: units, skipped data.
         notes: Vec<String>,
         /// Warnings about the data, such as failed requests.
         warnings: Vec<String>,
     },
 }
 
-/// A run, and its compared part.
+/// A run, and which of its gateways are compared.
 #[derive(Clone, Debug)]
 pub struct RunSource {
-    /// The run.
+    /// The whole run.
     pub run: Run,
     /// The only compared gateway, if one was named.
     pub gateway: Option<String>,
-    /// Its systems as they were launched.
+    /// The run's gateways and its direct baseline, as they were launched.
     pub gateways: Vec<Gateway>,
-    /// Cells of its plan that were not measured.
+    /// Number of cells of the plan that were not measured.
     pub cells_missing: usize,
-    /// Cells that failed.
+    /// Cells of the run that failed.
     pub failed: Vec<FailedCell>,
 }
 
-/// A gateway at a load point, over its repeats.
+/// The values of a gateway at a load point, from all its repeats.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// The gateway's name, or [`DIRECT`]; empty if unknown.
@@ -69,29 +69,30 @@ pub struct Series {
     pub load: String,
     /// The load's parameters; `None` if unknown.
     pub load_point: Option<LoadPoint>,
-    /// All measured metrics.
+    /// All measured metrics with their values.
     pub figures: Vec<(Measure, Figure)>,
-    /// CPU time per request of upstream and load generator. Their work is the same with every gateway.
+    /// CPU time per request of upstream and load generator, which do the same work with every gateway.
     pub rig_cpu: Figure,
     /// Measures that get no verdict in this load.
     pub not_for: Vec<Measure>,
-    /// Latency by quantile.
+    /// Latency by quantile, from all repeats together.
     pub curve: Vec<CurvePoint>,
 }
 
 /// Parameters of a load. CPU time per request is compared only at equal parameters (`docs/method.md#cpu`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadPoint {
-    /// Its arrival model.
+    /// Arrival model of the load.
     pub model: ArrivalModel,
-    /// Connections of the generator.
+    /// Number of connections of the load generator.
     pub connections: u32,
-    /// Offered rate (open loop).
+    /// Offered rate in an open loop, requests per second.
     pub rate_per_s: Option<f64>,
 }
 
-/// Labels both sides by the first property that differs: for runs version, gateway or id; for files the name without
-/// the folder.
+/// Gives A and B labels that differ. Two runs are labelled with the first of version, gateway and id in which they
+/// differ. If one dataset comes from files, both labels are shortened to the name without the folder, if these names
+/// differ.
 pub fn label_apart(a: &mut Dataset, b: &mut Dataset) {
     let (Source::Run(of_a), Source::Run(of_b)) = (&a.source, &b.source) else {
         let short = |label: &str| label.rsplit('/').next().unwrap_or(label).to_owned();
@@ -113,7 +114,8 @@ pub fn label_apart(a: &mut Dataset, b: &mut Dataset) {
 }
 
 impl Dataset {
-    /// A run, or one gateway of it with its direct baseline. The positive control is compared only if it is named.
+    /// Creates a dataset from a run, or from one gateway of it and its direct baseline. The positive control is
+    /// compared only if `gateway` names it.
     ///
     /// # Errors
     /// The existing names, if no gateway has the requested name.
@@ -156,7 +158,7 @@ impl Dataset {
         Ok(Self { label, source: Source::Run(Box::new(source)), series })
     }
 
-    /// Its run, if it comes from one.
+    /// The run that the data comes from; `None` for files of another program.
     pub(super) fn run(&self) -> Option<&RunSource> {
         match &self.source {
             Source::Run(run) => Some(run),
@@ -169,7 +171,7 @@ impl Dataset {
         self.series.iter().filter(|series| series.gateway != DIRECT)
     }
 
-    /// The direct baseline of a load point.
+    /// The direct baseline at the load point of the series `of`.
     pub(super) fn direct(&self, of: &Series) -> Option<&Series> {
         self.series
             .iter()
@@ -204,7 +206,7 @@ impl RunSource {
 }
 
 impl Series {
-    /// The series of a row; `has_open` tells whether the run has open loads, which are for latency.
+    /// Creates the series of a row. If the run has open loads (`has_open`), closed loads get no verdict on latency.
     pub(crate) fn of(point: &Point, row: &Row, has_open: bool) -> Self {
         let is_open = point.model == ArrivalModel::Open;
         let latency = |measure: Measure| match measure {
@@ -246,18 +248,18 @@ impl Series {
         }
     }
 
-    /// The metric of a measure.
+    /// The values of a metric; `None` if it was not measured.
     pub fn figure(&self, measure: Measure) -> Option<&Figure> {
         self.figures.iter().find(|(known, _)| *known == measure).map(|(_, figure)| figure)
     }
 
-    /// Whether it belongs to a load, not only to findings.
+    /// Whether the series holds values of a load, not only of findings.
     pub(super) fn is_load(&self) -> bool {
         self.of_load().next().is_some()
     }
 
-    /// Whether a repeat of the load has no more errors than allowed. Values of findings do not decide this: for
-    /// example, the time until a change takes effect is valid even if the load failed.
+    /// Whether at least one repeat of the load has a value and no more errors than allowed. Values of findings do not
+    /// count: for example, the time until a change takes effect is valid even if the load failed.
     pub(super) fn has_answers(&self) -> bool {
         let is_answered =
             |repeated: &Repeated| repeated.value().is_some() && !repeated.reasons.contains(&Reason::Errors);
@@ -305,7 +307,8 @@ fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
     series.figures.extend(figures);
 }
 
-/// CPU time with overloaded repeats of an open load marked as invalid; overload is taken from `p50`.
+/// Returns CPU time of an open load with overloaded repeats marked as invalid. The reasons of `p50` show which repeats
+/// were overloaded.
 fn at_the_load_point(cpu: &Figure, p50: &Figure) -> Figure {
     let was_overloaded = |repeated: &Repeated| {
         p50.repeats.iter().any(|other| other.repeat == repeated.repeat && is_overloaded(other))

@@ -6,25 +6,25 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{Manifest, Part, Role, Run};
 
-/// Scenario fields that are no conditions of measurement: gateways are matched by name, axes cell by cell.
+/// Scenario fields that are not conditions of measurement. Gateways are matched by name, and axes cell by cell.
 const NOT_CONDITIONS: [&str; 9] =
     ["name", "question", "gateways", "vary", "cases", "repeats", "retries", "seed", "objective"];
-/// Printed digits of a hash.
+/// Number of digits of a hash that are printed.
 const HASH_DIGITS: usize = 12;
 
 /// A field in which two datasets differ; `None` for a missing field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Its path: `loads.tail.rate`.
+    /// Path of the field: `loads.tail.rate`.
     pub field: String,
-    /// Its value in A.
+    /// Value of the field in A.
     pub a: Option<String>,
-    /// Its value in B.
+    /// Value of the field in B.
     pub b: Option<String>,
 }
 
 impl Difference {
-    /// `loads.tail.rate: 5000/s in A, 3000/s in B`.
+    /// The difference in words: `loads.tail.rate: 5000/s in A, 3000/s in B`.
     pub fn words(&self) -> String {
         let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "missing".into());
         format!("{}: {} in A, {} in B", self.field, said(&self.a), said(&self.b))
@@ -53,7 +53,7 @@ pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
     let environment = |manifest: &Manifest| {
         let mut value = serde_json::to_value(manifest).unwrap_or_default();
         if let Some(object) = value.as_object_mut() {
-            // The command line differs in every run; configurations belong to the gateways.
+            // The command line differs in every run. Configurations are compared with the gateways.
             object.remove("command_line");
             object.remove("configurations");
         }
@@ -71,7 +71,7 @@ pub(super) fn of_rigs(a: &[Part], b: &[Part]) -> Vec<Difference> {
     between(&rig(a), &rig(b))
 }
 
-/// A gateway of one side.
+/// A gateway in A or in B.
 #[derive(Clone, Copy)]
 pub(super) struct GatewaySide<'a> {
     pub(super) run: &'a Run,

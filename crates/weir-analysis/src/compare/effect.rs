@@ -8,7 +8,7 @@ use crate::figures::looks::{self, Looks};
 
 /// Statistical power of the smallest detectable effect.
 const POWER: f64 = 0.8;
-/// Maximum distance of logarithms that differ only by rounding.
+/// Logarithms that are at most this far apart count as equal, because rounding explains the difference.
 const SPREAD_MIN: f64 = 1e-12;
 
 /// The difference of the mean logarithms of B and A: the logarithm of the ratio of their geometric means.
@@ -93,7 +93,7 @@ impl Effect {
     }
 
     /// For pairs: the number of blocks that decide with 80 % power whether the ratio lies within or beyond the margin,
-    /// if ratio and noise stay the same. `None` above the maximum of a forecast.
+    /// if ratio and noise stay the same. `None` if more than [`BLOCKS_FORECAST`] are needed.
     pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
         let distance = self.log_ratio.abs() - margin;
         let fewest = if distance > 0.0 { CLAIM_REPEATS } else { HEADLINE_REPEATS };
@@ -106,7 +106,7 @@ impl Effect {
         (fewest..=BLOCKS_FORECAST).find(decides)
     }
 
-    /// Allowance for chance at this power.
+    /// The allowance for chance at [`POWER`].
     fn chance(&self) -> f64 {
         self.t().inverse_cdf(POWER) * self.standard_error
     }
@@ -119,27 +119,27 @@ impl Effect {
 /// An effect with one or two possible readings. If two are possible, claims must hold for both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reading {
-    /// The reported reading.
+    /// The reading that reports show.
     pub(crate) first: Effect,
-    /// The other reading.
+    /// The other possible reading, if there are two.
     pub(crate) second: Option<Effect>,
-    /// Whether the lower and the upper side are unknown; an unknown side is unlimited.
+    /// Whether the lower and the upper end of the ratio are unknown. An unknown end is unlimited.
     pub(crate) unknown: [bool; 2],
 }
 
 impl Reading {
-    /// The same for repeats evaluated this often.
+    /// Returns this reading for repeats that were evaluated as often as `looks`.
     pub(crate) fn with(self, looks: Looks) -> Self {
         let of = |effect: Effect| Effect { looks, ..effect };
         Self { first: of(self.first), second: self.second.map(of), ..self }
     }
 
-    /// Both ends of the interval for the ratio, over both readings.
+    /// The interval of the ratio that covers the intervals of both readings.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
         self.open(self.over(|effect| effect.interval(level)), [f64::MIN_POSITIVE, f64::MAX])
     }
 
-    /// The same on logarithms.
+    /// The interval of the ratio's logarithm that covers the intervals of both readings.
     pub(crate) fn log_interval(&self, level: f64) -> [f64; 2] {
         self.open(self.over(|effect| effect.log_interval(level)), [f64::NEG_INFINITY, f64::INFINITY])
     }
@@ -152,13 +152,13 @@ impl Reading {
         if agree && is_known { self.greatest(|effect| effect.p_value_beyond(margin)) } else { 1.0 }
     }
 
-    /// See [`Effect::smallest`].
+    /// The larger minimum detectable effect of the two readings; see [`Effect::smallest`].
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         self.greatest(|effect| effect.smallest(margin, level))
     }
 
-    /// See [`Effect::blocks_to_decide`]. `None` if the readings lie on different sides of the margin, or if a side is
-    /// unknown, because more repeats do not change that.
+    /// Number of blocks that decide for both readings; see [`Effect::blocks_to_decide`]. `None` if the readings lie on
+    /// different sides of the margin, or if an end is unknown, because more repeats do not change that.
     pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
         let is_beyond = |effect: &Effect| effect.log_ratio.abs() > margin;
         let second = self.second.unwrap_or(self.first);
@@ -171,7 +171,7 @@ impl Reading {
         Some(of(self.first)?.max(of(second)?))
     }
 
-    /// The interval with unknown sides replaced by the limits.
+    /// The interval with unknown ends replaced by `lowest` and `highest`.
     fn open(&self, [low, high]: [f64; 2], [lowest, highest]: [f64; 2]) -> [f64; 2] {
         let [no_low, no_high] = self.unknown;
         [if no_low { lowest } else { low }, if no_high { highest } else { high }]
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn samples_with_unequal_variances_are_compared_by_welchs_test() {
-        // By hand: means 2 and 6; variances 1 and 10; squares of the errors 1/3 and 10/4.
+        // By hand: means 2 and 6; variances 1 and 26/3; squares of the standard errors 1/3 and 26/12.
         let (a, b) = (exponentials(&[1.0, 2.0, 3.0]), exponentials(&[3.0, 5.0, 6.0, 10.0]));
         let effect = Effect::unpaired(&a, &b).unwrap();
         near(effect.log_ratio, 4.0);
@@ -299,7 +299,8 @@ mod tests {
         near(effect(10.0).reach(0.01), 3.169_27);
         near(effect(5.0).reach(0.001), 6.868_83);
         near(effect(18.0).reach(0.002), 3.610_48);
-        // A margin of 5 %, t 3.169 and t 0.879 of one standard error.
+        // The sum of a margin of 5 % and of 3.169 + 0.879 standard errors. 3.169 is the quantile of t for the level,
+        // and 0.879 the quantile for the power.
         let noisy = Effect { standard_error: 0.01, ..effect(10.0) };
         near(noisy.smallest(1.05_f64.ln(), 0.01), 1.05 * f64::exp(0.031_692_7 + 0.008_790_6) - 1.0);
     }
@@ -317,13 +318,14 @@ mod tests {
             let effect = noisy(log_ratio, 1.0 / 30.0);
             assert_eq!(effect.blocks_to_decide(margin, 0.01), expected, "{log_ratio}");
         };
-        // By hand: the standard deviation of blocks is sqrt(6) / 30 = 0.0816. For 14 and 17 blocks t is 3.012 and 2.921
-        // at 99 %, and 0.870 and 0.865 at 80 %. The required 0.0847 and 0.0750 fit into 0.0858 and 0.0762.
+        // By hand: the standard deviation of blocks is sqrt(6) / 30 = 0.0816. 14 blocks decide: t is 3.012 at 99 % and
+        // 0.870 at 80 %, and (3.012 + 0.870) * 0.0816 / sqrt(14) = 0.0847 is at most 0.9 * margin = 0.0858. 17 blocks
+        // decide: t is 2.921 and 0.865, and the same sum, 0.0750, is at most 0.8 * margin = 0.0762.
         check(0.1 * margin, Some(14));
         check(-0.2 * margin, Some(17));
         check(1.9 * margin, Some(14));
         check(margin, None);
-        // Fewer blocks never decide, even without noise.
+        // Even without noise, a decision needs the minimum number of blocks.
         assert_eq!(noisy(0.0, 1e-9).blocks_to_decide(margin, 0.01), Some(HEADLINE_REPEATS));
         assert_eq!(noisy(1.0, 1e-9).blocks_to_decide(margin, 0.01), Some(CLAIM_REPEATS));
     }

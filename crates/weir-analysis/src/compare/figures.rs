@@ -1,4 +1,4 @@
-//! One metric of two datasets: its effect and its verdict.
+//! Compares one metric of two datasets: ratio, interval and verdict.
 
 use serde::Serialize;
 
@@ -25,76 +25,77 @@ const SMALLEST_EFFECT_MAX: f64 = 10.0;
 /// A metric in A and in B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FigureComparison {
-    /// The metric.
+    /// The compared metric.
     pub measure: Measure,
-    /// Its values in A.
+    /// The metric's values in A.
     pub a: Figure,
-    /// Its values in B.
+    /// The metric's values in B.
     pub b: Figure,
-    /// B over A: the ratio of the geometric means over valid repeats; `None` if a side has none. CPU time per request
-    /// is corrected for the speed of the host if [`FigureComparison::host_speed`] is present.
+    /// The ratio B / A of the geometric means of valid repeats; `None` if A or B has no valid repeat. CPU time per
+    /// request is corrected for the speed of the host if [`FigureComparison::host_speed`] is present.
     pub ratio: Option<f64>,
-    /// The interval of the ratio; `None` if a side has fewer than two valid repeats, or without a verdict.
+    /// The interval of the ratio; `None` if A or B has fewer than two valid repeats, or if there is no verdict.
     pub interval: Option<[f64; 2]>,
     /// Confidence of this single interval, after Holm's correction.
     pub confidence: Option<f64>,
-    /// Margin within which both count as the same, as share.
+    /// Margin within which A and B count as the same, as share.
     pub margin: f64,
-    /// The verdict; `None` if this load is not for this metric, or no verdict was requested.
+    /// The verdict; `None` if this metric gets no verdict in this load, or if none was requested.
     pub verdict: Option<Verdict>,
-    /// Why it is undecided; empty otherwise.
+    /// Why the verdict is undecided; empty otherwise.
     pub why: String,
-    /// Whether the repeats decide it, or are enough for better or worse.
+    /// Whether the verdict is decided, or could be *better* or *worse* with this many repeats.
     pub is_decidable: bool,
     /// Minimum detectable difference with the same repeats and noise, as share, with 80 % power.
     pub smallest_effect: Option<f64>,
-    /// Difference between the direct baselines of the two runs, which should be equal.
+    /// Difference between the direct baselines of two runs, which should be equal; `None` within one run.
     pub bias: Option<Bias>,
     /// Correction for the speed of the host; only for CPU time of a load.
     pub host_speed: Option<HostSpeed>,
-    /// Repeats beyond the measured range, if any. Then there is no ratio, and counts and ranks decide.
+    /// Repeats beyond the measured range, if any. Then there is no ratio, and counts and ranks decide the verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond: Option<Beyond>,
-    /// The effect behind the interval.
+    /// The effect from which `interval` is computed.
     #[serde(skip)]
     effect: Option<Reading>,
 }
 
-/// Direct of B over direct of A in the same metric: the difference due to rig, host and time.
+/// The direct baseline of B divided by that of A, in the same metric. It shows the influence of rig, host and time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bias {
     /// The ratio of the geometric means.
     pub ratio: f64,
-    /// Its 95 % interval, without correction for several metrics: a missed bias is worse than a false one.
+    /// 95 % interval of the ratio. It is not corrected for several metrics, because a missed bias is worse than a false
+    /// one.
     pub interval: [f64; 2],
 }
 
 impl Bias {
-    /// Whether the difference of the rig is significant.
+    /// Whether the direct baselines differ significantly.
     pub fn excludes_one(&self) -> bool {
         let [low, high] = self.interval;
         low > 1.0 || high < 1.0
     }
 
-    /// `1.04 (1.02 .. 1.06)`.
+    /// The ratio with its interval: `1.04 (1.02 .. 1.06)`.
     pub fn words(&self) -> String {
         ratio_with_interval(self.ratio, Some(self.interval))
     }
 }
 
 impl FigureComparison {
-    /// `1.10 (1.07 .. 1.13)`.
+    /// The ratio with its interval: `1.10 (1.07 .. 1.13)`.
     pub fn ratio_words(&self) -> String {
         self.ratio.map_or_else(|| "n/a".into(), |ratio| ratio_with_interval(ratio, self.interval))
     }
 
-    /// Blocks that decide the verdict with 80 % power, if ratio and noise stay the same; `None` without an interval,
-    /// and above [`super::BLOCKS_FORECAST`].
+    /// Number of blocks that would decide the verdict with 80 % power, if ratio and noise stay the same. `None` without
+    /// an interval, or if more than [`super::BLOCKS_FORECAST`] are needed.
     pub(crate) fn blocks_to_decide(&self) -> Option<usize> {
         self.effect?.blocks_to_decide(self.margin.ln_1p(), 1.0 - self.confidence?)
     }
 
-    /// `worse`, `same within 5 %`; empty without a verdict.
+    /// The verdict in words: `worse`, `same within 5 %`. Empty without a verdict.
     pub fn verdict_words(&self) -> String {
         match self.verdict {
             Some(Verdict::Same) => format!("same within {}", percent_short(self.margin)),
@@ -104,7 +105,8 @@ impl FigureComparison {
     }
 }
 
-/// A metric before the levels of all intervals are known.
+/// A compared metric without its verdict. The verdict needs the error level of its interval, which depends on all other
+/// drafts.
 pub(super) struct Draft {
     measure: Measure,
     a: Figure,
@@ -114,28 +116,29 @@ pub(super) struct Draft {
     margin: f64,
     bias: Option<Bias>,
     host_speed: Option<HostSpeed>,
-    /// Why no verdict is possible, for any interval.
+    /// Why no verdict is possible, whatever the interval is; `None` if one is possible.
     barred: Option<String>,
-    /// Why *better* and *worse* are not possible.
+    /// Why *better* and *worse* are not possible; `None` if they are.
     unclaimed: Option<String>,
-    /// Whether all values of both are below the resolution.
+    /// Whether all values of A and B are below the resolution of the measurement.
     is_unresolved: bool,
-    /// Whether a side has only bounds.
+    /// Whether the effect was computed from bounds, because too few repeats are valid.
     is_bounded: bool,
-    /// Influence of one step of the measurement on the ratio, as logarithm; zero for exact values.
+    /// How much one step of the measurement may change the logarithm of the ratio; zero for exact values.
     log_step: f64,
     /// Repeats beyond the measured range, if any.
     pub(super) beyond: Option<Tested>,
     pub(super) is_judged: bool,
 }
 
-/// The two sides of a comparison.
+/// The same kind of value in A and in B.
 pub(super) struct Pair<'a, T> {
     pub(super) a: &'a T,
     pub(super) b: &'a T,
 }
 
-/// The metrics of two series; `direct` are their baselines, if each has its own.
+/// Compares all metrics of two series, without verdicts yet. `direct` holds the direct baselines of A and B if they
+/// come from two runs.
 pub(super) fn drafts(
     Pair { a, b }: Pair<'_, Series>,
     direct: Option<Pair<'_, Series>>,
@@ -145,7 +148,7 @@ pub(super) fn drafts(
 ) -> Vec<Draft> {
     let is_judged = |measure: Measure| {
         let is_for = |series: &Series| !series.not_for.contains(&measure);
-        // Throughput is compared if one side was overloaded.
+        // Throughput gets a verdict if A or B was overloaded.
         let is_for =
             if measure == Measure::Throughput { is_for(a) || is_for(b) } else { is_for(a) && is_for(b) };
         question.measures.contains(&measure) && is_for
@@ -175,7 +178,7 @@ pub(super) fn drafts(
     Measure::all().filter_map(draft).collect()
 }
 
-/// Finishes all drafts as one family.
+/// Gives all drafts their verdicts, with error levels from Holm's correction at the joint error `alpha`.
 pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureComparison>> {
     let levels = levels(&drafts.iter().flatten().collect::<Vec<_>>(), alpha);
     let mut levels = levels.into_iter();
@@ -185,9 +188,9 @@ pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureCom
     drafts.into_iter().map(&mut finish).collect()
 }
 
-/// The two-sided error level of each draft; `None` without a verdict. Intervals are one family with joint `alpha`,
-/// exact tests of repeats beyond the measured range another: with few repeats, their p-values cannot be as small as a
-/// large family needs.
+/// The two-sided error level of each draft; `None` if the draft gets no verdict. Drafts with an interval form one
+/// family with the joint error `alpha`. Drafts with repeats beyond the measured range form a second family, because
+/// with few repeats the p-values of their exact tests cannot be as small as a large family needs.
 fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
     let mut levels = vec![None; drafts.len()];
     for is_beyond in [false, true] {
@@ -257,18 +260,24 @@ impl Draft {
         let barred = if beyond.is_some() || is_bounded {
             None
         } else if values_a.len() < 2 || values_b.len() < 2 {
-            Some(format!("no interval, two valid repeats of each are required: {counts}{}", invalid(a, b)))
+            Some(format!(
+                "no interval, because an interval needs two valid repeats of A and of B: {counts}{}",
+                invalid(a, b)
+            ))
         } else if is_unresolved {
             None
         } else if effect.is_none() {
-            Some("a repeat is zero or negative, so there is no ratio".into())
+            Some("a repeat has a value of zero or less, so there is no ratio".into())
         } else {
             alike(&values_a, &values_b, effect.map(|reading| reading.first))
         };
         let fewest = valid_a.min(valid_b);
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
             let kind = if is_bounded { "valid or bounded" } else { "valid" };
-            format!("better and worse need {CLAIM_REPEATS} {kind} repeats of each: {counts}{}", invalid(a, b))
+            format!(
+                "the verdicts better and worse need {CLAIM_REPEATS} {kind} repeats of A and of B: {counts}{}",
+                invalid(a, b)
+            )
         });
         let means = geometric_mean(&values_a).zip(geometric_mean(&values_b)).filter(|_| beyond.is_none());
         let ratio = means.map(|(a, b)| b / a);
@@ -292,8 +301,8 @@ impl Draft {
         }
     }
 
-    /// Corrects the ratio for the speed of the host. If the rig's own work differs, keeps the measured ratio as second
-    /// reading.
+    /// Corrects the ratio for the speed of the host. If the rig's CPU time differs significantly between A and B, its
+    /// own work may differ, so the measured ratio is kept as second reading.
     fn correct_host_speed(&mut self, rig_a: &Figure, rig_b: &Figure) {
         if self.is_bounded {
             return;
@@ -308,7 +317,7 @@ impl Draft {
         self.host_speed = Some(found.speed);
     }
 
-    /// The p-value for Holm's order; 1 if no claim is possible, so that the others lose nothing.
+    /// The p-value for Holm's order; 1 if no claim is possible, so that other metrics lose no power.
     fn p_value(&self) -> f64 {
         let may_claim = self.barred.is_none()
             && !self.is_unresolved
@@ -349,7 +358,7 @@ impl Draft {
         let (verdict, why) = level.map(judged).unzip();
         let why = why.unwrap_or_default();
         let is_decided = verdict.is_some_and(|verdict| verdict != Verdict::Undecided);
-        // If A has too many repeats beyond the measured range, B cannot be worse even with all of them beyond.
+        // If A has too many repeats beyond the measured range, B cannot be worse even with all its repeats beyond.
         let is_within_reach =
             |beyond: &Tested| self.barred.is_none() && level.is_some_and(|level| beyond.least <= level);
         let could_be = effect.is_some() || self.beyond.as_ref().is_some_and(is_within_reach);
@@ -376,14 +385,14 @@ impl Draft {
         }
     }
 
-    /// The verdict by counts and ranks.
+    /// The verdict for a metric with repeats beyond the measured range, and why it is undecided.
     fn judged_beyond(&self, beyond: &Tested, level: f64) -> (Verdict, String) {
         let counts = beyond.counts.words();
         let why = match (&self.barred, &self.unclaimed, self.bias) {
             (Some(barred), ..) => barred.clone(),
             (_, Some(unclaimed), _) => format!("{counts}, and {unclaimed}"),
             (.., Some(bias)) if bias.excludes_one() => {
-                format!("{counts}, but the rig itself differs: direct B / A {}", bias.words())
+                format!("{counts}, but the direct baselines also differ: B / A {}", bias.words())
             }
             _ if beyond.counts.p_value <= level => {
                 let is_better = beyond.is_b_greater == self.measure.more_is_better();
@@ -400,7 +409,7 @@ impl Draft {
         let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
         match place(interval, self.log_margin()) {
             Place::Above | Place::Below if self.is_within_bias() => {
-                undecided(format!("the rig itself differs as much: direct B / A {bias}"))
+                undecided(format!("the direct baselines differ by as much: B / A {bias}"))
             }
             Place::Above | Place::Below if self.unclaimed.is_some() => {
                 undecided(self.unclaimed.clone().unwrap_or_default())
@@ -412,7 +421,7 @@ impl Draft {
             Place::Within
                 if place(widened(interval, self.log_bias()), self.log_margin()) != Place::Within =>
             {
-                undecided(format!("the rig itself differs too much: direct B / A {bias}"))
+                undecided(format!("the direct baselines differ too much: B / A {bias}"))
             }
             Place::Within => (Verdict::Same, String::new()),
             Place::Across => undecided(match &self.unclaimed {
@@ -423,8 +432,9 @@ impl Draft {
     }
 }
 
-/// Reports that all repeats of both sides, or all ratios of the blocks, are equal. Rounded values of other programs are
-/// often equal on one side; then the other side shows the spread.
+/// Reports that the uncertainty is unknown: all repeats of A are equal and all repeats of B are equal, or the ratios of
+/// all blocks are equal. If values are equal in one dataset only, for example because another program rounded them, the
+/// other dataset shows the spread.
 fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     let what = match is_alike(a) && is_alike(b) {
         true => "the repeats",
@@ -434,12 +444,13 @@ fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     Some(format!("{what} are all equal, so their uncertainty is unknown"))
 }
 
-/// CPU time depends on the load point (`docs/method.md#cpu`).
+/// Returns why CPU time gets no verdict if the load points differ: it depends on the load point (`docs/method.md#cpu`).
 fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String> {
     (a != b).then(|| "CPU time is compared only at equal connections or an equal rate".into())
 }
 
-/// Direct of B over direct of A; `None` with fewer than two valid repeats on a side.
+/// The ratio B / A of the direct baselines. `None` if A or B has fewer than two valid repeats or a value beyond the
+/// timeout, or if the values do not vary.
 fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
     let values = |figure: &Figure| valid(figure).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
     if a.beyond_timeout || b.beyond_timeout {
@@ -449,7 +460,7 @@ fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
     Some(Bias { ratio: effect.log_ratio.exp(), interval: effect.interval(1.0 - CONFIDENCE) })
 }
 
-/// The values of the valid repeats, with their numbers.
+/// Repeat number and value of each valid repeat.
 fn valid(figure: &Figure) -> Vec<(u32, f64)> {
     counted(&figure.repeats)
 }
@@ -459,7 +470,7 @@ fn counted(repeats: &[Repeated]) -> Vec<(u32, f64)> {
     counted.filter_map(|repeated| Some((repeated.repeat, repeated.value()?))).collect()
 }
 
-/// The reasons of invalid repeats on both sides.
+/// The reasons of invalid repeats in A and B, in parentheses; empty without any.
 fn invalid(a: &Figure, b: &Figure) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (reason, _) in a.reasons().into_iter().chain(b.reasons()) {
@@ -471,15 +482,15 @@ fn invalid(a: &Figure, b: &Figure) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
-/// `None` without values, or if one has no logarithm.
+/// The geometric mean; `None` without values, or if one is not above zero.
 fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logs: f64 = values.iter().map(|value| value.ln()).sum();
     let has_logs = !values.is_empty() && values.iter().all(|value| *value > 0.0);
     has_logs.then(|| (logs / values.len() as f64).exp())
 }
 
-/// Influence of one `step` of the measurement on the greater of two values, as logarithm: the true value may be one
-/// step lower. It is the same for A over B and B over A.
+/// How much the logarithm of a value changes if the true value is one `step` of the measurement lower. `greater` is the
+/// greater of two values, so that the result is the same for A / B and B / A.
 fn log_step(greater: f64, step: f64) -> f64 {
     if greater > step { -(1.0 - step / greater).ln() } else { 0.0 }
 }
@@ -488,8 +499,8 @@ fn widened([low, high]: [f64; 2], by: f64) -> [f64; 2] {
     [low - by, high + by]
 }
 
-/// A ratio in words: near one with an extra digit, beyond a thousand only as `> 1,000` or `< 0.001`, because intervals
-/// of two or three repeats can be very wide.
+/// A ratio in words. From 0.1 to 10, it has three decimals. Beyond [`RATIO_MAX`], it is only `> 1,000` or `< 0.001`,
+/// because intervals of two or three repeats can be very wide.
 pub fn ratio_words(ratio: f64) -> String {
     match ratio {
         _ if ratio > RATIO_MAX => format!("> {}", number(RATIO_MAX)),

@@ -1,10 +1,10 @@
-//! Holm's correction as levels of intervals: many comparisons with one joint error.
+//! Holm's correction for many comparisons with one joint error level, expressed as error levels of their intervals.
 //!
-//! Holm (Scandinavian Journal of Statistics 6, 1979) tests the lowest p-value at `alpha / m`, the next at
-//! `alpha / (m - 1)` and so on, and stops at the first that is too large. Each interval gets the level of its test; all
-//! after the first failure get the level of that failure. So an interval lies wholly beyond its margin exactly if Holm
-//! rejects. The others are the simultaneous intervals of Holm's test (Strassburger and Bretz, Statistics in Medicine
-//! 27, 2008).
+//! Holm (Scandinavian Journal of Statistics 6, 1979) tests the lowest p-value at `alpha / m`, the next at `alpha / (m -
+//! 1)` and so on, and stops at the first p-value that is too large. Each interval gets the level of its test. All
+//! intervals after the first failure get the level of that failure. So an interval lies wholly beyond its margin
+//! exactly if Holm's test rejects its hypothesis. Together, the intervals are the simultaneous intervals of Holm's test
+//! (Strassburger and Bretz, Statistics in Medicine 27, 2008).
 
 /// The two-sided error level of each interval, so that the joint error is at most `alpha`.
 pub(crate) fn levels(p_values: &[f64], alpha: f64) -> Vec<f64> {

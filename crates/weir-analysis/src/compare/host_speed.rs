@@ -1,10 +1,11 @@
 //! Corrects ratios of CPU time per request for the speed of the host.
 //!
-//! A core is slower if its sibling thread is busy, if a neighbour uses its caches, or if its clock is low. This affects
-//! the rig's own programs too, and their work per request is the same with every gateway, so their CPU time shows the
-//! speed of the host. The corrected ratio of two gateways is the intercept of a straight line through the blocks, on
-//! logarithms: the ratio where that of the rig is 1. This is the analysis of covariance (R. A. Fisher, *Statistical
-//! Methods for Research Workers*, 4th edition, 1932, section 49.1) for pairs.
+//! A core is slower if its sibling thread is busy, if a neighbour uses its caches, or if its frequency is low. A slow
+//! core also slows down the rig's own programs. They do the same work per request with every gateway, so their CPU time
+//! shows the speed of the host. A straight line is fitted to the blocks on logarithms: it relates the ratio of two
+//! gateways to the ratio of the rig's CPU time. The corrected ratio is the intercept of this line: the ratio of the
+//! gateways where the rig's ratio is 1. This is the analysis of covariance (R. A. Fisher, *Statistical Methods for
+//! Research Workers*, 4th edition, 1932, section 49.1) for pairs.
 
 use serde::Serialize;
 
@@ -12,25 +13,26 @@ use super::effect::Effect;
 use crate::figures::figure::Figure;
 use crate::figures::interval::CONFIDENCE;
 
-/// Minimum blocks for the line: the same as for *better* and *worse*.
+/// Minimum number of blocks for the correction: the same as for *better* and *worse*.
 const BLOCKS_MIN: usize = super::CLAIM_REPEATS;
 
 /// The correction for the speed of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HostSpeed {
-    /// The ratio as measured.
+    /// The ratio B / A of the gateways as measured, without the correction.
     pub measured: f64,
-    /// CPU time per request of upstream and load generator, B over A: the ratio of the geometric means.
+    /// The ratio B / A of the CPU time per request of upstream and load generator, from geometric means.
     pub rig: f64,
-    /// Its 95 % interval.
+    /// 95 % interval of `rig`.
     pub rig_interval: [f64; 2],
-    /// The exponent that links the rig's ratio to the gateways': 1 if both slow down alike, 0 without a link.
+    /// The exponent that links the rig's ratio to the gateways' ratio: 1 if both slow down alike, 0 if they are
+    /// unrelated.
     pub power: f64,
 }
 
 impl HostSpeed {
-    /// Whether the rig's CPU time differs significantly between A and B. Then its own work may differ, so claims must
-    /// hold with and without the correction.
+    /// Whether the rig's CPU time differs significantly between A and B. Then the rig's own work may differ, so claims
+    /// must hold with and without the correction.
     pub fn rig_differs(&self) -> bool {
         let [low, high] = self.rig_interval;
         low > 1.0 || high < 1.0
@@ -43,8 +45,8 @@ pub(super) struct Corrected {
     pub(super) speed: HostSpeed,
 }
 
-/// Corrects the ratios B / A of the numbered blocks by the CPU time of the rig in A and in B; `None` with too few
-/// blocks, or if the rig's ratio is the same in all.
+/// Corrects the ratios B / A of `blocks` (number and ratio of each block) by the CPU time of the rig in A and in B.
+/// `None` with too few blocks, if the rig has no value in a block, or if the rig's ratio is the same in all blocks.
 pub(super) fn corrected(blocks: &[(u32, f64)], rig_a: &Figure, rig_b: &Figure) -> Option<Corrected> {
     let of_rig = rig_b.paired(rig_a, |b, a| b / a);
     let rig = |(repeat, _): &(u32, f64)| of_rig.iter().find(|of| of.repeat == *repeat)?.value().map(f64::ln);
@@ -72,8 +74,9 @@ struct Line {
 }
 
 impl Line {
-    /// `None` if all `x` are equal. The variance of the value at zero is that of the residuals times 1/n + mean(x)² /
-    /// Sxx (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition, 1998, section 1.4).
+    /// Fits the line; `None` if all `x` are equal. The variance of its value at zero is the variance of the residuals
+    /// times 1/n + mean(x)² / Sxx (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition, 1998, section
+    /// 1.4).
     fn through(x: &[f64], y: &[f64]) -> Option<Self> {
         let n = x.len() as f64;
         let (mean_x, mean_y) = (mean(x), mean(y));
@@ -131,7 +134,7 @@ mod tests {
         assert!((found.speed.measured / found.speed.rig.powf(1.2) - 1.1).abs() < 1e-9);
         let more = rig(&speeds.map(|speed| 20.0 * (1.5 + 0.01 * speed)));
         assert!(corrected(&blocks, &rig(&[20.0; 7]), &more).unwrap().speed.rig_differs());
-        // No correction: too few blocks, a block without a value, or equal values in all.
+        // No correction: too few blocks, a block without a value of the rig, or equal ratios of the rig in all blocks.
         assert!(corrected(&blocks[..5], &rig(&[20.0; 7]), &rig(&speeds)).is_none());
         assert!(corrected(&blocks, &rig(&[20.0; 6]), &rig(&speeds)).is_none());
         assert!(corrected(&blocks, &rig(&speeds), &rig(&speeds)).is_none());

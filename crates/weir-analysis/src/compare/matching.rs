@@ -10,7 +10,7 @@ use super::{CompareError, Side};
 use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::figures::quantity::counted;
 
-/// Matched series of both sides.
+/// The series of A and B, matched with each other.
 pub(super) struct Matched<'a> {
     pub(super) pairs: Vec<(&'a Series, &'a Series)>,
     /// Series only in A.
@@ -19,7 +19,7 @@ pub(super) struct Matched<'a> {
     pub(super) only_b: Vec<&'a Series>,
 }
 
-/// Conditions that differ.
+/// Returns the conditions of measurement in which A and B differ. Fails if A and B are the same.
 pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, CompareError> {
     let maker = |dataset: &Dataset| match dataset.source {
         Source::Run(_) => "weir",
@@ -31,7 +31,7 @@ pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, Co
     }
     match (&a.source, &b.source) {
         (Source::Run(of_a), Source::Run(of_b)) if of_a.run.id == of_b.run.id => {
-            // If a side names no gateway, each gateway would be compared with itself.
+            // If A or B does not name a gateway, each gateway would be compared with itself.
             match of_a.gateway.as_ref().zip(of_b.gateway.as_ref()) {
                 Some((of_a, of_b)) if of_a != of_b => Ok(Vec::new()),
                 _ => Err(CompareError::Same(same_run(of_a, of_b))),
@@ -45,7 +45,7 @@ pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, Co
     }
 }
 
-/// The part of a run that both sides are.
+/// Names the run, or the gateway of a run, that is both A and B.
 fn same_run(a: &RunSource, b: &RunSource) -> String {
     match a.gateway.as_ref().or(b.gateway.as_ref()) {
         Some(gateway) => format!("gateway {gateway} of run {}", a.run.id),
@@ -53,14 +53,15 @@ fn same_run(a: &RunSource, b: &RunSource) -> String {
     }
 }
 
-/// Whether both are gateways of one run, whose repeats have the same blocks.
+/// Whether A and B come from one run, so that their repeats were measured in the same blocks.
 pub(super) fn is_one_run(a: &Dataset, b: &Dataset) -> bool {
     a.run().zip(b.run()).is_some_and(|(a, b)| a.run.id == b.run.id)
 }
 
-/// Pairs series by gateway, axes and load; only by axes and load if both sides name their gateway. Foreign data without
-/// names matches a single series. Values of findings without a load point (starts, a fault, a search) are paired by the
-/// same names, but never with a load.
+/// Pairs each series of B with the series of A that has the same gateway, axes and load. If A and B each name one
+/// gateway, the gateways may differ. If a run is compared with results of another program, both must have exactly one
+/// series. Values of findings without a load point, such as starts, faults and searches, are paired by the same
+/// properties, but never with a load.
 pub(super) fn matched<'a>(
     a: &'a Dataset,
     b: &'a Dataset,
@@ -119,7 +120,7 @@ pub(super) fn matched<'a>(
     Ok(Matched { pairs, only_a, only_b })
 }
 
-/// Checks that a side has this load, if loads have names.
+/// Checks that A or B has a load named `load`. Datasets whose loads have no names pass.
 fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
     let named = a.own().chain(b.own()).filter(|series| !series.load.is_empty());
     let mut names: Vec<&str> = named.map(|series| series.load.as_str()).collect();
@@ -132,8 +133,8 @@ fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
 }
 
 impl Matched<'_> {
-    /// Series of only one side, in words. Values of findings are listed only if nothing else of their gateway and load
-    /// is compared or listed.
+    /// Names the series that only A or only B has. Values of findings are listed only if nothing else of their gateway
+    /// and load is compared or listed.
     pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let pairs_of_a: Vec<&Series> = self.pairs.iter().map(|(one, _)| *one).collect();
         let pairs_of_b: Vec<&Series> = self.pairs.iter().map(|(_, other)| *other).collect();
@@ -148,7 +149,8 @@ impl Matched<'_> {
         [only(a, &self.only_a, &pairs_of_a), only(b, &self.only_b, &pairs_of_b)].concat()
     }
 
-    /// Load points where B failed and A did not, in words: every repeat of B has errors, or its cells failed.
+    /// Load points where B failed and A did not, in words: every repeat of B has too many errors, or the cells of B
+    /// failed.
     pub(super) fn failed(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let (of_a, of_b) = (&a.label, &b.label);
         let mut failed = Vec::new();
@@ -158,7 +160,7 @@ impl Matched<'_> {
                 failed.push(format!("{words}: {of_b} fails in every repeat, but {of_a} does not"));
             }
         }
-        // A search has a load, but no load point.
+        // A capacity search has a load, but no load point.
         let has_capacity = |one: &Series| {
             let is_measured = |(_, figure): &(Measure, Figure)| figure.valid > 0;
             !one.is_load() && !one.load.is_empty() && one.figures.iter().any(is_measured)
@@ -171,8 +173,9 @@ impl Matched<'_> {
         failed
     }
 
-    /// Values of findings that A has and B never reaches, in words: a gateway that never recovers, a search without a
-    /// capacity. `is_open` selects compared metrics whose verdict is not already worse.
+    /// Values of findings that A reached and B did not, in words: for example, because a gateway in B never recovers,
+    /// or because a search finds no capacity. `is_open` selects the compared metrics whose verdict is not already
+    /// worse.
     pub(super) fn not_reached(
         &self,
         a: &Dataset,
@@ -203,8 +206,8 @@ impl Matched<'_> {
     }
 }
 
-/// Words if no repeat has a value, counting only repeats not invalidated by rig or host: `no capacity found in 5 of 6
-/// repeats`.
+/// States in how many repeats there is no value: `no capacity found in 5 of 6 repeats`. Repeats that rig or host made
+/// invalid are not counted. `None` if a repeat has a value.
 fn missed(measure: Measure, figure: &Figure) -> Option<String> {
     let words = |repeated: &Repeated| match repeated.sample {
         Sample::BeyondTimeout => Some(measure.beyond_words()),
@@ -240,7 +243,7 @@ pub(super) fn margins(a: &Dataset, asked: &Margins) -> Margins {
     of_scenario.overridden_by(asked)
 }
 
-/// A side in words.
+/// Describes a dataset: label, source and run.
 pub(super) fn side(dataset: &Dataset) -> Side {
     let (source, run) = match &dataset.source {
         Source::Run(of) => {
@@ -284,7 +287,7 @@ pub(super) fn gateways(a: &Dataset, b: &Dataset, pairs: &[(&Series, &Series)]) -
     names.iter().flat_map(differ).collect()
 }
 
-/// Differences between hosts and rigs.
+/// Differences between the hosts and between the rigs of A and B.
 pub(super) fn environment(a: &Dataset, b: &Dataset) -> Vec<Difference> {
     let (Some(of_a), Some(of_b)) = (a.run(), b.run()) else { return Vec::new() };
     let mut differences = difference::of_environments(&of_a.run.manifest, &of_b.run.manifest);
@@ -294,7 +297,7 @@ pub(super) fn environment(a: &Dataset, b: &Dataset) -> Vec<Difference> {
     differences
 }
 
-/// Warnings about the data.
+/// Warnings about results of other programs, such as failed requests.
 pub(super) fn warnings(a: &Dataset, b: &Dataset) -> Vec<String> {
     let of_side = |dataset: &Dataset| -> Vec<String> {
         let Source::Foreign { warnings, .. } = &dataset.source else { return Vec::new() };
@@ -303,7 +306,7 @@ pub(super) fn warnings(a: &Dataset, b: &Dataset) -> Vec<String> {
     [of_side(a), of_side(b)].concat()
 }
 
-/// Notes about the comparison.
+/// Notes about how the comparison can be read: differing conditions, missing cells, unknown provenance.
 pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if is_forced {

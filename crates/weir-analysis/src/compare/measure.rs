@@ -75,7 +75,7 @@ impl Measure {
         Self::all().find(|measure| measure.name() == name || is_field(measure))
     }
 
-    /// `throughput`, `cpu`, `mean`, `p50`, `p99.9`.
+    /// The name on command lines and in files: `throughput`, `cpu`, `mean`, `p50`, `p99.9`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -98,12 +98,12 @@ impl Measure {
         }
     }
 
-    /// A value with its unit.
+    /// Formats a value with its unit.
     pub fn words(self, value: f64) -> String {
         self.unit().words(value)
     }
 
-    /// The unit of its values.
+    /// The unit of the metric's values.
     pub fn unit(self) -> Unit {
         match self {
             Self::Throughput => Unit::PerSecond,
@@ -113,12 +113,12 @@ impl Measure {
         }
     }
 
-    /// Whether it is a value of a finding.
+    /// Whether the metric is a column of a finding.
     pub(super) fn is_of_finding(self) -> bool {
         matches!(self, Self::Finding(_))
     }
 
-    /// Whether it is CPU time of a load, which depends on load point and host speed.
+    /// Whether the metric is CPU time of a load, which depends on load point and host speed.
     pub(super) fn is_cpu_time(self) -> bool {
         match self {
             Self::CpuPerRequest => true,
@@ -127,7 +127,7 @@ impl Measure {
         }
     }
 
-    /// Words for a repeat beyond the measured range.
+    /// Words for a repeat beyond the measured range, for example `not recovered`.
     pub fn beyond_words(self) -> &'static str {
         match self {
             Self::Finding(of) => of.column.beyond,
@@ -135,7 +135,8 @@ impl Measure {
         }
     }
 
-    /// Words for a repeat without a value; `None` if that has no meaning for the gateway.
+    /// Words for a repeat without a value, for example `no capacity found`. `None` if a missing value says nothing
+    /// about the gateway.
     pub(super) fn absent_words(self) -> Option<&'static str> {
         match self {
             Self::Finding(of) => Some(of.column.absent).filter(|words| !words.is_empty()),

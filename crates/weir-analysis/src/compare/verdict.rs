@@ -17,7 +17,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As reports print it.
+    /// The verdict as reports print it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Better => "better",

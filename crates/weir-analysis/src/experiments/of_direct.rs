@@ -1,9 +1,9 @@
-//! Throughput through the gateway over direct, over all limits and numbers of connections.
+//! Throughput through the gateway as share of the direct baseline, at all limits and numbers of connections.
 
 use crate::figures::quantity::percent;
 use crate::points::{Point, Row};
 
-/// The lowest and the highest valid share of each gateway.
+/// States the lowest and the highest valid share of each gateway.
 pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
     let mut limited = false;
     let said: Vec<String> = gateways
@@ -25,11 +25,15 @@ pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
     if said.is_empty() {
         return Vec::new();
     }
-    let bound = if limited { " (≤: the rig limited direct, so the share is an upper bound)" } else { "" };
+    let bound = match limited {
+        true => " (≤: the rig limited the direct load, so the share is an upper bound)",
+        false => "",
+    };
     vec![format!("Share of direct, over all numbers of connections and limits: {}{bound}.", said.join(", "))]
 }
 
-/// The share, or its upper bound, and whether the rig limited direct.
+/// The share, or its upper bound, and whether the rig limited the direct baseline. `None` if the share is not a
+/// headline.
 fn share(row: &Row) -> Option<(f64, bool)> {
     let to_direct = row.ratio_to_direct.as_ref().filter(|to_direct| to_direct.ratio.headline)?;
     let known = to_direct.known();

@@ -1,4 +1,4 @@
-//! Throughput per core at full load, over the limits of the data plane.
+//! Throughput per core at full load, at each limit of the data plane.
 
 use serde::Serialize;
 
@@ -16,14 +16,14 @@ pub struct PerCore {
     pub gateway: String,
     /// Throughput per core at each limit of the experiment; `None` if the limit was not saturated.
     pub per_core_per_s: Vec<Option<Figure>>,
-    /// Throughput per core at the highest saturated limit over that at the lowest, in the same repeat; 1 is linear
-    /// growth. `None` if fewer than two limits were saturated.
+    /// Throughput per core at the highest saturated limit divided by that at the lowest, in the same repeat; 1 is
+    /// linear growth. `None` if fewer than two limits were saturated.
     pub efficiency: Option<Figure>,
     /// The conclusion in words.
     pub conclusion: String,
 }
 
-/// A saturated limit.
+/// A CPU limit that the gateway saturated.
 struct Full<'a> {
     cpus: f64,
     maximum: &'a Maximum,
@@ -72,7 +72,7 @@ pub(super) fn per_core(gateway: &str, limits: &[DataLimit], saturations: &[Satur
     }
 }
 
-/// The ratio per core, repeat by repeat.
+/// The ratio of two values of throughput per core, repeat by repeat.
 fn ratio(of: &Maximum, to: &Maximum) -> Figure {
     Figure::of(of.per_core_per_s.paired(&to.per_core_per_s, |own, other| own / other)).headline_if(true)
 }
@@ -88,10 +88,10 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
             )
         }
         Some([low, _]) if low > 1.0 => "throughput per core is higher".to_owned(),
-        _ => "the intervals show no loss".to_owned(),
+        _ => "no significant loss, because the interval includes 100 %".to_owned(),
     };
     format!(
-        "{gateway} handles {} per core with {} and {} with {}, {} of that: {said}.",
+        "{gateway} handles {} per core with {}, and {} with {}, {} of that: {said}.",
         per_core(least),
         cores(least.cpus),
         per_core(greatest),
@@ -100,13 +100,14 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
     )
 }
 
-/// The loss per added core; empty if less than one core was added, because that would extrapolate.
+/// States the loss per added core. Empty if at most one core was added, because a loss per core would only repeat the
+/// loss, or extrapolate.
 fn each(least: &Full<'_>, greatest: &Full<'_>, efficiency: &Figure) -> String {
     let added = greatest.cpus - least.cpus;
-    if added > 1.0 { format!(", {} per core added", lost(efficiency, added)) } else { String::new() }
+    if added > 1.0 { format!(" ({} per added core)", lost(efficiency, added)) } else { String::new() }
 }
 
-/// The lost share divided by `parts`, with its interval.
+/// Formats the lost share divided by `parts`, with its interval.
 fn lost(efficiency: &Figure, parts: f64) -> String {
     let share = |efficiency: f64| (1.0 - efficiency) / parts;
     let mean = efficiency.mean.map_or_else(|| "n/a".to_owned(), |mean| percent(share(mean)));

@@ -1,4 +1,4 @@
-//! Whether more connections saturate a CPU limit, and the throughput there.
+//! Whether more connections saturate a CPU limit, and the throughput at a saturated limit.
 
 use serde::Serialize;
 
@@ -10,16 +10,17 @@ use crate::points::{Point, Row};
 use super::trend::{self, Level};
 use super::{DataLimit, connections};
 
-/// Throughput of a gateway over connections, at one limit of its data plane.
+/// Throughput of a gateway by number of connections, at one limit of its data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {
     /// The gateway's name.
     pub gateway: String,
-    /// Index of the limit in the experiment.
+    /// Index of the limit in the experiment's `limits`.
     pub limit: usize,
-    /// Connections with a valid load, ascending.
+    /// Numbers of connections whose load is valid, ascending.
     pub counted_at: Vec<u32>,
-    /// Those at which the limit is saturated: CPU use of at least [`weir_results::Thresholds::full_load_share`].
+    /// Numbers of connections at which the limit is saturated: CPU use is at least
+    /// [`weir_results::Thresholds::full_load_share`].
     pub full_at: Vec<u32>,
     /// The highest throughput at full load; `None` if the limit is never saturated.
     pub maximum: Option<Maximum>,
@@ -30,19 +31,19 @@ pub struct Saturation {
 /// The highest throughput at full load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Maximum {
-    /// Connections there.
+    /// Number of connections at which this throughput was measured.
     pub connections: u32,
     /// Complete responses per second.
     pub throughput_per_s: Figure,
-    /// Throughput over the cores of the limit.
+    /// Throughput divided by the cores of the limit.
     pub per_core_per_s: Figure,
 }
 
-/// A number of connections with a valid load.
+/// The values at a number of connections whose load is valid.
 struct Step<'a> {
     connections: u32,
     throughput: &'a Figure,
-    /// Mean share of the CPU limit.
+    /// Mean CPU use as share of the limit; `None` without a limit.
     share: Option<f64>,
 }
 
@@ -76,7 +77,8 @@ pub(super) fn saturation(
     }
 }
 
-/// Where a limit is saturated: `at 8 connections`, `from 8 connections on`, `at 4 and 12 connections`.
+/// States with how many connections a limit is saturated: `at 8 connections`, `from 8 connections on`, `at 4 and 12
+/// connections`.
 pub(super) fn full_where(full_at: &[u32], counted_at: &[u32]) -> String {
     match full_at {
         [] => "nowhere".to_owned(),
@@ -89,7 +91,7 @@ pub(super) fn full_where(full_at: &[u32], counted_at: &[u32]) -> String {
     }
 }
 
-/// A valid step, or why it is excluded.
+/// Returns the values at a number of connections, or why they are excluded.
 fn step<'a>(connections: u32, row: Option<&'a Row>, limit: &DataLimit) -> Result<Step<'a>, String> {
     let row = row.ok_or("not measured")?;
     let throughput = &row.throughput_per_s;
@@ -109,7 +111,7 @@ fn maximum(full: &[&Step<'_>], cpus: f64) -> Option<Maximum> {
     Some(Maximum { connections, throughput_per_s: throughput.clone(), per_core_per_s: throughput.over(cpus) })
 }
 
-/// The connections of each step.
+/// The number of connections of each step.
 fn numbers<'a: 'b, 'b>(steps: impl Iterator<Item = &'b Step<'a>>) -> Vec<u32> {
     steps.map(|step| step.connections).collect()
 }
@@ -118,7 +120,7 @@ fn levels<'a: 'b, 'b>(steps: impl Iterator<Item = &'b Step<'a>>) -> Vec<Level<'a
     steps.map(|step| (step.connections, step.throughput)).collect()
 }
 
-/// The subject of the sentences.
+/// The gateway and the limit that the sentences are about.
 struct Subject<'a> {
     gateway: &'a str,
     limit: &'a DataLimit,
@@ -188,12 +190,12 @@ impl Subject<'_> {
                 self.gateway,
                 self.limit.words()
             ),
-            None => format!("{} has no CPU limit to saturate with {with}{trend}.{least}", self.gateway),
+            None => format!("{} has no CPU limit that {with} can saturate{trend}.{least}", self.gateway),
         }
     }
 }
 
-/// `98.1 %`, or `93.2 % to 98.1 %`; `None` without a limit.
+/// The range of CPU use as share of the limit: `98.1 %`, or `93.2 % to 98.1 %`. `None` without a limit.
 fn shares<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<String> {
     let shares: Vec<f64> = steps.filter_map(|step| step.share).collect();
     let least = percent_of_limit(shares.iter().copied().reduce(f64::min)?);

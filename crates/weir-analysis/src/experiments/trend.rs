@@ -1,23 +1,23 @@
-//! Trend of throughput over connections, as far as the intervals decide it.
+//! Trend of throughput with the number of connections, as far as the intervals decide it.
 
 use crate::figures::figure::Figure;
 
 use super::connections;
 
-/// The trend, from the intervals of the first, the best and the last level.
+/// The trend, from the intervals of the first, the best and the last level. A level is a number of connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Trend {
-    /// The best overlaps with both the first and the last.
+    /// The interval of the best level overlaps with that of the first and of the last.
     Flat,
-    /// The best is above the first, but overlaps with the last.
+    /// The best level is above the first, but overlaps with the last.
     Rising,
-    /// The best is above the last, but overlaps with the first.
+    /// The best level is above the last, but overlaps with the first.
     Falling,
-    /// The best is above both.
+    /// The best level is above the first and the last.
     Peaked,
 }
 
-/// A number of connections and the throughput there.
+/// A number of connections, and the throughput with that many connections.
 pub(super) type Level<'a> = (u32, &'a Figure);
 
 /// The level with the highest mean.
@@ -84,7 +84,7 @@ mod tests {
         check(&[100.0, 99.0], Some((Trend::Flat, flat)));
         let rising = "more connections give more throughput (+50.0 % from 4 to 12 connections)";
         check(&[100.0, 120.0, 150.0], Some((Trend::Rising, rising)));
-        // The best is in the middle, and the last overlaps with it.
+        // The best level is in the middle, and the last one overlaps with it.
         let rising = "more connections give more throughput (+50.0 % from 4 to 8 connections)";
         check(&[100.0, 150.0, 148.0], Some((Trend::Rising, rising)));
         let falling = "more connections give less throughput (-20.0 % from 4 to 12 connections)";

@@ -1,25 +1,25 @@
-//! Requests and failures over the repeats of a row, in the terms of Locust's request table.
+//! Numbers of requests and failures in all repeats of a row, as Locust's request table defines them.
 
 use serde::Serialize;
 use weir_results::{LoadResult, Requests};
 
 /// Requests of the sustained phases of all measured repeats together.
 ///
-/// Counts include invalid repeats: a repeat that is invalid because of errors must not hide them.
+/// Counts include invalid repeats: otherwise, a repeat that is invalid because of errors would hide these errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RequestCounts {
-    /// Measured repeats.
+    /// Number of measured repeats.
     pub repeats: usize,
-    /// Finished requests: completed, failed, timed out or dropped.
+    /// Number of finished requests: completed, failed, timed out or dropped.
     pub requests: u64,
-    /// Of these, failures: a status of 400 or more, a failed check, or no complete response.
+    /// How many of these failed: a status of 400 or more, a failed check, or no complete response.
     pub fails: u64,
     /// Failures per second of the phases; `None` without a phase.
     pub fails_per_s: Option<f64>,
 }
 
 impl RequestCounts {
-    /// Adds up `results`.
+    /// Adds up the requests of `results`.
     pub(crate) fn of<'a>(results: impl Iterator<Item = &'a LoadResult>) -> Self {
         let (mut counts, mut duration_s) = (Self::default(), 0.0);
         for result in results {

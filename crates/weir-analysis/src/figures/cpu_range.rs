@@ -9,7 +9,7 @@ use crate::verdicts::reasons::Metric;
 /// Rounding tolerance for the start of sampled seconds, seconds.
 const ROUNDING_S: f64 = 1e-6;
 
-/// Minimum and maximum share of the data plane's CPU limit, at least 0, over the seconds of the sustained phases.
+/// Minimum and maximum CPU use of the data plane in single seconds of the sustained phases, as share of its CPU limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CpuRange {
     /// Share in the second with the lowest use.
@@ -20,9 +20,10 @@ pub struct CpuRange {
     pub counts: bool,
 }
 
-/// The range over the valid repeats, or over all if none is valid; `None` without a limit or samples.
+/// The range of the CPU use in the valid repeats, or in all repeats if none is valid; `None` without a limit or
+/// samples.
 ///
-/// A phase without a complete sampled second contributes its mean.
+/// A phase without a complete sampled second contributes the mean share of the phase.
 pub(crate) fn cpu_range(repeats: &[Repeat<'_>]) -> Option<CpuRange> {
     let is_valid = |repeat: &Repeat<'_>| repeat.reasons(Metric::Cpu).is_empty();
     let counts = repeats.iter().any(is_valid);
@@ -33,7 +34,7 @@ pub(crate) fn cpu_range(repeats: &[Repeat<'_>]) -> Option<CpuRange> {
     Some(CpuRange { least, greatest, counts })
 }
 
-/// The share in each whole second of the phase, else over the phase as a whole.
+/// The share in each complete second of the phase. If no such second was sampled, the share of the whole phase.
 fn shares(repeat: &Repeat<'_>) -> Vec<f64> {
     let (parts, measurement) = (&repeat.cell.parts, repeat.measurement);
     let Some(limit_cpus) = data_limit_cpus(parts) else { return Vec::new() };
@@ -52,7 +53,7 @@ fn shares(repeat: &Repeat<'_>) -> Vec<f64> {
     whole.into_iter().collect()
 }
 
-/// Sum of the CPU limits of the data plane's parts; `None` if one has no limit.
+/// Sum of the CPU limits of the data plane's parts; `None` if a part has no limit.
 pub(crate) fn data_limit_cpus(parts: &[Part]) -> Option<f64> {
     let mut data = parts.iter().filter(|part| part.role == Role::Data).peekable();
     data.peek()?;

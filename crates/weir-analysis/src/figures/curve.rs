@@ -1,21 +1,21 @@
-//! Latency by quantile: the histograms of the repeats, added exactly.
+//! Latency by quantile, from the histograms of all repeats, which are added without loss.
 
 use serde::Serialize;
 use weir_results::{LoadRecord, quantile_ns};
 
-/// A point of the curve.
+/// One point of a curve of latency by quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// The latency there, nanoseconds.
+    /// The latency at this quantile, nanoseconds.
     pub latency_ns: u64,
 }
 
-/// Points per factor of ten of the share above the quantile.
+/// Number of points for each factor of ten of the share of requests above the quantile, such as 10 % to 1 %.
 const POINTS_PER_DECADE: u32 = 12;
 
-/// The curve over all `records` together, up to the rank of the last answered request.
+/// The curve of all `records` together, up to the rank of the last answered request.
 ///
 /// Quantiles are spaced evenly in the logarithm of the share above them, so tails have the same resolution as the
 /// middle. The curve ends where fewer than one request is above it. Unreadable records are skipped; without records the
@@ -32,7 +32,7 @@ pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -
     curve(&merged, unanswered)
 }
 
-/// The curve of a histogram, with `unanswered` further requests ranking last; see [`CurvePoint`].
+/// The curve of a histogram and of `unanswered` further requests, which rank as the slowest.
 pub fn curve(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64) -> Vec<CurvePoint> {
     let total = histogram.len().saturating_add(unanswered);
     if histogram.is_empty() {

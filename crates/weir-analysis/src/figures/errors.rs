@@ -1,8 +1,8 @@
 //! The error share of each repeat, with bounds that hold even if the repeat is invalid.
 //!
-//! Errors are counts. A status of 400 or more, a failed check and a broken connection are the gateway's, also on a
-//! noisy host. Timed-out and dropped requests may be caused by a host, a generator or an upstream that is short of CPU.
-//! In such a repeat they count only toward the upper bound. `docs/ci.md` has the rule.
+//! A status of 400 or more, a failed check and a broken connection are always errors of the gateway, even on a noisy
+//! host. Timed-out and dropped requests may also be caused by a host, a generator or an upstream that is short of CPU.
+//! If a repeat has such a cause, they count only toward the upper bound. `docs/ci.md` describes the rule.
 
 use serde::Serialize;
 use weir_results::{Reason, Requests};
@@ -13,12 +13,13 @@ use crate::verdicts::reasons::Metric;
 /// The error share of one repeat.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ErrorShare {
-    /// Repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// Lower and upper bound of the gateway's errors over scheduled requests. They are equal if only the gateway can be
-    /// the cause. `None` if no request was scheduled, or the counts do not add up.
+    /// Lower and upper bound of the share of scheduled requests that failed because of the gateway. They are equal if
+    /// only the gateway can be the cause. `None` if no request was scheduled, or the counts do not add up.
     pub bounds: Option<[f64; 2]>,
-    /// Why timed-out and dropped requests may not be the gateway's fault.
+    /// Reasons why timed-out and dropped requests may not be the gateway's fault; empty if they are the gateway's
+    /// fault.
     pub reasons: Vec<Reason>,
 }
 
@@ -34,14 +35,14 @@ const OTHERS: [Reason; 5] = [
 
 impl ErrorShare {
     pub(crate) fn of(repeat: &Repeat<'_>) -> Self {
-        // Every reason makes latency invalid, so these are all reasons.
+        // The reasons of latency are used, because each of `OTHERS` can make latency invalid.
         let reasons = repeat.reasons(Metric::Latency).iter().copied();
         let reasons: Vec<Reason> = reasons.filter(|reason| OTHERS.contains(reason)).collect();
         let requests = &repeat.measurement.record.result.requests;
         Self { repeat: repeat.cell.key.repeat, bounds: bounds(requests, reasons.is_empty()), reasons }
     }
 
-    /// Whether the share is at most `limit`; `None` if the limit lies between the bounds.
+    /// Whether the share is at most `limit`; `None` if the limit lies between the bounds, or if there are no bounds.
     pub(crate) fn is_within(&self, limit: f64) -> Option<bool> {
         let [at_least, at_most] = self.bounds?;
         if at_least > limit { Some(false) } else { (at_most <= limit).then_some(true) }

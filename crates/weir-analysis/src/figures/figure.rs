@@ -1,4 +1,4 @@
-//! A metric over the repeats of a gateway at one load point: its values, their validity, and the mean.
+//! A metric of a gateway at one load point: its value in each repeat, whether each value is valid, and the mean.
 
 use serde::Serialize;
 use weir_results::Reason;
@@ -6,100 +6,103 @@ use weir_results::Reason;
 use crate::figures::interval::{CONFIDENCE, Method, Scale};
 use crate::figures::looks::Looks;
 
-/// Joint confidence of both sides of a bounded value; each single side has 95 %.
+/// Joint confidence of the lower and the upper bound of a value; each bound alone has 95 %.
 const BOUNDS_CONFIDENCE: f64 = 0.9;
 
-/// Valid repeats that a headline needs (`docs/method.md#repeats`).
+/// Number of valid repeats that a headline needs (`docs/method.md#repeats`).
 pub const HEADLINE_REPEATS: usize = 3;
 
 /// The value of a metric in one repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "value")]
 pub enum Sample {
-    /// The value.
+    /// A measured value.
     Value(f64),
     /// A quantile that ranks among the unanswered requests: above the timeout.
     BeyondTimeout,
-    /// Not measured.
+    /// The value was not measured.
     #[default]
     Missing,
 }
 
-/// A metric in one repeat.
+/// A metric in one repeat: the value, whether it is valid, and its bounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Repeated {
-    /// Repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// The value.
+    /// The value in this repeat.
     pub sample: Sample,
-    /// Why it is invalid; empty means *valid*.
+    /// Why the value is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,
-    /// Bounds of a value that a disturbance can have moved. Without bounds, a valid value is exact and an invalid one
-    /// is unknown.
+    /// Bounds of a value that interference, such as host noise, may have changed. If there are no bounds, a valid value
+    /// is exact and an invalid one unknown.
     pub range: Range,
 }
 
-/// Bounds of the undisturbed value; `None` for an unknown side.
+/// Bounds of the value that would have been measured without interference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Range {
-    /// Lower bound.
+    /// Lower bound; `None` if unknown.
     pub low: Option<f64>,
-    /// Upper bound.
+    /// Upper bound; `None` if unknown.
     pub high: Option<f64>,
 }
 
 impl Range {
-    /// Whether both sides are unknown.
+    /// Whether both bounds are unknown.
     pub fn is_empty(&self) -> bool {
         self.low.is_none() && self.high.is_none()
     }
 
-    /// The bounds of `of(self, other)`, which grows with `self` and falls with `other`.
+    /// The bounds of `of(self, other)`. The function must grow with its first argument and fall with its second.
     pub(crate) fn crossed(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
         let side =
             |own: Option<f64>, other: Option<f64>| Some(of(own?, other?)).filter(|end| end.is_finite());
         Self { low: side(self.low, other.high), high: side(self.high, other.low) }
     }
 
-    /// Both bounds mapped by `of`, which grows with the value.
+    /// Maps both bounds by `of`, which must grow with its argument.
     pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self { low: self.low.map(&of), high: self.high.map(&of) }
     }
 }
 
-/// An interval that is wider than the scenario allows.
+/// How far the interval of a noisy value reaches, if that is more than the scenario allows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Noise {
-    /// Distance from the mean to the farther end, as share.
+    /// Distance from the mean to the farther end of the interval, as share of the mean; for added latency, as share of
+    /// the total latency.
     pub reach: f64,
-    /// The share that is allowed.
+    /// The share that the scenario allows.
     pub allowed: f64,
 }
 
-/// A metric over repeats.
+/// A metric of a gateway at a load point, computed from its repeats.
 ///
-/// The mean is over the valid repeats. If none is valid, it is over all measured repeats, and [`Figure::is_valid`] is
-/// false. Tables show such a value with a mark, and only its bounds are used.
+/// The mean covers the valid repeats. If none is valid, it covers all measured repeats, and [`Figure::is_valid`] is
+/// false. Tables mark such a mean as invalid, and conclusions use only its bounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// Mean over repeats; `None` if nothing was measured or a repeat is beyond the timeout.
+    /// Mean of the valid repeats, or of all if none is valid. `None` if nothing was measured, or if one of the repeats
+    /// that the mean covers is beyond the timeout.
     pub mean: Option<f64>,
     /// The 95 % t interval; `None` for fewer than two valid repeats.
     pub interval: Option<[f64; 2]>,
     /// Number of valid repeats.
     pub valid: usize,
-    /// Whether a repeat of the mean is beyond the timeout.
+    /// Whether one of the repeats that the mean covers is beyond the timeout.
     pub beyond_timeout: bool,
-    /// Whether it may be quoted: a headline metric of its load, with enough valid repeats, and not noisy.
+    /// Whether the value may be quoted: it is a headline metric of its load, has enough valid repeats, and is not
+    /// noisy.
     pub headline: bool,
-    /// The noise, if that is why it is no headline although enough repeats are valid.
+    /// Set if the value is not a headline only because its interval is too wide.
     pub noise: Option<Noise>,
-    /// Bounds over all valid and bounded repeats, with sampling error (95 %), if fewer repeats are valid than a
-    /// headline needs. Empty for a valid value, and for an unknown one.
+    /// Bounds from all valid and bounded repeats, including the sampling error (95 %). Empty if enough repeats for a
+    /// headline are valid, or if no repeat is bounded.
     pub bounds: Range,
     /// Every repeat, in order.
     pub repeats: Vec<Repeated>,
-    /// How its interval was computed.
+    /// How the interval was computed.
     #[serde(skip)]
     pub method: Method,
     /// Minimum possible value, if the interval would otherwise reach below it.
@@ -108,22 +111,23 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A metric with positive values; intervals on logarithms.
+    /// Computes a metric with positive values. Its interval is computed on logarithms.
     pub fn of(repeats: Vec<Repeated>) -> Self {
         Self::with(repeats, Method::default())
     }
 
-    /// A difference, which may be negative.
+    /// Computes a metric whose values are differences, which may be negative.
     pub(crate) fn of_difference(repeats: Vec<Repeated>) -> Self {
         Self::with(repeats, Method { scale: Scale::Linear, looks: Looks::Once })
     }
 
-    /// A metric with positive valid values, one per repeat; `None` means not measured.
+    /// Computes a metric from positive valid values, one per repeat; `None` means not measured.
     pub fn of_valid(values: impl IntoIterator<Item = Option<f64>>) -> Self {
         Self::of_judged(values.into_iter().map(|value| (value, Vec::new())))
     }
 
-    /// A metric with positive values, each with its reasons if invalid; `None` means not measured.
+    /// Computes a metric from positive values, one per repeat, each with the reasons why it is invalid. `None` means
+    /// not measured.
     pub fn of_judged(values: impl IntoIterator<Item = (Option<f64>, Vec<Reason>)>) -> Self {
         let repeated = |(repeat, (value, reasons)): (usize, (Option<f64>, Vec<Reason>))| Repeated {
             repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
@@ -160,12 +164,12 @@ impl Figure {
         }
     }
 
-    /// How often it was evaluated while repeats were added.
+    /// How often the metric was evaluated while repeats were added.
     pub(crate) fn looks(&self) -> Looks {
         self.method.looks
     }
 
-    /// The same with an interval that holds for any number of looks.
+    /// Returns this metric with an interval that holds even if the metric is evaluated after every added repeat.
     pub(crate) fn at_any_look(&self) -> Self {
         let method = Method { looks: Looks::Any, ..self.method };
         let figure = Self::with(self.repeats.clone(), method);
@@ -173,28 +177,28 @@ impl Figure {
         Self { headline: self.headline, noise: self.noise, ..figure }
     }
 
-    /// Marks it as a headline if the metric is one and enough repeats are valid.
+    /// Marks the value as a headline if the metric is a headline metric and enough repeats are valid.
     pub(crate) fn headline_if(mut self, is_headline_metric: bool) -> Self {
         self.headline = is_headline_metric && self.valid >= HEADLINE_REPEATS && self.mean.is_some();
         self
     }
 
-    /// The same with an interval clipped at `least`, the minimum possible value.
+    /// Returns this metric with its interval clipped at `least`, the minimum possible value.
     pub(crate) fn not_below(mut self, least: f64) -> Self {
         self.interval = self.interval.map(|ends| ends.map(|end| end.max(least)));
         self.floor = Some(least);
         self
     }
 
-    /// The same with an upper bound of at most `most`, or of the largest measured value if that is more.
+    /// Returns this metric with its upper bound limited to `most`, or to the largest measured value if that is more.
     pub(crate) fn bounded_by(mut self, most: f64) -> Self {
         let measured = self.repeats.iter().filter_map(Repeated::value).fold(most, f64::max);
         self.bounds.high = self.bounds.high.map(|high| high.min(measured));
         self
     }
 
-    /// Removes the headline mark if the interval reaches further from the mean than `allowed`, as share of `base`.
-    /// Returns the distance as share.
+    /// Removes the headline mark if the interval reaches further from the mean than `allowed`, a share of `base`. Then
+    /// returns how far it reaches, as share of `base`; else `None`.
     pub(crate) fn judge_noise(&mut self, base: f64, allowed: f64) -> Option<f64> {
         let (mean, [low, high]) = (self.mean?, self.interval?);
         let distance = (high - mean).max(mean - low);
@@ -207,7 +211,7 @@ impl Figure {
         Some(reach)
     }
 
-    /// The same divided by `divisor`, which is positive.
+    /// Returns this metric divided by `divisor`, which must be positive.
     pub(crate) fn over(&self, divisor: f64) -> Self {
         let mut over = self.clone();
         over.mean = over.mean.map(|mean| mean / divisor);
@@ -222,7 +226,7 @@ impl Figure {
         over
     }
 
-    /// The same as an upper bound of the true value, for the reasons `because`.
+    /// Returns this metric as an upper bound of the true value. Every repeat gets the reasons `because`.
     pub(crate) fn as_upper_bound(&self, because: &[Reason]) -> Self {
         let bound = |repeated: &Repeated| {
             let range = Range { low: None, high: repeated.known().high };
@@ -234,8 +238,8 @@ impl Figure {
         Self::with(self.repeats.iter().map(bound).collect(), self.method)
     }
 
-    /// Combines both values of the same repeat by `of`, which grows with this value and falls with the other. The
-    /// result is invalid if either value is.
+    /// Combines this metric with `other` repeat by repeat. `of` must grow with the first value and fall with the
+    /// second. The result of a repeat is invalid if either value is.
     pub(crate) fn paired(&self, other: &Self, of: impl Fn(f64, f64) -> f64) -> Vec<Repeated> {
         let pair = |repeated: &Repeated| {
             let same = other.repeats.iter().find(|other| other.repeat == repeated.repeat)?;
@@ -254,12 +258,12 @@ impl Figure {
         self.repeats.iter().filter_map(pair).collect()
     }
 
-    /// The minimum over the repeats of the mean.
+    /// The minimum of the repeats that the mean covers.
     pub fn least(&self) -> Sample {
         self.extreme(f64::min)
     }
 
-    /// The maximum over the repeats of the mean; beyond the timeout if one of them is.
+    /// The maximum of the repeats that the mean covers; beyond the timeout if one of these repeats is.
     pub fn greatest(&self) -> Sample {
         if self.beyond_timeout { Sample::BeyondTimeout } else { self.extreme(f64::max) }
     }
@@ -278,7 +282,8 @@ impl Figure {
         !self.bounds.is_empty()
     }
 
-    /// The ends for a chart: the interval, or the bounds with the mean in place of an unknown side.
+    /// The ends of the value's range in a chart: the interval, or the bounds with the mean in place of an unknown
+    /// bound.
     pub fn ends(&self) -> Option<[f64; 2]> {
         match (self.is_bounded(), self.mean) {
             (true, mean) => Some([self.bounds.low.or(mean)?, self.bounds.high.or(mean)?]),
@@ -286,12 +291,13 @@ impl Figure {
         }
     }
 
-    /// Whether it is valid: at least one repeat is valid, and the interval is no wider than the scenario allows.
+    /// Whether the value is valid: at least one repeat is valid, and the interval is not wider than the scenario
+    /// allows.
     pub fn is_valid(&self) -> bool {
         self.valid > 0 && self.noise.is_none()
     }
 
-    /// The distinct reasons of invalid repeats, with the number of repeats each; noise applies to all repeats.
+    /// The distinct reasons why repeats are invalid, each with its number of repeats. Noise counts for all repeats.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
         let mut counted = counted_reasons(self.repeats.iter().flat_map(|repeated| &repeated.reasons));
         counted.extend(self.noise.map(|_| (Reason::Noisy, self.repeats.len())));
@@ -306,8 +312,9 @@ impl Figure {
     }
 }
 
-/// The interval of valid repeats if some can have moved within their tolerance: from the lower end of the interval of
-/// the lower bounds to the upper end of the interval of the upper bounds.
+/// The interval of valid repeats, if interference may have changed some of them within the tolerance. It reaches from
+/// the lower end of the interval of their lower bounds to the upper end of the interval of their upper bounds. `None`
+/// if no valid repeat has bounds.
 fn moved_ends(valid: &[&Repeated], method: Method) -> Option<[f64; 2]> {
     if valid.iter().all(|repeated| repeated.range.is_empty()) {
         return None;
@@ -319,7 +326,7 @@ fn moved_ends(valid: &[&Repeated], method: Method) -> Option<[f64; 2]> {
     Some([interval(|range| range.low)?[0], interval(|range| range.high)?[1]])
 }
 
-/// Both sides over the repeats that are valid or bounded; empty if none is bounded.
+/// The lower and the upper bound from all repeats that are valid or bounded; empty if no repeat is bounded.
 fn bounds(repeats: &[Repeated], method: Method) -> Range {
     if !repeats.iter().any(Repeated::is_bounded) {
         return Range::default();
@@ -327,7 +334,7 @@ fn bounds(repeats: &[Repeated], method: Method) -> Range {
     let side = |of: fn(Range) -> Option<f64>, end: fn([f64; 2]) -> f64| {
         let values: Vec<f64> = repeats.iter().filter_map(|repeated| of(repeated.known())).collect();
         let ends = [f64::min, f64::max].map(|extreme| values.iter().copied().reduce(extreme));
-        // One or two repeats do not show their sampling error, so their range is used.
+        // One or two repeats do not show the sampling error, so their minimum or maximum is used.
         match values.len() {
             0..HEADLINE_REPEATS => Some(end([ends[0]?, ends[1]?])),
             _ => method.estimate(&values, BOUNDS_CONFIDENCE)?.interval.map(end),
@@ -336,7 +343,7 @@ fn bounds(repeats: &[Repeated], method: Method) -> Range {
     Range { low: side(|range| range.low, |[low, _]| low), high: side(|range| range.high, |[_, high]| high) }
 }
 
-/// The distinct reasons with their counts, sorted.
+/// Counts how often each reason occurs; sorted by reason.
 pub(crate) fn counted_reasons<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(Reason, usize)> {
     let mut counted: Vec<(Reason, usize)> = Vec::new();
     for reason in reasons {
@@ -350,17 +357,17 @@ pub(crate) fn counted_reasons<'a>(reasons: impl Iterator<Item = &'a Reason>) -> 
 }
 
 impl Repeated {
-    /// Whether it is invalid, but at least one bound is known.
+    /// Whether the value is invalid, but at least one of its bounds is known.
     pub fn is_bounded(&self) -> bool {
         !self.reasons.is_empty() && !self.range.is_empty()
     }
 
-    /// Whether no disturbance can have moved it.
+    /// Whether the value is valid and interference cannot have changed it.
     fn is_exact(&self) -> bool {
         self.reasons.is_empty() && self.range.is_empty()
     }
 
-    /// The known range of the value.
+    /// The range in which the value lies: the value itself if it is exact, else its bounds.
     pub fn known(&self) -> Range {
         match self.is_exact() {
             true => Range { low: self.value(), high: self.value() },
@@ -368,7 +375,7 @@ impl Repeated {
         }
     }
 
-    /// The value, if measured and not beyond the timeout.
+    /// The value; `None` if not measured or beyond the timeout.
     pub fn value(&self) -> Option<f64> {
         match self.sample {
             Sample::Value(value) => Some(value),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Maximum buckets of a column.
+/// Maximum number of buckets in a column.
 pub const HEAT_ROWS_MAX: usize = 40;
 
-/// Candidate buckets per factor of ten, finest first. Each divides the one before.
+/// Possible numbers of buckets per factor of ten, finest first. Each number divides the one before it.
 const PER_DECADE: [i32; 3] = [12, 6, 3];
 
-/// Shares of responses per step and bucket; buckets are even in the logarithm of the latency.
+/// Shares of responses per step and bucket. Buckets have the same width on a logarithmic scale of latency.
 ///
 /// Bucket `i`, counted from 0, reaches from `10^((first + i) / per_decade)` nanoseconds to
 /// `10^((first + i + 1) / per_decade)`.
@@ -18,16 +18,17 @@ const PER_DECADE: [i32; 3] = [12, 6, 3];
 pub struct Heat {
     /// Buckets per factor of ten: 12, or fewer if that needs more than [`HEAT_ROWS_MAX`] buckets.
     pub per_decade: i32,
-    /// Lower end of the lowest bucket, as exponent of ten times `per_decade`.
+    /// Position of the lowest bucket: its lower end is `10^(first / per_decade)` nanoseconds.
     pub first: i32,
-    /// Number of buckets.
+    /// Number of buckets in each step.
     pub rows: usize,
-    /// For each step the shares of its responses, 0 to 1, from the lowest bucket; empty without responses.
+    /// One list per step: the share of its responses in each bucket, 0 to 1, lowest bucket first. The list of a step
+    /// without responses is empty.
     pub shares: Vec<Vec<f64>>,
 }
 
 impl Heat {
-    /// A whole distribution as one step.
+    /// The heat map of a whole distribution, as a single step.
     pub fn of(histogram: &hdrhistogram::Histogram<u64>) -> Self {
         let mut shares = Shares::default();
         shares.add(histogram);
@@ -40,14 +41,14 @@ impl Heat {
     }
 }
 
-/// Counts of every step in the finest buckets.
+/// Numbers of responses per step, in the finest buckets.
 #[derive(Default)]
 pub(crate) struct Shares {
     steps: Vec<BTreeMap<i32, u64>>,
 }
 
 impl Shares {
-    /// Adds a step.
+    /// Adds a step with the latencies of `histogram`.
     pub(crate) fn add(&mut self, histogram: &hdrhistogram::Histogram<u64>) {
         let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
         for step in histogram.iter_recorded() {
@@ -57,7 +58,7 @@ impl Shares {
         self.steps.push(counts);
     }
 
-    /// The steps in buckets as fine as their range allows.
+    /// Builds the heat map, with buckets as fine as [`HEAT_ROWS_MAX`] allows.
     pub(crate) fn heat(&self) -> Heat {
         let places = || self.steps.iter().flat_map(|counts| counts.keys().copied());
         let (Some(low), Some(high)) = (places().min(), places().max()) else {

@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::figures::looks::{self, Looks};
 
-/// Confidence of every interval.
+/// Confidence of intervals over repeats.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// A mean over repeats with its t interval.
@@ -15,7 +15,7 @@ pub struct Estimate {
     pub mean: f64,
     /// Both ends of the interval; `None` for fewer than two repeats.
     pub interval: Option<[f64; 2]>,
-    /// Repeats.
+    /// Number of values, one per repeat.
     pub n: usize,
 }
 
@@ -39,10 +39,10 @@ pub struct Method {
 /// Scale on which values are symmetric about their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Logarithms, of positive values.
+    /// Logarithms, for positive values.
     #[default]
     Logarithm,
-    /// The values themselves, of differences.
+    /// The values themselves, for differences.
     Linear,
 }
 

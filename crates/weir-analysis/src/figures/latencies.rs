@@ -1,12 +1,12 @@
-//! Latencies by name.
+//! Names of latency values, and how to look them up.
 
 use weir_results::TimesNs;
 
-/// The latency values of a row, in this order.
+/// Names of the latency values of each row, in their order.
 pub const LATENCIES: [&str; 13] =
     ["min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "p999", "p9999", "max"];
 
-/// The latency with this name, nanoseconds; `None` for a quantile that ranks among unanswered requests.
+/// The latency `name`, nanoseconds; `None` if unknown, for example if a quantile ranks among the unanswered requests.
 pub(crate) fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
     match name {
         "mean" => times.mean,
@@ -17,7 +17,7 @@ pub(crate) fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
     }
 }
 
-/// The quantile with this name, 0 to 1; `None` for the mean.
+/// The quantile `name` as a number, 0 to 1; `None` for the mean.
 pub(crate) fn quantile(name: &str) -> Option<f64> {
     match name {
         "min" => Some(0.0),

@@ -1,19 +1,19 @@
 //! Intervals of values that were evaluated more than once (`docs/method.md#looks`).
 //!
 //! A t interval holds for a number of repeats that was fixed beforehand. If repeats are added until the result is
-//! precise enough, one of the looks may succeed by chance. The intervals here hold at all looks together, for any
-//! stopping rule: they are a sequential t confidence sequence. With n values, their t statistic t and c² =
-//! [`PRECISION`], the Bayes factor
+//! precise enough, one of these evaluations ("looks") may succeed by chance. The intervals here hold at all looks
+//! together, for any stopping rule: they are a sequential t confidence sequence. With n values, their t statistic t and
+//! c² = [`PRECISION`], the Bayes factor
 //!
 //! ```text
 //! B = sqrt(c² / (n + c²)) ((1 + x) / (1 + x c² / (n + c²)))^(n/2),   x = t² / (n - 1)
 //! ```
 //!
 //! is a test martingale for a normal effect of variance 1 / c², in units of the standard deviation, with the right Haar
-//! prior on the scale. It ever exceeds 1 / a with probability at most a (Ville). The interval contains the means with B
-//! below 1 / a (Lai, *Annals of Statistics* 4, 1976; Wang and Ramdas, arXiv:2310.03722).
+//! prior on the scale. By Ville's inequality, it ever exceeds 1 / a with probability at most a. So the interval
+//! contains all means with B below 1 / a (Lai, *Annals of Statistics* 4, 1976; Wang and Ramdas, arXiv:2310.03722).
 
-/// c²: with 0.1 the interval is narrowest from about ten repeats on.
+/// The c² of the formula. With 0.1, intervals are narrowest from about ten repeats on.
 const PRECISION: f64 = 0.1;
 
 /// How often a value was evaluated while its repeats were measured.

@@ -1,6 +1,7 @@
 //! Headlines whose intervals are wider than the scenario allows (`docs/method.md#verdicts`, `noisy`).
 //!
-//! Noise is a property of all repeats together, not of a cell: each repeat stays valid, but the metric is no headline.
+//! Noise is a property of all repeats together, not of a cell: each repeat stays valid, but the metric is not a
+//! headline.
 
 use crate::figures::figure::Figure;
 use crate::figures::quantity::{bytes, percent, rate, time_ns};
@@ -11,7 +12,7 @@ use crate::points::conclusions::with_interval;
 const QUOTED: [&str; 2] = ["p50", "p99"];
 
 /// Removes the headline mark from metrics whose intervals reach further from the mean than `allowed`, as share of the
-/// mean. For added latency, which may be near zero, it is a share of the gateway's total latency.
+/// mean. For added latency, which may be near zero, `allowed` is a share of the gateway's total latency.
 pub(crate) fn mark(row: &mut Row, allowed: f64) {
     let own: Vec<(String, Option<f64>)> =
         row.latency_ns.iter().map(|(name, figure)| (name.clone(), figure.mean)).collect();
@@ -53,5 +54,5 @@ fn words(
     allowed: f64,
 ) -> String {
     let (interval, reach) = (with_interval(figure, format), percent(reach));
-    format!("{name} {interval} is uncertain by {reach} {of} (at most {})", percent(allowed))
+    format!("{name} {interval} is uncertain by {reach} {of} (allowed: {})", percent(allowed))
 }

@@ -1,55 +1,55 @@
-//! Resource use of each part of the rig, including generator and origin.
+//! Resource use of each part of the rig, including the load generator and the upstream.
 
 use serde::Serialize;
 use weir_results::{NetworkUsage, Part, Role, Usage};
 
 use crate::points::measured::Repeat;
 
-/// Resource use of a part of the rig: means over the repeats with valid CPU use, or over all repeats if none is valid.
-/// Peak and `_max` values are maxima. `None` means not measured.
+/// Resource use of a part of the rig. Each value is a mean of the repeats with valid CPU use, or of all repeats if none
+/// is valid; peak and `_max` values are maxima of the same repeats. `None` means not measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartUse {
-    /// Its name, unique in the cell.
+    /// Name of the part, unique in the cell.
     pub name: String,
-    /// Its role.
+    /// Role of the part.
     pub role: Role,
-    /// Whether at least one repeat is valid.
+    /// Whether the values come from valid repeats; `false` if no repeat is valid.
     pub counts: bool,
     /// CPU limit, cores; `None` without one.
     pub limit_cpus: Option<f64>,
     /// Memory limit, bytes; `None` without one.
     pub limit_memory_bytes: Option<u64>,
-    /// Whether a missing limit means no limit; for a part that weir does not run, it may be unknown.
+    /// Whether a missing limit means that the part has none. If weir does not run the part, its limit may be unknown.
     pub limits_known: bool,
-    /// Cores used.
+    /// Cores used by the part.
     pub cpu_cores: Option<f64>,
     /// Cores used in user mode.
     pub cpu_cores_user: Option<f64>,
-    /// Cores used by the kernel on its behalf.
+    /// Cores used in kernel mode for the part.
     pub cpu_cores_system: Option<f64>,
-    /// Cores used over the limit; `None` without one.
+    /// Cores used divided by `limit_cpus`; `None` without a limit.
     pub cpu_share_of_limit: Option<f64>,
-    /// Share of the quota's periods in which it was throttled.
+    /// Share of the CPU quota's periods in which the part was throttled.
     pub throttled_share: Option<f64>,
     /// Memory without page cache, bytes.
     pub memory_bytes_mean: Option<f64>,
-    /// Mean memory over the limit; `None` without a limit.
+    /// Mean memory divided by `limit_memory_bytes`; `None` without a limit.
     pub memory_share_of_limit: Option<f64>,
-    /// Maximum over the repeats, bytes.
+    /// Peak memory: the maximum of these repeats, bytes.
     pub memory_bytes_peak: Option<f64>,
-    /// Bytes received over its own network interface, per second.
+    /// Bytes received per second on the part's own network interface.
     pub network_received_bytes_per_s: Option<f64>,
-    /// Bytes sent over it, per second.
+    /// Bytes sent per second on the part's own network interface.
     pub network_sent_bytes_per_s: Option<f64>,
-    /// Packets received over it, per second.
+    /// Packets received per second on the part's own network interface.
     pub network_received_packets_per_s: Option<f64>,
-    /// Packets sent over it, per second.
+    /// Packets sent per second on the part's own network interface.
     pub network_sent_packets_per_s: Option<f64>,
     /// Retransmitted TCP segments per second.
     pub retransmitted_segments_per_s: Option<f64>,
     /// Bytes read from block devices, per second.
     pub block_read_bytes_per_s: Option<f64>,
-    /// Bytes written to them, per second.
+    /// Bytes written to block devices, per second.
     pub block_written_bytes_per_s: Option<f64>,
     /// Voluntary context switches per second.
     pub switches_voluntary_per_s: Option<f64>,
@@ -65,7 +65,7 @@ pub struct PartUse {
     pub sockets_max: Option<u64>,
 }
 
-/// Resource use of `part` over `repeats`; `counts` tells whether these are valid repeats.
+/// Resource use of `part` in `repeats`; `counts` is true if these repeats are valid.
 pub(crate) fn part_use(part: &Part, repeats: &[&Repeat<'_>], counts: bool) -> PartUse {
     let used = Used::of(part, repeats);
     let limit_memory = part.limit_memory_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);

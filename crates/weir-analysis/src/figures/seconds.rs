@@ -4,7 +4,7 @@ use weir_results::{LoadSecond, Measurement, new_histogram, quantile_ns};
 
 use crate::figures::figure::Sample;
 
-/// Seconds of a phase.
+/// Some of the seconds of a load, in order.
 #[derive(Default)]
 pub(crate) struct Seconds<'a>(pub(crate) Vec<&'a LoadSecond>);
 
@@ -14,18 +14,19 @@ pub(crate) fn of_phase(measurement: &Measurement) -> Seconds<'_> {
     Seconds(measurement.record.seconds.iter().skip_while(|second| !second.sustained).collect())
 }
 
-/// How long something lasts within seconds.
+/// How long errors or another effect last within some seconds of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lasts<'a> {
-    /// In no second.
+    /// No second is affected.
     Never,
-    /// Until the end of this second.
+    /// The effect lasts until the end of this second.
     Until(&'a LoadSecond),
-    /// Until the last second.
+    /// The effect lasts until the last second.
     ToTheEnd,
 }
 
-/// Seconds after the end of a moment that are still near it, because a gateway may still be busy with it.
+/// A second counts as near a moment if it starts less than this time after the moment's end, seconds. A gateway may
+/// still be busy then.
 const NEAR_AFTER_S: f64 = 1.0;
 
 impl<'a> Seconds<'a> {
@@ -42,10 +43,10 @@ impl<'a> Seconds<'a> {
 }
 
 impl Seconds<'_> {
-    /// How long errors last, or another disturbance that `is_disturbed` detects in a sustained second.
+    /// Returns how long errors last, or another effect that `is_disturbed` detects in a second of the sustained phase.
     ///
-    /// Requests of the drain were sent before the end of the phase, so an error in the drain lasts until the end.
-    /// Latencies in the drain are ignored, because slow responses are more likely to arrive there.
+    /// Requests that end in the drain were sent before the end of the phase, so an error in the drain means that errors
+    /// last until the end. Latencies in the drain are ignored, because slow responses are more likely to arrive there.
     pub(crate) fn disturbed(&self, is_disturbed: impl Fn(&LoadSecond) -> bool) -> Lasts<'_> {
         let has_errors = |second: &LoadSecond| second.unexpected + second.lost > 0;
         let (phase, drain): (Vec<&LoadSecond>, Vec<&LoadSecond>) =
@@ -67,8 +68,8 @@ impl Seconds<'_> {
         self.0.iter().map(|second| second.sent).sum()
     }
 
-    /// Finished requests, with or without a complete response. While a gateway does not respond, many due requests are
-    /// never sent, so more can fail than are sent.
+    /// Number of finished requests, with or without a complete response. It can exceed [`Self::sent`]: while a gateway
+    /// does not respond, many due requests are lost before they are sent.
     pub(crate) fn ended(&self) -> u64 {
         self.0.iter().map(|second| second.completed).sum::<u64>() + self.lost()
     }
@@ -95,7 +96,7 @@ impl Seconds<'_> {
         (length_s > 0.0).then(|| completed as f64 / length_s)
     }
 
-    /// A quantile of the latency; lost requests rank last.
+    /// The latency at the quantile `share`, nanoseconds. Lost requests rank as the slowest.
     pub(crate) fn latency_ns(&self, share: f64) -> Sample {
         let mut merged = new_histogram();
         for second in &self.0 {

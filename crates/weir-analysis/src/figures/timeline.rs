@@ -13,29 +13,29 @@ use crate::figures::heat::{Heat, Shares};
 pub struct Timeline {
     /// Start of the sustained phase, seconds from the start of the warm-up.
     pub sustained_from_s: Option<f64>,
-    /// Start of each step of the load.
+    /// Start of each step, seconds from the start of the warm-up.
     pub t_s: Vec<f64>,
-    /// End of the last step.
+    /// End of the last step, seconds from the start of the warm-up.
     pub end_s: f64,
     /// Complete responses per second.
     pub rate_per_s: Vec<Option<f64>>,
-    /// p50 of the step's responses, nanoseconds.
+    /// p50 of the latencies in each step, nanoseconds.
     pub p50_ns: Vec<Option<u64>>,
-    /// p90, nanoseconds.
+    /// p90 of the latencies in each step, nanoseconds.
     pub p90_ns: Vec<Option<u64>>,
-    /// p99, nanoseconds.
+    /// p99 of the latencies in each step, nanoseconds.
     pub p99_ns: Vec<Option<u64>>,
-    /// Maximum, nanoseconds.
+    /// Maximum latency in each step, nanoseconds.
     pub max_ns: Vec<Option<u64>>,
     /// Distribution of the latencies in each step.
     pub heat: Heat,
-    /// Start of each step of resource samples.
+    /// Start of each step of resource samples, seconds from the start of the warm-up.
     pub sampled_t_s: Vec<f64>,
     /// Cores used by the data plane.
     pub data_cores: Vec<Option<f64>>,
     /// Memory of the data plane without page cache, bytes.
     pub data_memory_bytes: Vec<Option<u64>>,
-    /// Every part of the cell, in start order.
+    /// Resource use of every part of the cell, in the order in which the parts were started.
     pub parts: Vec<PartTimeline>,
 }
 
@@ -44,11 +44,11 @@ pub struct Timeline {
 pub struct PartTimeline {
     /// The part's name.
     pub name: String,
-    /// Its role.
+    /// Role of the part.
     pub role: Role,
-    /// Cores used.
+    /// Cores used by the part, per step.
     pub cores: Vec<Option<f64>>,
-    /// Memory without page cache, bytes.
+    /// Memory of the part without page cache, bytes, per step.
     pub memory_bytes: Vec<Option<u64>>,
 }
 
@@ -106,7 +106,7 @@ impl Timeline {
         let completed: f64 = step.iter().map(|second| second.completed as f64).sum();
         let mut merged = new_histogram();
         for second in step {
-            // An unreadable histogram excludes its second, as everywhere.
+            // A second with an unreadable histogram does not contribute latencies.
             let Ok(histogram) = second.latency.decode() else { continue };
             if step.len() == 1 {
                 merged = histogram;
@@ -135,7 +135,7 @@ fn steps(seconds: &[LoadSecond], steps_max: usize) -> impl Iterator<Item = &[Loa
     seconds.chunk_by(|one, next| one.sustained == next.sustained).flat_map(move |phase| phase.chunks(length))
 }
 
-/// The mean of the samples; `None` without samples.
+/// The mean of `of` over the samples of a step; `None` if no sample has a value.
 fn mean(step: &[&UsageSecond], of: impl Fn(&UsageSecond) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = step.iter().filter_map(|sample| of(sample)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -1,5 +1,5 @@
-//! Added latency compared with direct cells, as a finding. It has its own section only if direct cells have a twin.
-//! Otherwise the tables of load points show the same values.
+//! Added latency compared with direct cells, as a finding. It has its own section only if the run measures the direct
+//! baseline twice in each block. Otherwise the tables of load points show the same values.
 
 use weir_results::{ArrivalModel, Reason};
 
@@ -15,7 +15,7 @@ use crate::verdicts::reasons::{reason_name, reason_times};
 pub(super) const FINDER: Finder =
     Finder { key: "added-latency", columns: &[&DIFFERENCES, &COSTS, &REPEATS], find };
 
-/// The row for the two direct cells, instead of a gateway.
+/// Name of the row that compares the two direct cells, in place of a gateway's name.
 pub const RIG: &str = "the rig (A/A)";
 
 /// The quantiles in a table of differences.
@@ -128,7 +128,7 @@ fn of_rig(point: &Point, bias: &RigBias) -> Row {
     let planned = point.direct().map_or(0, |direct| direct.planned);
     let of_twin = |of: &Figure| valid(of, planned.max(of.repeats.len()), &point.bias_reasons(), "twin: ");
     let valid = bias.difference("p50").map_or(Value::Missing, of_twin);
-    // The rig's bias is no headline.
+    // The rig's bias is not a headline.
     let not_quoted = |(name, of): &(String, Figure)| (name.clone(), Figure { headline: false, ..of.clone() });
     let differences: Vec<(String, Figure)> = bias.difference_ns.iter().map(not_quoted).collect();
     values_of(point, RIG, &differences, [apart, valid])
@@ -145,7 +145,7 @@ fn named(of: &[(String, Figure)], name: &str) -> Value {
     Value::optional(of.iter().find(|(known, _)| known == name).map(|(_, figure)| figure))
 }
 
-/// Display names of quantiles.
+/// Joins the display names of quantiles; `–` without any.
 fn titles<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let title = |name| if name == "p999" { "p99.9" } else { name };
     let titles: Vec<&str> = names.map(title).collect();
@@ -162,7 +162,7 @@ fn valid(of: &Figure, planned: usize, reasons: &[(Side, Reason, usize)], own: &s
     Value::valid_because(of, planned, reasons.iter().map(words).collect())
 }
 
-/// Cost of each authentication method, including the direct baseline.
+/// The table of the cost of each authentication method, including the direct baseline.
 fn costs(costs: &[AuthenticationCost]) -> Table {
     let of_cost = |cost: &AuthenticationCost| {
         let rate = cost.rate_per_s.map(|per_s| format!(" at {}", rate(per_s))).unwrap_or_default();
@@ -184,7 +184,7 @@ fn costs(costs: &[AuthenticationCost]) -> Table {
     }
 }
 
-/// Every repeat of every open load.
+/// The table of every repeat of every open load.
 fn repeats(repeats: &[RepeatRow]) -> Table {
     let row = |of: &RepeatRow| {
         let repeat = of.repeat.saturating_add(1);

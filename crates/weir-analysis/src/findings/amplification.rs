@@ -19,7 +19,7 @@ pub(super) const FINDER: Finder = Finder { key: "amplification", columns: &[&COL
 /// The column that replaces the axes of client authentication.
 const AUTHENTICATION: &str = "authentication";
 
-/// Minimum ratio that is reported. Below it, single requests may be the upstream's own.
+/// Ratios up to this are not reported, because single requests may be the upstream's own.
 const AMPLIFIED: f64 = 1.0005;
 
 const INTRO: &str = "\
@@ -38,18 +38,18 @@ static COLUMNS: [Column; 6] = [
     Column::of("kinds", "By kind", Unit::Text, 6),
 ];
 
-/// The requests of a gateway, over loads and repeats.
+/// Numbers of requests of a gateway, summed over loads and repeats.
 #[derive(Clone, Debug, Default)]
 struct Requests {
     sent: u64,
-    /// By kind.
+    /// Requests that the upstream received, by kind.
     upstream: BTreeMap<String, u64>,
 }
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let mut finding = Finding::new(FINDER.key, "Amplification", INTRO);
     let mut rows = Vec::new();
-    // By gateway and place, in the order of appearance.
+    // A total for each gateway and each combination of authentication and other axes, in the order of appearance.
     let mut totals: Vec<(String, String, Requests)> = Vec::new();
     for group in measured.groups {
         let (authentication, mut axes) = authentication_apart(measured.run, group.axes);
@@ -83,7 +83,7 @@ fn row(authentication: &str, repeats: &Repeats<'_>) -> Option<(Vec<Value>, Reque
             continue;
         }
         let requests = Requests { sent: counters.generator_sent, upstream: counters.origin_by_kind.clone() };
-        // Counts are exact on any host.
+        // Counts are exact even under host noise, so every repeat is valid.
         let (reasons, range) = (Vec::new(), Range::default());
         let sample = Sample::Value(requests.ratio());
         ratios.push(Repeated { repeat: repeat.cell.key.repeat, sample, reasons, range });
@@ -119,12 +119,12 @@ impl Requests {
         self.upstream() as f64 / self.sent as f64
     }
 
-    /// Each kind with its number.
+    /// Each kind with its number of requests.
     fn kinds(&self) -> Vec<String> {
         self.upstream.iter().map(|(kind, requests)| format!("{kind} {}", count(*requests))).collect()
     }
 
-    /// A sentence about the amplification; `None` without one.
+    /// A sentence about the amplification; `None` if there is no amplification.
     fn sentence(&self, gateway: &str, place: &str) -> Option<String> {
         let ratio = self.ratio();
         let words = if ratio < 1.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") };

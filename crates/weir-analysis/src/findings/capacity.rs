@@ -97,7 +97,7 @@ fn searches(capacity: &Capacity) -> Table {
             }
             None => Value::Missing,
         };
-        // Shown only without a capacity.
+        // `at_least_per_s` and `below_per_s` are shown only if the search found no capacity.
         let known = |border: Option<f64>| estimate(border.filter(|_| found.capacity_per_s.is_none()), None);
         let values = vec![
             Value::count(repeat.into()),
@@ -105,7 +105,7 @@ fn searches(capacity: &Capacity) -> Table {
             known(found.at_least_per_s),
             known(found.below_per_s),
             Value::count(found.trials.into()),
-            Value::count(found.void.into()),
+            Value::count(found.invalid.into()),
             Value::text(stopped_words(found.stopped)),
         ];
         let mut row = of_gateway(capacity, row, values);

@@ -91,7 +91,7 @@ fn of_costs(costs: &[ChangeCost]) -> Table {
     Table { caption: format!("Cost of changes{what}"), columns: &COST, rows: costs.iter().map(of).collect() }
 }
 
-/// The load with changes compared with the same load without.
+/// The table that compares each load with changes with the same load without changes.
 fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     let of = |cost: &ChangeCost, quiet: &Quiet| {
         let [errors, sent] = [cost.errors_near + cost.errors_rest, cost.sent_near + cost.sent_rest];
@@ -111,7 +111,7 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { caption, columns: &AGAINST_QUIET, rows })
 }
 
-/// A row for each kind of change; `None` if only routes change.
+/// The table with a row for each kind of change; `None` if only routes change.
 fn of_kinds(costs: &[ChangeCost]) -> Option<Table> {
     let of = |cost: &ChangeCost, kind: &InForce| {
         let values = vec![

@@ -31,7 +31,7 @@ three valid repeats. *Matters*: the whole interval lies beyond the margin, with 
 same noise.";
 
 const LOAD: Column = Column::of("load", "Load", Unit::Load, KEEP);
-/// Covers all axes below `limits.control`.
+/// The size of the control plane. This column stands for all axes below `limits.control`.
 const SIZE: Column = Column::of("limits.control", "Control plane", Unit::Text, KEEP);
 const CORES: Column = Column::of("control_cores", "CPU of control plane", Unit::Cores, 6);
 const SHARE: Column = Column::of("control_share_of_limit", "Of its limit", Unit::Share, 7).bare();
@@ -136,10 +136,10 @@ fn compare_all(measured: &Measured<'_>, places: &mut [Place<'_>]) {
     }
 }
 
-/// The values of a row after load and size.
+/// Computes the values of a row that follow load and size.
 type Values = fn(&Place<'_>, &Sized<'_>) -> Vec<Value>;
 
-/// A row for each size.
+/// One row for each size of the control plane.
 fn rows(place: &Place<'_>, values: Values) -> Vec<Row> {
     let row = |sized: &Sized<'_>| {
         let mut all = vec![Value::Missing, Value::text(sized.size.words.clone())];
@@ -171,7 +171,7 @@ fn cpu_values(place: &Place<'_>, sized: &Sized<'_>) -> Vec<Value> {
     values
 }
 
-/// The ratio and its verdict; missing for the largest size.
+/// Ratio to the largest size, verdict, detectable difference and repeats to decide; all missing for the largest size.
 fn verdict_values(figure: Option<&FigureComparison>) -> [Value; 4] {
     let Some(figure) = figure else { return [const { Value::Missing }; 4] };
     let answer = Answer::of(figure);
@@ -188,7 +188,7 @@ fn verdict_values(figure: Option<&FigureComparison>) -> [Value; 4] {
     ]
 }
 
-/// The ratio with its interval, or words if a side is unknown.
+/// The ratio with its interval, or words if an end of the interval is unknown or extreme.
 fn ratio(figure: &FigureComparison) -> Value {
     let is_printed = |end: &f64| (1.0 / RATIO_MAX..RATIO_MAX).contains(end);
     match (figure.ratio, figure.interval) {
@@ -206,7 +206,7 @@ fn ratio(figure: &FigureComparison) -> Value {
     }
 }
 
-/// The conclusion for a gateway at one point of the other axes.
+/// The conclusion for a gateway with one value of each other axis.
 fn sentence(places: &[Place<'_>]) -> String {
     let subject = with_axes(places[0].gateway, &places[0].others);
     let mut compared: Vec<Compared<'_>> = Vec::new();
@@ -261,7 +261,7 @@ fn failed(measured: &Measured<'_>, places: &[Place<'_>]) -> Vec<String> {
     sentences
 }
 
-/// A sentence about gateways without a control plane.
+/// Names the gateways without a control plane; `None` if all have one.
 fn without_control(measured: &Measured<'_>) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
     let rows = || measured.points.iter().flat_map(points::Point::gateways);

@@ -16,9 +16,9 @@ use crate::verdicts::reasons::{Metric, value};
 /// Results of faults of the upstream and of services.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Faults {
-    /// One for each gateway at each load with faults, in the order of load points.
+    /// One course for each gateway at each load with faults, in the order of load points.
     pub courses: Vec<FaultCourse>,
-    /// Sentences for each of them.
+    /// Sentences about each course.
     pub conclusions: Vec<String>,
 }
 
@@ -29,50 +29,50 @@ pub struct FaultCourse {
     pub gateway: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// Stages from each fault to the next. The first is the time before all faults, if any.
+    /// Stages from each fault to the next. The first stage is the time before all faults, if there is any.
     pub stages: Vec<FaultStage>,
 }
 
-/// The time from one fault to the next, in whole seconds of the sustained phase. The second of a fault is the first of
-/// its stage. An error counts in the second in which the generator detects it: a timed-out request one timeout after
-/// its start.
+/// The time from one fault to the next, in whole seconds of the sustained phase. A stage begins with the second of its
+/// fault. The last stage also includes the drain after the phase. An error counts in the second in which the generator
+/// detects it: a timed-out request counts one timeout after its start.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultStage {
     /// The fault that starts the stage; `None` before the first fault.
     pub fault: Option<StageFault>,
-    /// Requests sent, over all repeats.
+    /// Number of requests sent, in all repeats together.
     pub sent: u64,
-    /// Finished requests, with or without a complete response, over all repeats. They can exceed the sent requests,
-    /// because due requests without a free connection are dropped.
+    /// Number of finished requests, with or without a complete response, in all repeats together. It can exceed `sent`,
+    /// because due requests without a free connection are dropped unsent.
     pub ended: u64,
-    /// Responses with a status of 400 or more, over all repeats.
+    /// Number of responses with a status of 400 or more, in all repeats together.
     pub unexpected: u64,
-    /// Requests without a complete response (failed, timed out, dropped), over all repeats.
+    /// Number of requests without a complete response (failed, timed out, dropped), in all repeats together.
     pub lost: u64,
-    /// Errors over finished requests.
+    /// Errors divided by finished requests.
     pub error_share: Figure,
-    /// Time from the fault to the end of the last second with an error, the maximum over repeats; `None` if the last
-    /// second of the stage has errors.
+    /// Time from the fault to the end of the last second with an error, seconds: the maximum of all repeats. Zero
+    /// without errors. `None` if the errors of a repeat last until the end of the stage.
     pub wrong_for_s: Option<f64>,
     /// Complete responses per second.
     pub throughput_per_s: Figure,
-    /// p50 of the latency, nanoseconds.
+    /// p50 of the latency, nanoseconds; lost requests rank as the slowest.
     pub p50_ns: Figure,
-    /// p99 of the latency, nanoseconds; lost requests rank last.
+    /// p99 of the latency, nanoseconds; lost requests rank as the slowest.
     pub p99_ns: Figure,
 }
 
 /// The fault that starts a stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFault {
-    /// The replica of the upstream, or the service.
+    /// The replica of the upstream, or the service, that the fault affects.
     #[serde(flatten)]
     pub target: FaultTarget,
-    /// The action.
+    /// What happens to the target.
     pub action: FaultAction,
-    /// Time of the fault, seconds from the start of the sustained phase, mean over the repeats.
+    /// Time of the fault, seconds from the start of the sustained phase: the mean of all repeats.
     pub at_s: f64,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Stage<'a> {
     pub(super) seconds: Seconds<'a>,
 }
 
-/// See [`Faults`].
+/// Finds the effects of faults; see [`Faults`].
 pub(super) const FINDER: Finder = Finder { key: "failover", columns: &[&STAGE], find };
 
 /// Error shares up to this count as equal.
@@ -231,12 +231,12 @@ fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCours
         gateway: gateway.to_owned(),
         axes: group.axes.clone(),
         load: group.load.to_owned(),
-        // A fault at the start leaves no time before it.
+        // If the first fault is at the start, the stage before it is empty and left out.
         stages: stages.filter(|stage| stage.fault.is_some() || stage.sent > 0).collect(),
     }
 }
 
-/// One stage over its repeats.
+/// Combines one stage from all repeats.
 fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
     let total =
         |of: fn(&Seconds<'_>) -> u64| repeats.iter().map(|(_, stage)| of(&stage.seconds)).sum::<u64>();
@@ -248,7 +248,7 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
         let Seconds(seconds) = &stage.seconds;
         let share = stage.seconds.wrong() as f64 / stage.seconds.ended() as f64;
         let share = Some(share).filter(|share| !seconds.is_empty() && share.is_finite());
-        // Noise does not change counts.
+        // Host noise does not change counts, so only contradicting values make them invalid.
         let implausible = repeat.reasons(Metric::Latency).contains(&Reason::Implausible);
         let reasons = implausible.then_some(Reason::Implausible).into_iter().collect();
         let repeat = repeat.cell.key.repeat;
@@ -281,11 +281,13 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
     Some(StageFault { target: first.target.clone(), action: first.action, at_s })
 }
 
-/// p50 and p99, by name.
+/// Name and quantile of p50.
 pub(super) const P50: (&str, f64) = ("p50", 0.5);
+/// Name and quantile of p99.
 pub(super) const P99: (&str, f64) = ("p99", 0.99);
 
-/// A quantile of a part of a load with faults, without the reasons that faults cause on purpose.
+/// The latency at the quantile `share` in `part`, which is some seconds of a load with faults. Reasons that faults
+/// cause on purpose do not make it invalid.
 pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &Seconds<'_>) -> Repeated {
     repeat.judged_part(name, share, part, &CAUSED)
 }
@@ -293,13 +295,13 @@ pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &
 /// Reasons that faults cause on purpose.
 const CAUSED: [Reason; 3] = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
 
-/// Complete responses per second in a part of each repeat, without the drain.
+/// Complete responses per second in some seconds of each repeat, without the drain.
 pub(super) fn throughput<'a>(parts: impl Iterator<Item = (&'a Repeat<'a>, &'a Seconds<'a>)>) -> Figure {
     let repeated = parts.map(|(repeat, Seconds(seconds))| {
         let sustained = seconds.iter().copied().filter(|second| second.sustained).collect();
         let mut judged = repeat.judged(value::THROUGHPUT, Seconds(sustained).rate_per_s().into());
         judged.reasons.retain(|reason| !CAUSED.contains(reason));
-        // The bounds of the whole phase do not apply to a part.
+        // The bounds of the whole phase do not apply to some of its seconds.
         Repeated { range: Range::default(), ..judged }
     });
     Figure::of_difference(repeated.collect()).not_below(0.0)
@@ -321,7 +323,8 @@ pub(super) fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
 }
 
 impl Stage<'_> {
-    /// Time from the start of the stage to the end of the last second with an error; `None` if that is the last second.
+    /// Time from the fault, or from the first second of the stage before all faults, to the end of the last second with
+    /// an error. Zero without errors; `None` if errors last until the end of the stage.
     fn wrong_for_s(&self) -> Option<f64> {
         let first_s = self.seconds.0.first().map_or(0.0, |second| second.t_s);
         let from_s = self.fault.map_or(first_s, |fault| fault.t_s);
@@ -333,7 +336,7 @@ impl Stage<'_> {
     }
 }
 
-/// The number of errors in each stage, and the time of the last one.
+/// States how many errors each stage has, and when the last error occurred.
 fn conclude(course: &FaultCourse) -> String {
     let who = with_axes(&course.gateway, &course.axes);
     let total = |of: fn(&FaultStage) -> u64| count(course.stages.iter().map(of).sum());
@@ -344,14 +347,14 @@ fn conclude(course: &FaultCourse) -> String {
             (wrong, Some(s)) => {
                 format!("{name}: {} of {ended}, the last after {s:.1} s", count(wrong))
             }
-            (wrong, None) => format!("{name}: {} of {ended}, until the end", count(wrong)),
+            (wrong, None) => format!("{name}: {} of {ended}, with errors until the end", count(wrong)),
         }
     };
     let stages = course.stages.iter().map(stage).collect::<Vec<_>>().join("; ");
     // The name of a service is not capitalized.
     let begins_with_service = course.stages.first().and_then(|stage| stage.fault.as_ref()?.target.service());
     format!(
-        "{who}: {} of {} requests of {} failed. {}.",
+        "{who}: {} of {} requests of the load {} failed. {}.",
         total(FaultStage::wrong),
         total(|stage| stage.ended),
         course.load,

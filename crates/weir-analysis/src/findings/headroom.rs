@@ -1,4 +1,5 @@
-//! Headroom as a finding: latency over throughput, fits, throughput over connections and cores, and the cost of routes.
+//! Headroom as a finding: latency against throughput, fits, throughput by connections and by cores, and the cost of
+//! routes.
 
 use weir_results::ArrivalModel;
 
@@ -18,7 +19,7 @@ const INTRO: &str = "weir measures the same processes at rising rates, from far 
 static RATES: [Column; 8] = over(Column::of("offered", "Offered", Unit::PerSecond, KEEP));
 static STEPS: [Column; 8] = over(Column::of("connections", "Connections", Unit::Count, KEEP));
 
-/// Columns of a curve over rates or connections.
+/// Columns of a curve with one row per rate or number of connections; `asked` is the column of that number.
 const fn over(asked: Column) -> [Column; 8] {
     [
         asked,
@@ -79,7 +80,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     Some(finding)
 }
 
-/// The curves of one load at one point of the axes.
+/// The table of curves of one load with the same values of the axes.
 fn latency_over_throughput(curves: &[Curve]) -> Table {
     let is_open = curves.iter().all(|curve| curve.model == ArrivalModel::Open);
     let rows: Vec<Row> =
@@ -96,7 +97,7 @@ fn spot(curve: &Curve, spot: &CurveSpot) -> Row {
     };
     let asked = spot.asked_per_s.map_or_else(|| Value::count(spot.connections.into()), Value::number);
     let latency = |name: &str| Value::optional(spot.latency(name));
-    // Curves go beyond the limit on purpose, so invalid repeats are expected there.
+    // `true`: invalid repeats are expected, because a curve is deliberately measured beyond what the gateway can carry.
     let valid = Value::valid(spot.latency("p50").unwrap_or(&spot.throughput_per_s), true);
     let values = vec![
         asked,

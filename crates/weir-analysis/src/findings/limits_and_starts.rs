@@ -20,18 +20,18 @@ pub use starts::{StartRow, Starts};
 /// The axis of the data plane's CPU limit.
 const LIMIT: &str = "limits.data.cpus";
 
-/// Loads over the limits of the data plane, and starts.
+/// Loads at each CPU limit of the data plane, and starts of the gateways.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ManyDomains {
-    /// Each load at each value of the other axes.
+    /// One entry for each load and each combination of values of the axes other than the CPU limit.
     pub loads: Vec<CarriedLoad>,
-    /// Starts of gateways, at each value of the other axes.
+    /// Starts of gateways, one entry for each combination of values of the axes other than the CPU limit.
     pub starts: Vec<Starts>,
     /// Conclusions, one sentence each.
     pub conclusions: Vec<String>,
 }
 
-/// See [`ManyDomains`].
+/// Finds loads at each CPU limit, and starts; see [`ManyDomains`].
 pub(super) const FINDER: Finder = Finder { key: "limits-and-starts", columns: &[&LOAD, &START], find };
 
 static LOAD: [Column; 13] = [
@@ -72,7 +72,8 @@ static START: [Column; 7] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// Whether the scenario measures starts; without them there is no such finding. In a cluster they are not measured.
+/// Whether the scenario requests measurements of starts, or a cell has one; only such runs have this finding. In a
+/// cluster, starts are not measured even if the scenario requests them, so the finding has only loads.
 pub(super) fn has_starts(run: &Run, cells: &[Cell]) -> bool {
     run.scenario["cold_start"] == true || cells.iter().any(|cell| cell.cold_start.is_some())
 }
@@ -190,7 +191,7 @@ fn limit(cpus: Option<f64>) -> Value {
     Value::Number { number: cpus, words: Some(words) }
 }
 
-/// Memory of the configuration, for each gateway at its highest limit.
+/// States how much memory further domains need, for each gateway at its highest CPU limit.
 fn conclude(starts: &Starts) -> Vec<String> {
     let is_last = |(place, row): &(usize, &StartRow)| {
         starts.rows.get(place + 1).is_none_or(|next| next.gateway != row.gateway)
@@ -207,14 +208,14 @@ fn conclude(starts: &Starts) -> Vec<String> {
     starts.rows.iter().enumerate().filter(is_last).filter_map(said).collect()
 }
 
-/// The CPU limit of a cell's data plane: from its axis, else from its parts.
+/// The CPU limit of a cell's data plane, cores: from the axis, else from the parts. `None` without a limit.
 fn limit_cpus(cell: &Cell) -> Option<f64> {
     let axis = cell.key.axes.get(LIMIT).and_then(serde_json::Value::as_f64);
     let data = cell.parts.iter().filter(|part| part.role == Role::Data);
     axis.or_else(|| data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cpus| *cpus > 0.0))
 }
 
-/// Orders limits ascending, without a limit last.
+/// Orders limits ascending; no limit comes last.
 fn by_limit(a: Option<f64>, b: Option<f64>) -> std::cmp::Ordering {
     a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY))
 }

@@ -1,7 +1,7 @@
 //! The model of a finding: tables of typed values by gateway and axes, sentences, and charted columns.
 //!
-//! All outputs use findings without knowing the experiment: terminal, HTML, Markdown, CSV, JSON, `compare` and gates. A
-//! new experiment is a finder that fills this model.
+//! Outputs show all findings in the same way: terminal, HTML, Markdown, CSV, JSON, `compare` and gates. A new
+//! experiment needs only a finder that fills this model.
 
 use serde::Serialize;
 use weir_results::Reason;
@@ -15,25 +15,25 @@ use crate::verdicts::reasons::reason_times;
 /// The results of a run for one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// Its name in files and on command lines: `failover`.
+    /// Name of the finding in files and on command lines: `failover`.
     pub key: &'static str,
-    /// Its heading.
+    /// Heading of the finding.
     pub title: &'static str,
-    /// How it was measured and how to read it.
+    /// How the values were measured, and how to read them.
     pub intro: String,
     /// Conclusions, one sentence each.
     pub sentences: Vec<String>,
-    /// Its values.
+    /// Tables with the values.
     pub tables: Vec<Table>,
     /// Load points at which the experiment causes errors and overload on purpose.
     #[serde(skip)]
     pub breaks: Vec<Place>,
-    /// Whether reports print it as its own section; `false` if another section shows more.
+    /// Whether reports print the finding as its own section; `false` if another section shows these values and more.
     #[serde(skip)]
     pub has_section: bool,
 }
 
-/// A load at one point of the axes.
+/// A load with one value of each axis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// Values of the axes.
@@ -45,73 +45,74 @@ pub struct Place {
 /// A table with a row for each gateway at each place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// Its heading.
+    /// Heading of the table.
     pub caption: String,
-    /// Its columns, one per value of a row.
+    /// The columns, one per value of a row.
     pub columns: &'static [Column],
-    /// Its rows, in the order of load points and then of gateways.
+    /// The rows, in the order of load points and then of gateways.
     pub rows: Vec<Row>,
 }
 
-/// A column.
+/// A column of a finding's table.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Column {
-    /// Its name in files: `memory_per_client`.
+    /// Name of the column in files: `memory_per_client`.
     pub key: &'static str,
-    /// Its heading.
+    /// Heading of the column.
     pub title: &'static str,
-    /// Unit of its numbers.
+    /// Unit of the column's numbers.
     pub unit: Unit,
     /// Whether lower or higher is better; `None` for text and for counts of the load itself.
     pub better: Option<Better>,
-    /// Importance in narrow terminals, from 1; columns of [`KEEP`] are never left out.
+    /// Importance in narrow terminals, from 1. The least important columns are left out first; those with [`KEEP`]
+    /// never.
     #[serde(skip)]
     pub keep: u8,
-    /// How `weir compare` judges it; `None` if not compared.
+    /// How `weir compare` judges the column; `None` if it is not compared.
     #[serde(skip)]
     pub compared: Option<Compared>,
-    /// Whether it is drawn as bars with intervals, one chart for each place.
+    /// Whether reports draw the column as bars with intervals, one chart for each load and its axes.
     #[serde(skip)]
     pub drawn: bool,
-    /// Text in tables if a repeat lies beyond the measured range.
+    /// Text in tables for a value beyond the measured range: `> timeout`.
     #[serde(skip)]
     pub beyond: &'static str,
-    /// Meaning of a repeat without a value, for the gateway; empty if it has none.
+    /// What a repeat without a value means for the gateway: `no capacity found`. Empty if it means nothing.
     #[serde(skip)]
     pub absent: &'static str,
     /// Text in tables instead of zero; empty to print the number.
     #[serde(skip)]
     pub zero: &'static str,
-    /// Whether tables show its values without their intervals.
+    /// Whether tables show the column's values without their intervals.
     #[serde(skip)]
     pub bare: bool,
-    /// Whether it precedes the gateway column, printed once for adjacent rows with the same value.
+    /// Whether the column stands before the gateway column. Adjacent rows with the same value then print it once.
     #[serde(skip)]
     pub leads: bool,
-    /// Whether adjacent rows of a gateway with the same values in all such columns print them once.
+    /// Whether adjacent rows of a gateway print the value once, if they agree in all columns with `once`.
     #[serde(skip)]
     pub once: bool,
 }
 
-/// The importance of columns that stay in every terminal.
+/// The importance ([`Column::keep`]) of columns that even narrow terminals show.
 pub const KEEP: u8 = 9;
 
 /// How `weir compare` judges a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
-    /// Its name on command lines: `failover.p99`.
+    /// Name of the metric on command lines: `failover.p99`.
     pub metric: &'static str,
     /// Margin, as share: smaller differences count as the same.
     pub margin: f64,
     /// Resolution in the unit of the column: values below it count as equal.
     pub resolution: Option<f64>,
-    /// Whether it gets a verdict by default.
+    /// Whether the metric gets a verdict by default.
     pub by_default: bool,
-    /// Whether it is CPU time of a load, which depends on load point and host speed.
+    /// Whether the metric is CPU time of a load, which depends on load point and host speed.
     pub cpu_time: bool,
 }
 
-/// The better direction.
+/// Which values of a column are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -125,7 +126,7 @@ pub enum Better {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Text.
+    /// Short text.
     Text,
     /// Whole sentences.
     Prose,
@@ -135,9 +136,9 @@ pub enum Unit {
     Count,
     /// A number without unit.
     Number,
-    /// A number without unit, however small.
+    /// A number without unit that may be very small; printed with an exponent.
     Coefficient,
-    /// Events per second.
+    /// Events per second, for example requests.
     PerSecond,
     /// Requests per day.
     PerDay,
@@ -157,7 +158,7 @@ pub enum Unit {
     Cores,
 }
 
-/// A gateway's values at one place.
+/// The values of a gateway at one load with its axes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The gateway's name.
@@ -166,19 +167,19 @@ pub struct Row {
     pub load: String,
     /// Values of the axes, and further keys of the row: the fault, the kind of client.
     pub axes: Axes,
-    /// One for each column.
+    /// One value for each column of the table.
     pub values: Vec<Value>,
 }
 
-/// One value.
+/// One value of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Value {
-    /// It does not apply to this row.
+    /// The column does not apply to this row.
     Missing,
-    /// Text.
+    /// A text value.
     Text {
-        /// The text.
+        /// The text to show.
         text: String,
     },
     /// An exact number, without interval.
@@ -189,49 +190,49 @@ pub enum Value {
         #[serde(skip_serializing_if = "Option::is_none")]
         words: Option<String>,
     },
-    /// A value of one repeat or of a fit, not over repeats.
+    /// A value from a single repeat or from a fit, not a mean of repeats.
     Estimate {
         /// The value, in the unit of the column.
         sample: Sample,
-        /// Its own interval, at 95 % unless the finding names another confidence; `None` without one.
+        /// Interval of the value, 95 % unless the finding names another confidence; `None` if it has no interval.
         interval: Option<[f64; 2]>,
-        /// Whether it is valid.
+        /// Whether the value is valid.
         valid: bool,
     },
-    /// A part of a total.
+    /// A count as part of a total, for example failed requests of all sent requests.
     Part {
-        /// The part.
+        /// The count of the part.
         part: u64,
-        /// The total.
+        /// The total count.
         of: u64,
     },
-    /// A value over repeats, with its interval and validity.
+    /// A value computed from several repeats, with its interval and validity.
     Figure {
-        /// The value.
+        /// The metric with all its repeats.
         figure: Figure,
     },
     /// Minimum and maximum of many values; not an interval.
     Extremes {
-        /// The minimum.
+        /// The minimum of the values.
         least: f64,
-        /// The maximum.
+        /// The maximum of the values.
         greatest: f64,
-        /// Whether they are valid.
+        /// Whether the values are valid.
         valid: bool,
     },
     /// The number of valid repeats.
     Valid {
-        /// Valid repeats.
+        /// Number of valid repeats.
         valid: usize,
-        /// Repeats that were planned.
+        /// Number of planned repeats.
         planned: usize,
-        /// Why the others are invalid, and whether the reason is expected at this load.
+        /// Why the other repeats are invalid, each with whether the reason is expected at this load.
         reasons: Vec<(String, bool)>,
     },
 }
 
 impl Finding {
-    /// An empty finding.
+    /// A finding without sentences and tables.
     pub(crate) fn new(key: &'static str, title: &'static str, intro: impl Into<String>) -> Self {
         let (sentences, tables, breaks) = (Vec::new(), Vec::new(), Vec::new());
         Self { key, title, intro: intro.into(), sentences, tables, breaks, has_section: true }
@@ -251,8 +252,8 @@ impl Row {
         at_axes(&self.load, &self.axes)
     }
 
-    /// The same without axes that have a column in the table, or a column for their parent: `limits.control` for
-    /// `limits.control.cpus`.
+    /// The load and its axes in words, without axes that have their own column in the table or a column for their
+    /// parent, such as `limits.control` for `limits.control.cpus`.
     pub fn place_beside(&self, columns: &[Column]) -> String {
         let is_below =
             |path: &str, key: &str| path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
@@ -283,29 +284,30 @@ impl Column {
         }
     }
 
-    /// The same, with lower values better.
+    /// Marks lower values of this column as better.
     pub(crate) const fn lower(self) -> Self {
         Self { better: Some(Better::Lower), ..self }
     }
 
-    /// The same, with higher values better.
+    /// Marks higher values of this column as better.
     pub(crate) const fn higher(self) -> Self {
         Self { better: Some(Better::Higher), ..self }
     }
 
-    /// The same, compared as `metric` on request; differences up to `margin` count as the same.
+    /// Lets `weir compare` compare this column on request, with the name `metric`. Differences up to `margin` count as
+    /// the same.
     pub(crate) const fn compared(self, metric: &'static str, margin: f64) -> Self {
         let compared = Compared { metric, margin, resolution: None, by_default: false, cpu_time: false };
         Self { compared: Some(compared), ..self }
     }
 
-    /// The same, compared by default.
+    /// Like [`Self::compared`], but `weir compare` compares this column by default.
     pub(crate) const fn judged(self, metric: &'static str, margin: f64) -> Self {
         let compared = Compared { metric, margin, resolution: None, by_default: true, cpu_time: false };
         Self { compared: Some(compared), ..self }
     }
 
-    /// The same, as CPU time of a load; call `compared` first.
+    /// Marks the compared metric as CPU time of a load; call `compared` first.
     pub(crate) const fn cpu_time(self) -> Self {
         let compared = match self.compared {
             Some(compared) => Some(Compared { cpu_time: true, ..compared }),
@@ -314,7 +316,7 @@ impl Column {
         Self { compared, ..self }
     }
 
-    /// The same, with this resolution; call `compared` first.
+    /// Sets the resolution of the compared metric; call `compared` first.
     pub(crate) const fn above(self, resolution: f64) -> Self {
         let compared = match self.compared {
             Some(compared) => Some(Compared { resolution: Some(resolution), ..compared }),
@@ -323,49 +325,49 @@ impl Column {
         Self { compared, ..self }
     }
 
-    /// The same, with `words` for a repeat beyond the measured range.
+    /// Sets the words for a repeat beyond the measured range.
     pub(crate) const fn beyond(self, words: &'static str) -> Self {
         Self { beyond: words, ..self }
     }
 
-    /// The same, with `words` for a repeat without a value.
+    /// Sets the words for a repeat without a value.
     pub(crate) const fn absent(self, words: &'static str) -> Self {
         Self { absent: words, ..self }
     }
 
-    /// The same, with `words` for zero.
+    /// Sets the words that tables show instead of zero.
     pub(crate) const fn zero(self, words: &'static str) -> Self {
         Self { zero: words, ..self }
     }
 
-    /// The same, without intervals in tables.
+    /// Leaves out the intervals of this column in tables.
     pub(crate) const fn bare(self) -> Self {
         Self { bare: true, ..self }
     }
 
-    /// The same, before the gateway column.
+    /// Places this column before the gateway column.
     pub(crate) const fn leading(self) -> Self {
         Self { leads: true, ..self }
     }
 
-    /// The same, shown once for adjacent rows of a gateway.
+    /// Shows equal values of adjacent rows of a gateway only once.
     pub(crate) const fn once(self) -> Self {
         Self { once: true, ..self }
     }
 
-    /// A value of this column in words.
+    /// Formats a value of this column with its unit.
     pub fn words(&self, value: f64) -> String {
         if value.abs() < 0.5 && !self.zero.is_empty() { self.zero.to_owned() } else { self.unit.words(value) }
     }
 
-    /// The same, drawn as bars.
+    /// Lets reports draw this column as bars.
     pub(crate) const fn drawn(self) -> Self {
         Self { drawn: true, ..self }
     }
 }
 
 impl Unit {
-    /// A value with its unit, in words.
+    /// Formats a value with its unit.
     pub fn words(self, value: f64) -> String {
         match self {
             Self::Text | Self::Prose | Self::Load | Self::Number => quantity::number(value),
@@ -384,7 +386,7 @@ impl Unit {
         }
     }
 
-    /// Its suffix of column names in files: `ns`; empty for text and plain numbers.
+    /// The suffix of column names in files: `ns`. Empty for text and plain numbers.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Text | Self::Prose | Self::Load | Self::Count | Self::Number | Self::Coefficient => "",
@@ -402,37 +404,37 @@ impl Unit {
 }
 
 impl Value {
-    /// Text.
+    /// A value that is text.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// An exact number.
+    /// A value that is an exact number.
     pub(crate) fn number(number: f64) -> Self {
         Self::Number { number: Some(number), words: None }
     }
 
-    /// A count.
     pub(crate) fn count(count: u64) -> Self {
         Self::number(count as f64)
     }
 
-    /// A value over repeats.
+    /// A value computed from repeats.
     pub(crate) fn figure(figure: &Figure) -> Self {
         Self::Figure { figure: figure.clone() }
     }
 
-    /// A value over repeats, or missing.
+    /// A value computed from repeats; missing if `None`.
     pub(crate) fn optional(figure: Option<&Figure>) -> Self {
         figure.map_or(Self::Missing, Self::figure)
     }
 
-    /// A valid value that is not over repeats.
+    /// A valid value from a single repeat or from a fit.
     pub(crate) fn estimate(value: f64, interval: Option<[f64; 2]>) -> Self {
         Self::Estimate { sample: Sample::Value(value), interval, valid: true }
     }
 
-    /// The number of valid repeats of `figure`.
+    /// The number of valid repeats of `figure`. `is_expected` states whether the reasons of invalid repeats are
+    /// expected.
     pub(crate) fn valid(figure: &Figure, is_expected: bool) -> Self {
         Self::valid_of(figure, figure.repeats.len(), is_expected)
     }
@@ -468,7 +470,7 @@ impl Value {
         Self::valid_because(figure, row.planned, reasons)
     }
 
-    /// Its number: the mean over repeats, or the share of a part.
+    /// The value as a number: the mean of repeats, or the part divided by its total. `None` if it is not a number.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Missing | Self::Text { .. } | Self::Extremes { .. } | Self::Valid { .. } => None,

@@ -19,41 +19,41 @@ use crate::verdicts::reasons::Metric;
 /// A load that closes each connection after a number of requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NewConnections {
-    /// The load.
+    /// Name of the load.
     pub load: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// Requests per connection.
+    /// Number of requests after which the load closes a connection.
     pub per_connection: u64,
-    /// Gateways in the scenario's order, direct last.
+    /// Gateways in the scenario's order, the direct baseline last.
     pub rows: Vec<NewConnectionsRow>,
     /// Sentences about the gateways.
     pub conclusions: Vec<String>,
 }
 
-/// A gateway that accepts new connections.
+/// The values of one gateway in a load that closes its connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NewConnectionsRow {
     /// The gateway's name, or that of the direct baseline.
     pub gateway: String,
-    /// New connections per second: throughput over requests per connection.
+    /// New connections per second: throughput divided by requests per connection.
     pub per_s: Figure,
     /// CPU time of the data plane per connection, including its requests, microseconds.
     pub cpu_us: Figure,
-    /// CPU time of the connection without its requests: minus the same number of requests over persistent connections,
-    /// in the same repeat. `None` without such a load.
+    /// `cpu_us` minus the CPU time of as many requests over persistent connections, in the same repeat. `None` if the
+    /// run has no load with persistent connections.
     pub connection_cpu_us: Option<Figure>,
-    /// p50 of handshakes, nanoseconds; only over TLS.
+    /// p50 of the handshake time, nanoseconds; `None` without TLS.
     pub handshake_p50_ns: Option<Figure>,
-    /// p99 of handshakes, nanoseconds.
+    /// p99 of the handshake time, nanoseconds; `None` without TLS.
     pub handshake_p99_ns: Option<Figure>,
-    /// Share of resumed handshakes; only over TLS.
+    /// Share of handshakes that resumed a TLS session; `None` without TLS.
     pub resumed_share: Option<Figure>,
-    /// Failed or refused connection attempts, and failed handshakes, over all repeats.
+    /// Number of failed or refused connection attempts and of failed handshakes, in all repeats together.
     pub failed: u64,
 }
 
-/// See [`NewConnections`].
+/// Finds loads that open new connections; see [`NewConnections`].
 pub(super) const FINDER: Finder = Finder { key: "new-connections", columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
@@ -90,7 +90,7 @@ fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
     let mut finding = Finding::new(FINDER.key, "New connections", INTRO);
     finding.sentences = loads.iter().flat_map(|load| load.conclusions.clone()).collect();
     finding.tables = loads.iter().map(table).collect();
-    // The table of limits and starts has these values already.
+    // If the run measures starts, the finding `limits-and-starts` already shows these values.
     let found = (!loads.is_empty() && !has_starts(measured.run, measured.cells)).then_some(finding);
     former.new_connections = loads;
     found
@@ -122,7 +122,7 @@ fn table(load: &NewConnections) -> Table {
     }
 }
 
-/// The loads in the order of the points; loads with persistent connections are left out.
+/// The loads that open new connections, in the order of the load points.
 fn loads(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<NewConnections> {
     // Groups and points have the same order.
     let pairs = groups.iter().zip(points);

@@ -1,4 +1,5 @@
-//! Objectives of findings (`docs/scenarios.md#objectives`): a limit by metric, judged in each row that has the metric.
+//! Objectives of findings (`docs/scenarios.md#objectives`). A limit names a metric, and is judged in each row that has
+//! a value of this metric.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,14 @@ use crate::figures::figure::Figure;
 use crate::points::gateways::Gateway;
 use crate::points::objective::{Bound, ObjectiveResult};
 
-/// The objective of one value of a finding.
+/// The result of an objective for one value of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FindingObjective {
     /// The gateway's name.
     pub gateway: String,
     /// The row of the finding in words: `tail; fault = 1: replica 1 killed`. Empty if the run has no such value.
     pub place: String,
-    /// Whether it was met.
+    /// The result: limit, value, and whether the limit was met.
     pub result: ObjectiveResult,
 }
 
@@ -56,7 +57,7 @@ fn is_one(gateways: &[Gateway], name: &str) -> bool {
     gateways.iter().any(|gateway| gateway.name == name)
 }
 
-/// The limits of `gateway` anywhere, each metric once.
+/// The limits of `gateway` at any load, each metric once.
 fn all_limits<'a>(objective: &'a Objective, gateway: &str) -> BTreeMap<&'a String, &'a f64> {
     let own = objective.own.iter().filter(|own| own.gateway == gateway).flat_map(|own| &own.findings);
     own.chain(&objective.findings).collect()
@@ -82,7 +83,7 @@ fn bound<'a>(name: &'a str, column: &'a Column, limit: f64) -> Bound<'a> {
     Bound { name, limit, is_least, format: Box::new(|value| column.words(value)), beyond: column.beyond }
 }
 
-/// `None` if the value does not apply to the row.
+/// Judges a value by its limit; `None` if the column does not apply to the row, or holds text or several numbers.
 fn judge(bound: &Bound<'_>, value: &Value) -> Option<ObjectiveResult> {
     match value {
         Value::Missing | Value::Text { .. } | Value::Extremes { .. } | Value::Valid { .. } => None,

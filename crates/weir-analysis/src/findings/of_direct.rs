@@ -1,4 +1,5 @@
-//! Throughput through each gateway as share of direct, over users and limits, as a finding.
+//! Throughput through each gateway as share of the direct baseline, for each number of users at each limit, as a
+//! finding.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::users::of_point;

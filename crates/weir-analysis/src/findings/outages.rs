@@ -1,4 +1,5 @@
-//! Impact on clients while a service was down, compared with the time before: sentences for each gateway that uses it.
+//! Impact on clients while a service was down, compared with the time before: sentences about each gateway that uses
+//! the service.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ struct Outage<'a> {
     repeat: &'a Repeat<'a>,
     service: &'a str,
     action: FaultAction,
-    /// The seconds from the fault to the return, or to the end of the load.
+    /// The seconds from the fault to the return of the service, or to the end of the load.
     away: Seconds<'a>,
     /// The seconds before the first fault of the load.
     before: Seconds<'a>,
@@ -48,8 +49,12 @@ pub(super) fn without(group: &Group<'_>) -> Vec<String> {
     let services: BTreeSet<&str> = gateways().flat_map(faulted).collect();
     let sentence = |service: &str| {
         let without: Vec<&str> = gateways().filter(|name| !faulted(name).contains(service)).collect();
-        let names = without.join(", ");
-        (!without.is_empty()).then(|| format!("Not affected, because they do not use {service}: {names}."))
+        let why = match without.as_slice() {
+            [] => return None,
+            [_] => "it does not use",
+            _ => "they do not use",
+        };
+        Some(format!("{}: not affected, because {why} {service}.", without.join(", ")))
     };
     services.into_iter().filter_map(sentence).collect()
 }
@@ -79,11 +84,11 @@ fn joined<'a, 'b: 'a>(stages: impl Iterator<Item = &'a Stage<'b>>) -> Seconds<'b
     Seconds(stages.flat_map(|stage| stage.seconds.0.iter().copied()).collect())
 }
 
-/// The time during an outage, or before it, in all repeats.
+/// The seconds during an outage, or those before it, in all repeats.
 struct Part<'a>(Vec<(&'a Repeat<'a>, &'a Seconds<'a>)>);
 
 impl Part<'_> {
-    /// Requests that failed, of those that ended: `3 of 600`.
+    /// Number of failed requests, of all that finished: `3 of 600`.
     fn errors(&self) -> String {
         format!("{} of {}", count(self.wrong()), count(self.ended()))
     }
@@ -144,7 +149,7 @@ fn conclude(who: &str, first: &Outage<'_>, repeats: &[&Outage<'_>]) -> String {
 }
 
 impl Outage<'_> {
-    /// Failed registrations of all routes during the outage.
+    /// How often registering all routes again failed during the outage.
     fn failed_registrations(&self) -> usize {
         let (Some(first), Some(last)) = (self.away.0.first(), self.away.0.last()) else { return 0 };
         let time = first.t_s..last.t_s + last.length_s;

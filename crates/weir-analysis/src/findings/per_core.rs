@@ -1,4 +1,4 @@
-//! Throughput per core at full load over CPU limits, as a finding.
+//! Throughput per core at full load, for each CPU limit, as a finding.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -26,7 +26,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     for experiment in measured.experiments.iter().filter(|experiment| !experiment.per_core.is_empty()) {
         finding.sentences.extend(experiment.per_core.iter().map(|of| of.conclusion.clone()));
         let mut tables = [by_limit(experiment, measured.points), efficiency(experiment)];
-        // Without a CPU limit there is no value per core.
+        // Without a CPU limit there is no value per core, so both tables may be empty.
         for table in tables.iter_mut().filter(|table| !table.rows.is_empty()) {
             table.caption = experiment.caption(&table.caption, measured.experiments);
         }

@@ -15,13 +15,15 @@ use crate::points::measured::Repeats;
 
 pub(super) const FINDER: Finder = Finder { key: "recovery", columns: &[&COLUMNS], find };
 
-/// A second is slow if its p50 exceeds that before the first fault by this factor.
+/// A second is slow if its p50 is more than this factor times the p50 before the first fault, and also more than
+/// [`P50_MORE_NS`] above it.
 const P50_GROWTH: f64 = 2.0;
-/// It must also exceed it by this, nanoseconds, because a busy host can double a p50 of 50 µs for a second.
+/// Minimum increase of a slow second's p50, nanoseconds. Smaller increases do not count, because a busy host can double
+/// a p50 of 50 µs for a second.
 const P50_MORE_NS: f64 = 1e6;
 
-/// Minimum responses in a second for the check. The median of fewer can double by chance: with exponential latencies,
-/// the probability is 1e-4 for 50 responses and 1e-2 for 20.
+/// Minimum number of responses in a second whose p50 is checked. The median of fewer can double by chance: with
+/// exponential latencies, the probability is 1e-4 for 50 responses and 1e-2 for 20.
 const RESPONSES_MIN: u64 = 50;
 
 /// Resolution: errors and latency are counted in whole seconds.
@@ -32,7 +34,7 @@ Time from a fault to the end of the last second with an error or a slow p50. A p
 that before the first fault and more than 1 ms above it. weir checks until the next server or service fails, or until \
 the load ends, so the time can include the return of the failed one. Times are in whole seconds, so times below one \
 second count as equal. The time includes the request timeout if requests to the failed server time out. *Not \
-recovered*: the last of these seconds has errors or is slow.";
+recovered*: errors or a slow p50 still occur in the last checked second.";
 
 static COLUMNS: [Column; 4] = [
     Column::of("fault", "Fault", Unit::Text, KEEP),
@@ -46,8 +48,8 @@ static COLUMNS: [Column; 4] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// A fault that stops a server or service, and the seconds until the next such fault. Its return is part of the
-/// recovery.
+/// A fault that stops a server or service, and the seconds until the next such fault. The return of the server or
+/// service belongs to the recovery.
 struct Stage<'a> {
     fault: &'a FaultEvent,
     seconds: Seconds<'a>,
@@ -80,7 +82,7 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
         let [wrong, ended] = [Seconds::wrong, Seconds::ended]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
         let time = here().map(|(repeat, stage)| {
-            // Errors and p50 decide, so the time is invalid if noise can have moved p50.
+            // Errors and p50 determine the time, so the time is invalid if noise may have changed p50.
             let p50 = disturbed(repeat, P50, &of_phase(repeat.measurement));
             let sample = stage.recovered_within(p50_before(repeat.measurement));
             Repeated { sample, range: Range::default(), ..p50 }
@@ -114,7 +116,7 @@ fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
     stages.collect()
 }
 
-/// p50 of the sustained seconds before the first fault; `None` if there are none.
+/// p50 of the sustained seconds before the first fault, nanoseconds; `None` if there are no such seconds.
 fn p50_before(measurement: &Measurement) -> Option<f64> {
     let first = measurement.faults.first()?;
     let is_before = |second: &&LoadSecond| second.t_s + second.length_s <= first.t_s;
@@ -126,8 +128,8 @@ fn p50_before(measurement: &Measurement) -> Option<f64> {
 }
 
 impl Stage<'_> {
-    /// Seconds from the fault to the end of the last disturbed second; beyond the measured range if no normal second
-    /// follows.
+    /// Time from the fault to the end of the last second with errors or a slow p50, seconds. Beyond the measured range
+    /// if no normal second follows.
     fn recovered_within(&self, p50_before_ns: Option<f64>) -> Sample {
         let is_slow = |second: &LoadSecond| {
             second.completed >= RESPONSES_MIN

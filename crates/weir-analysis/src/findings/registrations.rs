@@ -49,13 +49,13 @@ static COLUMNS: [Column; 12] = [
         .compared("registrations.p99_ratio", 0.25),
 ];
 
-/// Reasons that registrations cause on purpose: a registering gateway may reach its quota.
+/// Reasons that registrations cause on purpose: a gateway that processes them may reach its CPU quota.
 const CAUSED: [Reason; 1] = [Reason::Throttled];
 
-/// Selects one of the two parts of a repeat.
+/// Selects the seconds of a repeat during registrations, or the rest.
 type Part = for<'a, 'b> fn(&'a Split<'b>) -> &'a Seconds<'b>;
 
-/// One repeat, in two parts.
+/// One repeat, split into the seconds during registrations and the rest.
 struct Split<'a> {
     repeat: &'a Repeat<'a>,
     registrations: Vec<Registration>,
@@ -64,7 +64,7 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
-    /// Extra CPU time of the data plane per registration, compared with the rest, seconds.
+    /// Extra CPU time of the data plane per registration, seconds, compared with the rest of the repeat.
     fn cpu_s_each(&self) -> Option<f64> {
         let more = cores(self.repeat, &self.during)? - cores(self.repeat, &self.rest)?;
         Some(more * self.during.length_s() / self.registrations.len() as f64)
@@ -94,7 +94,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let messages = registrations.iter().map(|of| of.messages).max()?;
     let took_ns = registrations.iter().map(|of| of.took_ns as f64).sum::<f64>() / registrations.len() as f64;
     let figure = |name: &str, of: &dyn Fn(&Split<'_>) -> Sample| {
-        // The bounds of the whole phase do not apply to a part.
+        // The bounds of the whole phase do not apply to some of its seconds.
         let of =
             |split: &Split<'_>| Repeated { range: Range::default(), ..split.repeat.judged(name, of(split)) };
         Figure::of(splits.iter().map(of).collect())
@@ -114,8 +114,8 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let cpu_each = figure(value::CORES, &|split| split.cpu_s_each().into());
     let count = registrations.len() as u64;
     let sentence = format!(
-        "{}, {}: during {} of all routes ({} each), CPU was {} times, throughput {} times and p99 {} times that of \
-         the rest.",
+        "{}, {}: during {} of all routes ({} each), CPU was {} times, throughput {} times and p99 {} times the value \
+         in the rest of the phase.",
         with_axes(gateway, group.axes),
         group.load,
         counted(count, "registration"),
@@ -146,7 +146,7 @@ fn times(ratio: &Figure) -> String {
     with_interval(ratio, number)
 }
 
-/// Splits a repeat in two parts; `None` if all or none of its seconds have a registration, or if the load has steps.
+/// Splits a repeat; `None` if all or none of its seconds have a registration, or if the load has steps.
 fn split<'a>(repeat: &'a Repeat<'a>) -> Option<Split<'a>> {
     if !repeat.measurement.record.steps.is_empty() {
         return None;
@@ -168,7 +168,7 @@ fn split<'a>(repeat: &'a Repeat<'a>) -> Option<Split<'a>> {
     is_split.then_some(Split { repeat, registrations, during, rest })
 }
 
-/// Mean cores of the data plane in these seconds; `None` if nothing was sampled in them.
+/// Mean cores of the data plane in `seconds`; `None` if nothing was sampled in `seconds`.
 fn cores(repeat: &Repeat<'_>, seconds: &Seconds<'_>) -> Option<f64> {
     let data: Vec<&str> = repeat
         .cell

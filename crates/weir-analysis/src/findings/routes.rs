@@ -34,14 +34,14 @@ static COLUMNS: [Column; 8] = [
         .drawn(),
 ];
 
-/// A gateway at one number of routes.
+/// A gateway with one number of routes.
 struct Place<'a> {
     axes: Axes,
     row: &'a points::Row,
     capacity: Option<&'a Figure>,
 }
 
-/// Cost of many routes compared with few.
+/// Cost of many routes, as ratios to few routes; `memory_each` is in bytes per added route.
 struct Cost {
     memory: Figure,
     memory_each: Figure,
@@ -71,10 +71,11 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.sentences.is_empty()).then_some(finding)
 }
 
-/// For each gateway and number of routes, the highest rate with valid CPU time for both, else the lowest rate.
+/// Selects one rate for each gateway and number of routes: the highest at which CPU time is valid with few and with
+/// many routes, else the lowest.
 fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     let key = |of: &RouteCost| (of.gateway.clone(), of.axes.clone(), of.path.clone(), of.many);
-    // Valid before invalid. Among valid ones the highest rate wins, else the lowest.
+    // A valid cost wins over an invalid one. Among valid costs the highest rate wins, among invalid ones the lowest.
     let rank = |of: &RouteCost| match of.ratio.is_valid() {
         true => (1, of.rate_per_s),
         false => (0, -of.rate_per_s),
@@ -91,7 +92,7 @@ fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     highest
 }
 
-/// Index of the first row of the gateway of `cost`, so that rows of a gateway are adjacent.
+/// Index of the first cost of the same gateway. Sorting by it makes the rows of a gateway adjacent.
 fn highest_place(costs: &[RouteCost], cost: &RouteCost) -> usize {
     costs.iter().position(|other| other.gateway == cost.gateway).unwrap_or_default()
 }
@@ -139,7 +140,7 @@ fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
     let mut ratios = vec![times("memory is", &cost.memory), times("CPU time per request", &cost.cpu)];
     ratios.extend(cost.capacity.as_ref().map(|capacity| times("capacity", capacity)));
     let what = shared.path.rsplit('.').next().unwrap_or(&shared.path);
-    // Less memory with more routes is no cost of a route.
+    // If memory decreases with more routes, there is no cost per route.
     let each = match cost.memory_each.mean {
         Some(_) => {
             let one = what.strip_suffix('s').unwrap_or(what);

@@ -1,5 +1,5 @@
-//! Cost of slow clients: latency and errors of a load and the gateway's memory, compared with the same load without
-//! them.
+//! Cost of slow clients: latency and errors of a load, and the gateway's memory, compared with the same load without
+//! slow clients.
 
 use serde::Serialize;
 use weir_results::{SlowClients, SlowCounts};
@@ -22,26 +22,26 @@ pub struct SlowCost {
     pub gateway: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// Outcomes of the slow clients over all repeats; the number of concurrent connections is per repeat.
+    /// Outcomes of the slow clients, summed over all repeats. Only the number of concurrent connections is per repeat.
     pub clients: SlowClients,
-    /// The load with slow clients.
+    /// Results of the load with slow clients.
     pub beside: Carried,
-    /// The same load without slow clients, if the scenario has one.
+    /// The same load without slow clients; `None` if the scenario has no such load.
     pub alone: Option<Alone>,
-    /// A sentence about it.
+    /// The conclusion in one sentence.
     pub conclusion: String,
 }
 
-/// Results of a load.
+/// Results of a load with or without slow clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Carried {
-    /// Errors over all repeats.
+    /// Number of errors in all repeats together.
     pub errors: u64,
-    /// Requests sent.
+    /// Number of requests sent in all repeats together.
     pub sent: u64,
-    /// p99 of the phase, nanoseconds.
+    /// p99 of the sustained phase, nanoseconds.
     pub p99_ns: Figure,
     /// Peak memory of the data plane, without page cache, bytes.
     pub memory_bytes_peak: Figure,
@@ -50,16 +50,16 @@ pub struct Carried {
 /// The same load without slow clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alone {
-    /// Its name.
+    /// Name of that load.
     pub load: String,
-    /// Its results.
+    /// Results of that load.
     pub carried: Carried,
     /// Additional memory with slow clients, in the same repeat, divided by the mean number of slow clients open at the
     /// end, bytes.
     pub memory_bytes_per_client: Figure,
 }
 
-/// See [`SlowCost`].
+/// Finds the cost of slow clients; see [`SlowCost`].
 pub(super) const FINDER: Finder = Finder { key: "slow-clients", columns: &[&COST, &CLIENTS], find };
 
 const INTRO: &str = "\
@@ -138,7 +138,7 @@ impl Carried {
 }
 
 impl SlowCost {
-    /// All slow clients together.
+    /// Outcomes of slow clients of all kinds together.
     pub fn total(&self) -> SlowCounts {
         self.clients.total()
     }
@@ -209,7 +209,7 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
     cost
 }
 
-/// Errors and p99 with and without slow clients, and the memory per client.
+/// States errors and p99 with and without slow clients, and the memory per client.
 fn conclude(cost: &SlowCost) -> String {
     let who = with_axes(&cost.gateway, &cost.axes);
     let total = cost.total();
@@ -220,7 +220,11 @@ fn conclude(cost: &SlowCost) -> String {
     let clients = format!("with {} slow clients{ended_early}", count(u64::from(total.connections)));
     let wrong = |carried: &Carried| format!("{} of {}", count(carried.errors), count(carried.sent));
     let Some(alone) = &cost.alone else {
-        return format!("{who}: {clients}, {} requests of {} failed.", wrong(&cost.beside), cost.load);
+        return format!(
+            "{who}: {clients}, {} requests of the load {} failed.",
+            wrong(&cost.beside),
+            cost.load
+        );
     };
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     let (slow_ns, alone_ns) = (&cost.beside.p99_ns, &alone.carried.p99_ns);
@@ -229,7 +233,7 @@ fn conclude(cost: &SlowCost) -> String {
         (true, apart) => {
             let overlap = if apart == Some(false) { "" } else { "; the intervals overlap" };
             let (slow, alone) = (with_interval(slow_ns, time_ns), with_interval(alone_ns, time_ns));
-            format!("p99 is {slow} (without: {alone}{overlap})")
+            format!("p99 is {slow} (without slow clients: {alone}{overlap})")
         }
     };
     let each = &alone.memory_bytes_per_client;
@@ -238,7 +242,7 @@ fn conclude(cost: &SlowCost) -> String {
         false => String::new(),
     };
     format!(
-        "{who}: {clients}, {} requests failed (without: {}); {p99}{memory}.",
+        "{who}: {clients}, {} requests failed (without slow clients: {}); {p99}{memory}.",
         wrong(&cost.beside),
         wrong(&alone.carried)
     )
@@ -257,7 +261,7 @@ fn carried(repeats: &Repeats<'_>) -> Carried {
     }
 }
 
-/// Outcomes of slow clients over all repeats of a gateway.
+/// Outcomes of slow clients, summed over all repeats of a gateway.
 fn clients(group: &Group<'_>, gateway: &str) -> SlowClients {
     let repeats = group.repeats(gateway).into_iter().flat_map(Repeats::iter);
     let all = repeats.filter_map(|repeat| repeat.measurement.slow);

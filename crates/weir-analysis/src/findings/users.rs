@@ -1,4 +1,4 @@
-//! Throughput over users at each limit of the data plane, as a finding.
+//! Throughput by number of users at each limit of the data plane, as a finding.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -43,8 +43,8 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// One table for all gateways if there is one limit. Otherwise a table for each gateway, and one for open loads at each
-/// limit.
+/// With one limit: one table for all gateways. With several limits: one table for each gateway, and a single table with
+/// the open loads at all limits, if there are any.
 fn tables(experiment: &Experiment, measured: &Measured<'_>) -> Vec<Table> {
     let of = Users { experiment, points: measured.points };
     let caption = |what: &str| experiment.caption(what, measured.experiments);

@@ -12,74 +12,74 @@ use crate::points::axes::Axes;
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
 
-/// Cost of changes to a gateway during a load, of its routes or other settings. Seconds are near a change from its
-/// application until one second after it took effect. All values cover the sustained phase.
+/// Cost of changes to a gateway's routes or other settings during a load. Seconds count as near a change from the
+/// moment when the change is applied until one second after it took effect. All values are from the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangeCost {
     /// The gateway's name.
     pub gateway: String,
     /// Values of the axes.
     pub axes: Axes,
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// Changes over all measured repeats.
+    /// Number of changes in all measured repeats together.
     pub changes: usize,
-    /// Time from the application of a change until a request shows its effect: mean of each repeat, nanoseconds.
+    /// Time from applying a change until a request shows its effect, nanoseconds: the mean of each repeat.
     pub seen_after_ns: Figure,
-    /// Maximum of these times over all repeats, nanoseconds.
+    /// Maximum time from applying a change until a request shows its effect, in all repeats, nanoseconds.
     pub seen_after_ns_max: u64,
-    /// Errors near changes (failed, timed out, dropped, or an unexpected status), over all repeats.
+    /// Number of errors near changes (failed, timed out, dropped, or an unexpected status), in all repeats together.
     pub errors_near: u64,
-    /// Requests sent near changes.
+    /// Number of requests sent near changes.
     pub sent_near: u64,
-    /// Errors in the rest of the phase.
+    /// Number of errors in the rest of the phase.
     pub errors_rest: u64,
-    /// Requests sent in the rest of the phase.
+    /// Number of requests sent in the rest of the phase.
     pub sent_rest: u64,
     /// p99 of the responses near changes, nanoseconds.
     pub p99_near_ns: Figure,
-    /// p99 of the responses in the rest, nanoseconds.
+    /// p99 of the responses in the rest of the phase, nanoseconds.
     pub p99_rest_ns: Figure,
-    /// p99 near changes over p99 in the rest, in the same repeat.
+    /// p99 near changes divided by p99 in the rest of the phase, in the same repeat.
     pub p99_ratio: Figure,
     /// Time until each kind of change took effect.
     pub in_force: Vec<InForce>,
     /// p99 of the whole phase, nanoseconds.
     pub p99_ns: Figure,
-    /// The same load without changes, if the scenario has one.
+    /// The same load without changes; `None` if the scenario has no such load.
     pub quiet: Option<Quiet>,
 }
 
 /// Time until changes of one kind took effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InForce {
-    /// What changed.
+    /// The kind of change: routes or other settings.
     pub what: Changed,
-    /// Changes over all measured repeats.
+    /// Number of changes of this kind in all measured repeats together.
     pub changes: usize,
-    /// Time from the application of a change until its effect was seen: mean of each repeat, nanoseconds.
+    /// Time from applying a change until a request shows its effect, nanoseconds: the mean of each repeat.
     pub seen_after_ns: Figure,
-    /// Maximum of these times over all repeats, nanoseconds.
+    /// Maximum time from applying a change until a request shows its effect, in all repeats, nanoseconds.
     pub seen_after_ns_max: u64,
 }
 
-/// A load without changes, in the same repeats.
+/// The same load without changes, in the same repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Quiet {
     /// The load's name.
     pub load: String,
-    /// Errors over all repeats.
+    /// Number of errors in all repeats together.
     pub errors: u64,
-    /// Requests sent.
+    /// Number of requests sent in all repeats together.
     pub sent: u64,
-    /// p99 of its phase, nanoseconds.
+    /// p99 of the sustained phase without changes, nanoseconds.
     pub p99_ns: Figure,
-    /// p99 of the phase with changes over this one, in the same repeat.
+    /// p99 of the phase with changes divided by `p99_ns`, in the same repeat.
     pub p99_ratio: Figure,
 }
 
-/// Time until a change took effect, in words. Zero means that the first check after its application already saw the
-/// effect, so the exact time is unknown.
+/// Formats the time until a change took effect. Zero means that the first check after applying the change already saw
+/// the effect, so the exact time is unknown.
 pub fn seen_after(ns: f64) -> String {
     if ns < 0.5 { "at the first check".to_owned() } else { time_ns(ns) }
 }
@@ -133,7 +133,7 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
     cost
 }
 
-/// p99 of a part of the phase.
+/// p99 of the seconds that `part` selects from the phase.
 fn p99(repeats: &Repeats<'_>, part: impl Fn(&Measurement) -> Seconds<'_>) -> Figure {
     let of = |repeat: &Repeat<'_>| repeat.judged_part("p99", 0.99, &part(repeat.measurement), &[]);
     Figure::of(repeats.iter().map(of).collect())
@@ -144,7 +144,7 @@ fn of_the_phase(repeats: &Repeats<'_>) -> Figure {
     Figure::of(repeats.judged("p99", &|repeat| of_phase(repeat.measurement).latency_ns(0.99)))
 }
 
-/// The time until changes took effect.
+/// Time until the changes selected by `is_counted` took effect.
 fn in_force_after(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bool) -> Figure {
     let of = |repeat: &Repeat<'_>| repeat.judged_time(seen_after_ns(repeat.measurement, &is_counted));
     Figure::of(repeats.iter().map(of).collect())
@@ -175,7 +175,7 @@ fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
     kinds.into_iter().map(of).collect()
 }
 
-/// The same load without changes.
+/// Finds the same load without changes; `None` if the scenario has no such load.
 fn quiet(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, p99_ns: &Figure) -> Option<Quiet> {
     let of_gateway = |other: &Group<'_>| {
         let (_, repeats) = other.rows.iter().find(|(name, _)| *name == gateway)?;
@@ -204,7 +204,8 @@ fn seen_after_ns(measurement: &Measurement, of: impl Fn(&RouteChange) -> bool) -
     mean.into()
 }
 
-/// The sustained seconds near changes, and the rest. A change during the warm-up may extend into the phase.
+/// Splits the seconds of the phase into those near changes and the rest. Changes during the warm-up count too, because
+/// their effect may extend into the phase.
 fn split(measurement: &Measurement) -> (Seconds<'_>, Seconds<'_>) {
     let moments = measurement.route_changes.iter();
     let moments = moments.map(|change| (change.t_s, change.seen_after_ns as f64 / 1e9));

@@ -14,7 +14,7 @@ pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
     sentences
 }
 
-/// The knee of a curve, and the deviation of its fit.
+/// States the knee of a curve, and the deviation of its fit; `None` without a knee.
 fn bend(curve: &Curve) -> Option<String> {
     let knee = curve.knee.filter(|_| !curve.is_direct())?;
     let fitted = match curve.fitted("p99")?.fit() {
@@ -35,7 +35,7 @@ fn bend(curve: &Curve) -> Option<String> {
     ))
 }
 
-/// Gateways without a knee.
+/// Names the gateways whose curves have no knee, with the reasons.
 fn no_bend(curves: &[Curve]) -> Option<String> {
     let straight = curves.iter().filter(|curve| curve.knee.is_none() && !curve.is_direct());
     let said: Vec<(String, String)> = straight
@@ -60,7 +60,10 @@ fn scales(found: &Scalability) -> String {
         (Some(law), _) => law,
         (None, why) => {
             let why = why.unwrap_or_default();
-            return format!("{who}: no Universal Scalability Law over {over} ({}): {why}.", found.load);
+            return format!(
+                "{who}: no fit of the Universal Scalability Law over {over} ({}): {why}.",
+                found.load
+            );
         }
     };
     let parameter = |of: super::Parameter| match of.interval {
@@ -82,12 +85,12 @@ fn scales(found: &Scalability) -> String {
     )
 }
 
-/// A small number to two digits.
+/// Formats a small number with two digits and an exponent: `7.7e-4`.
 fn short(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
 }
 
-/// For each gateway and number of routes, the highest rate that was carried with few and with many.
+/// For each gateway and number of routes, selects the highest rate at which the ratio of CPU time has an interval.
 fn greatest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     let mut greatest: Vec<&RouteCost> = Vec::new();
     for cost in costs.iter().filter(|cost| cost.ratio.interval.is_some()) {
@@ -104,7 +107,7 @@ fn greatest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     greatest
 }
 
-/// Cost of many routes compared with few, as far as the interval decides.
+/// States the cost of many routes compared with few, as far as the interval decides.
 fn routes(cost: &RouteCost) -> Option<String> {
     let [low, high] = cost.ratio.interval?;
     let what = cost.path.rsplit('.').next().unwrap_or(&cost.path);
@@ -118,13 +121,13 @@ fn routes(cost: &RouteCost) -> Option<String> {
         )
     } else {
         format!(
-            "{who}: at {at}, CPU time per request with {many} {what} does not differ measurably from {few} \
-            ({ratio} times)."
+            "{who}: at {at}, CPU time per request with {many} {what} is {ratio} times that with {few}: no significant \
+            difference, because the interval includes 1."
         )
     })
 }
 
-/// Cost of changes, and the time until they take effect.
+/// States the cost of changes, and the time until they take effect.
 pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     let who = with_axes(&cost.gateway, &cost.axes);
     let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
@@ -138,13 +141,13 @@ pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
         ),
         None => "none took effect within the phase".to_owned(),
     };
-    // Closely spaced changes leave no rest.
+    // With closely spaced changes, all seconds are near a change.
     let rest = match cost.sent_rest {
         0 => String::new(),
-        sent => format!(", {} of {} in the rest", count(cost.errors_rest), count(sent)),
+        sent => format!(", otherwise {} of {}", count(cost.errors_rest), count(sent)),
     };
-    let errors =
-        format!("{} of {} requests near them failed{rest}", count(cost.errors_near), count(cost.sent_near));
+    let (wrong, sent) = (count(cost.errors_near), count(cost.sent_near));
+    let errors = format!("near changes, {wrong} of {sent} requests failed{rest}");
     let quiet = cost.quiet.as_ref().map_or_else(String::new, |quiet| against(cost, quiet));
     let p99 = if cost.sent_rest > 0 { format!("; {}", p99(cost)) } else { String::new() };
     format!(
@@ -154,18 +157,19 @@ pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     )
 }
 
-/// Comparison with the load without changes.
+/// Compares a load with changes with the same load without changes.
 fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
-    let errors = format!("; in {}, {} of {} failed", quiet.load, count(quiet.errors), count(quiet.sent));
+    let (load, wrong, sent) = (&quiet.load, count(quiet.errors), count(quiet.sent));
+    let errors = format!("; in load `{load}`, {wrong} of {sent} requests failed");
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     if !counts(&cost.p99_ns) || !counts(&quiet.p99_ns) {
         return format!("{errors}; latencies are not compared, because one is invalid");
     }
     let ratio = match quiet.p99_ratio.interval {
         Some([low, high]) if low > 1.0 || high < 1.0 => {
-            format!(", {} times", with_interval(&quiet.p99_ratio, number))
+            format!(", a ratio of {}", with_interval(&quiet.p99_ratio, number))
         }
-        Some(_) => ", and the interval includes 1".to_owned(),
+        Some(_) => ", and the interval of the ratio includes 1".to_owned(),
         None => String::new(),
     };
     format!(
@@ -175,23 +179,20 @@ fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
     )
 }
 
-/// p99 near changes compared with the rest, as far as the interval decides.
+/// Compares p99 near changes with p99 in the rest of the phase, as far as the interval decides.
 fn p99(cost: &ChangeCost) -> String {
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     if !counts(&cost.p99_near_ns) || !counts(&cost.p99_rest_ns) {
-        return "p99 near them cannot be compared, because a value is invalid or missing".to_owned();
+        return "p99 near changes cannot be compared, because a value is invalid or missing".to_owned();
     }
     let figures = format!(
-        "p99 near them is {}, in the rest {}",
+        "p99 is {} near changes and {} otherwise",
         with_interval(&cost.p99_near_ns, time_ns),
         with_interval(&cost.p99_rest_ns, time_ns)
     );
     match cost.p99_ratio.interval {
-        Some([low, _]) if low > 1.0 => {
-            format!("{figures}: {} times", with_interval(&cost.p99_ratio, number))
-        }
-        Some([_, high]) if high < 1.0 => {
-            format!("{figures}: {} times", with_interval(&cost.p99_ratio, number))
+        Some([low, high]) if low > 1.0 || high < 1.0 => {
+            format!("{figures}, a ratio of {}", with_interval(&cost.p99_ratio, number))
         }
         Some(_) => format!("{figures}, and the interval of the ratio includes 1"),
         None => figures,

@@ -8,7 +8,7 @@ const CPU_WINDOW_S: f64 = 5.0;
 /// A cell over time, from the start of its first load. Between loads values are `None`, so lines have gaps there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// Start of each second, and the end of each load.
+    /// Start of each second, and the end of each load, seconds from the start of the first load.
     pub t_s: Vec<f64>,
     /// Complete responses per second.
     pub rate_per_s: Vec<Option<f64>>,
@@ -16,19 +16,19 @@ pub struct Course {
     pub p50_ns: Vec<Option<f64>>,
     /// p99 of the responses in the second, nanoseconds.
     pub p99_ns: Vec<Option<f64>>,
-    /// Middle of each window of CPU.
+    /// Middle of each window of `cpu_cores`, seconds from the start of the first load.
     pub cpu_t_s: Vec<f64>,
-    /// Cores used by the data plane, means over windows of five seconds.
+    /// Cores used by the data plane: the mean of each window of five seconds.
     pub cpu_cores: Vec<Option<f64>>,
-    /// Times of route changes.
+    /// Times of route changes, seconds from the start of the first load.
     pub changes_t_s: Vec<f64>,
-    /// Start times of registrations of all routes.
+    /// Times at which registrations of all routes started, seconds from the start of the first load.
     pub registrations_t_s: Vec<f64>,
-    /// End of the last load.
+    /// End of the last load, seconds from the start of the first load.
     pub end_s: f64,
 }
 
-/// The course of a cell; `None` for one without measurements.
+/// The course of a cell; `None` if the cell has no measurements.
 pub fn course(cell: &Cell) -> Option<Course> {
     let CellOutcome::Measured { measurements } = &cell.outcome else { return None };
     let first_ns = start_ns(measurements.first()?);

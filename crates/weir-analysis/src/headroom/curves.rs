@@ -1,4 +1,4 @@
-//! Latency over throughput, from points with several rates, or from the steps of one load.
+//! Curves of latency against throughput, from load points at several rates or from the steps of one load.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,25 +15,25 @@ use crate::points::measured::{Repeat, Repeats};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
-/// The latencies of a curve, ascending.
+/// Names of the latencies of a curve, ascending.
 pub const CURVE_LATENCIES: [&str; 3] = ["p50", "p90", "p99"];
 
-/// Minimum points of a curve.
+/// Minimum number of points of a curve.
 const SPOTS_MIN: usize = 3;
 
-/// The latency used for the knee, because tails rise first.
+/// The knee is searched in this latency, because tails rise first.
 const KNEE_OF: &str = "p99";
 
-/// A gateway's latency over throughput at one point of the axes.
+/// A gateway's latency against throughput, with one value of each axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
     /// The gateway's name, or [`DIRECT`].
     pub gateway: String,
-    /// Values of the axes, the same for all its points.
+    /// Values of the axes, the same for all points of the curve.
     pub axes: Axes,
-    /// The load with several rates, or with steps.
+    /// Name of the load with several rates, or with steps.
     pub load: String,
-    /// Its arrival model.
+    /// Arrival model of the load.
     pub model: ArrivalModel,
     /// Points by ascending rate or connections.
     pub spots: Vec<CurveSpot>,
@@ -43,29 +43,29 @@ pub struct Curve {
     pub knee: Option<Knee>,
 }
 
-/// A point of a curve: a rate or a step.
+/// A point of a curve: one rate, or one step of a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CurveSpot {
     /// Offered rate; `None` in closed loop.
     pub asked_per_s: Option<f64>,
-    /// Connections of the generator.
+    /// Number of connections of the load generator.
     pub connections: u32,
     /// Complete responses per second.
     pub throughput_per_s: Figure,
     /// Latency in nanoseconds by name, in the order of [`CURVE_LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
-    /// Cores used by the data plane over its limit; unknown for a step.
+    /// Cores used by the data plane divided by its CPU limit; not measured for a step.
     pub cpu_share_of_limit: Figure,
-    /// CPU time of the data plane per completed request, microseconds; unknown for a step.
+    /// CPU time of the data plane per completed request, microseconds; not measured for a step.
     pub cpu_us_per_request: Figure,
 }
 
-/// A knee.
+/// The knee of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Knee {
-    /// Throughput there, per second.
+    /// Throughput at the knee, requests per second.
     pub throughput_per_s: f64,
-    /// p99 there, nanoseconds.
+    /// p99 at the knee, nanoseconds.
     pub p99_ns: f64,
 }
 
@@ -82,7 +82,7 @@ impl Curve {
         self.fits.iter().find(|(known, _)| known == name).map(|(_, fitted)| fitted)
     }
 
-    /// Whether it is the direct baseline's.
+    /// Whether this is the curve of the direct baseline.
     pub fn is_direct(&self) -> bool {
         self.gateway == DIRECT
     }
@@ -109,7 +109,7 @@ impl Curve {
     }
 }
 
-/// The curves of a run.
+/// Computes all curves of a run.
 pub(super) fn curves(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Curve> {
     let mut families: Vec<(&Axes, String, Vec<&Point>)> = Vec::new();
     let open = points.iter().filter(|point| point.model == ArrivalModel::Open && point.rate_per_s.is_some());
@@ -138,7 +138,8 @@ pub(super) fn curves(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<C
     curves
 }
 
-/// The scenario load that `load` is one rate of: `curve` for `curve-500`. `None` for a load with a single rate.
+/// The load in the scenario that has `load` as one of its rates: `curve` for `curve-500`. `None` for a load with a
+/// single rate.
 pub(super) fn family(run: &Run, load: &str) -> Option<String> {
     let loads = run.scenario.get("loads").and_then(Value::as_object)?;
     let is_one_of = |name: &str| {
@@ -149,7 +150,7 @@ pub(super) fn family(run: &Run, load: &str) -> Option<String> {
     rated.map(|(name, _)| name).find(|name| is_one_of(name)).cloned()
 }
 
-/// Names of the gateways in the order of the rows, direct last.
+/// Names of the gateways in the order of the rows, the direct baseline last.
 fn gateways<'a>(points: &[&'a Point]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for row in points.iter().flat_map(|point| &point.rows) {
@@ -173,7 +174,7 @@ fn spot(point: &Point, row: &Row) -> CurveSpot {
     }
 }
 
-/// A closed load with steps, as one curve per gateway.
+/// The curves of a closed load with steps, one per gateway; empty for other loads.
 fn climbs(group: &Group<'_>) -> Vec<Curve> {
     let steps = |repeats: &Repeats<'_>| {
         repeats.iter().map(|repeat| repeat.measurement.record.steps.len()).min().unwrap_or(0)
@@ -190,7 +191,7 @@ fn climbs(group: &Group<'_>) -> Vec<Curve> {
     own.filter_map(of).collect()
 }
 
-/// The step with this index, over the repeats. It is valid if the load is.
+/// The point of a curve from the step with index `place`, from all repeats. The step is valid if the whole load is.
 fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
     let figure = |metric: Metric, of: &dyn Fn(&StepRecord) -> Option<f64>| {
         let repeated = repeats.iter().map(|repeat| Repeated {
@@ -221,8 +222,9 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
     }
 }
 
-/// The law over connections, from loads with steps and from several loads, and over cores. If the scenario has fewer
-/// points than the law needs, it is omitted. If too many points are invalid, it is refused with the reason.
+/// Fits the Universal Scalability Law to throughput by connections and by cores. Points by connections come from loads
+/// with steps, and from closed loads that differ in their number of connections. If the scenario has fewer points than
+/// a fit needs, there is no entry. If too many points are invalid, the entry holds the reason instead of a fit.
 pub(super) fn scalability(
     groups: &[Group<'_>],
     points: &[Point],

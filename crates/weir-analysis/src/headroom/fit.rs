@@ -1,4 +1,4 @@
-//! A fitted curve of latency over throughput: `latency = base + work / (limit - rate)`.
+//! Fits a curve of latency against throughput: `latency = base + work / (limit - rate)`.
 //!
 //! This is the mean time in an M/M/1 queue (with `work` 1 and `limit` the service rate) plus a constant. Quantiles of
 //! such a queue have the same form with a different `work`. Latencies differ by orders of magnitude, so the fit
@@ -10,7 +10,7 @@ use super::Fitted;
 use super::least_squares::solve;
 use crate::figures::quantity::{percent, rate};
 
-/// Minimum points for a fit of three parameters.
+/// Minimum number of points for a fit of three parameters.
 const POINTS_MIN: usize = 5;
 /// Maximum typical deviation of points from the curve, as share.
 const DEVIATION_MAX: f64 = 0.25;
@@ -18,7 +18,7 @@ const DEVIATION_MAX: f64 = 0.25;
 const LIMIT_MAX: f64 = 4.0;
 /// Minimum rise of the curve from the lowest to the highest rate, as factor.
 const RISE_MIN: f64 = 1.2;
-/// Starting values of the limit: distance beyond the highest rate, as share of that rate.
+/// Starting values for the limit: how far it lies beyond the highest rate, as share of that rate.
 const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
 
 /// A fitted curve.
@@ -28,14 +28,15 @@ pub struct Fit {
     pub base_ns: f64,
     /// Weight of the queueing term: nanoseconds times requests per second.
     pub work: f64,
-    /// The curve's pole, requests per second. It lies beyond the measured rates and is no capacity.
+    /// The rate at which the curve becomes infinite, requests per second. It lies beyond the measured rates and is not
+    /// a capacity.
     pub limit_per_s: f64,
-    /// Typical deviation of points from the curve, as share: root mean square of logarithms, with degrees of freedom
-    /// reduced by the parameters.
+    /// Typical deviation of points from the curve, as share. It is the root of the sum of squared logarithmic
+    /// residuals, divided by the number of points minus the three parameters.
     pub deviation: f64,
     /// Number of fitted points.
     pub points: usize,
-    /// Lowest and highest fitted rate, requests per second. The fit does not hold outside.
+    /// Lowest and highest fitted rate, requests per second. The fit does not hold outside this range.
     pub within_per_s: [f64; 2],
 }
 
@@ -53,13 +54,13 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
     let lowest_ns = points.iter().map(|(_, ns)| *ns).fold(f64::INFINITY, f64::min);
     if points.len() < POINTS_MIN {
         let count = points.len();
-        let are = if count == 1 { "valid rate" } else { "valid rates" };
-        return Fitted::Refused(format!("{count} {are}, a fit needs {POINTS_MIN}"));
+        let are = if count == 1 { "there is" } else { "there are" };
+        return Fitted::Refused(format!("a fit needs {POINTS_MIN} valid rates, but {are} {count}"));
     }
     if !(lowest_ns > 0.0 && least > 0.0 && greatest > least) {
         return Fitted::Refused("all rates are the same, or throughput is 0".into());
     }
-    // Scaled by the highest rate and the lowest latency, all parameters have similar size.
+    // Rates and latencies are scaled by the highest rate and the lowest latency, so all parameters have similar size.
     let scaled: Vec<(f64, f64)> =
         points.iter().map(|(rate, ns)| (rate / greatest, (ns / lowest_ns).ln())).collect();
     let found = STARTS.iter().filter_map(|beyond| {
@@ -73,7 +74,7 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
     let deviation = (best.squares / (points.len() - 3) as f64).sqrt().exp_m1();
     if deviation > DEVIATION_MAX {
         return Fitted::Refused(format!(
-            "the points deviate from the fit by {} (at most {})",
+            "the points deviate from the fit by {} (limit {})",
             percent(deviation),
             percent(DEVIATION_MAX)
         ));
@@ -92,7 +93,8 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
     })
 }
 
-/// The latency at `rate`, a share of the highest rate. Parameters are logarithms, so none is negative.
+/// The latency at `rate`, a share of the highest rate. `parameters` holds logarithms, so that base, work and limit are
+/// never negative.
 fn model(parameters: &[f64; 3], rate: f64) -> f64 {
     let [base, work, beyond] = parameters.map(bounded);
     base + work / (1.0 + beyond - rate)
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_median_of_a_queue_with_one_server_has_that_form_without_a_base() {
-        // ln 2 / (mu - lambda), in nanoseconds.
+        // The median time in an M/M/1 queue is ln 2 / (mu - lambda), here in nanoseconds.
         let found = fitted(&points(|rate| 2_f64.ln() * 1e9 / (1_000.0 - rate)));
         near(found.limit_per_s, 1_000.0);
         near(found.work, 2_f64.ln() * 1e9);
@@ -165,11 +167,11 @@ mod tests {
             Fitted::Fit(fit) => panic!("{fit:?}"),
         };
         let curve = points(|rate| 200_000.0 + 3e8 / (1_000.0 - rate));
-        assert_eq!(refused(&curve[..4]), "4 valid rates, a fit needs 5");
-        assert_eq!(refused(&[]), "0 valid rates, a fit needs 5");
+        assert_eq!(refused(&curve[..4]), "a fit needs 5 valid rates, but there are 4");
+        assert_eq!(refused(&[]), "a fit needs 5 valid rates, but there are 0");
         assert_eq!(refused(&points(|_| 200_000.0)), "latency shows no bend up to 950/s");
         let falling = points(|rate| 1e9 / rate.powi(2));
-        assert!(refused(&falling).contains("(at most 25.0 %)"));
+        assert!(refused(&falling).contains("(limit 25.0 %)"));
         let wild = points(|rate| if ((rate / 100.0) as u32).is_multiple_of(2) { 1e6 } else { 9e6 });
         assert!(refused(&wild).contains("deviate from the fit"));
         assert!(refused(&[(5.0, 1.0); 6]).contains("are the same"));

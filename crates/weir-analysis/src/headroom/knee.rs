@@ -1,16 +1,16 @@
 //! The knee of a curve by Kneedle (Satopaa, Albrecht, Irwin, Raghavan 2011, "Finding a 'Kneedle' in a Haystack:
 //! Detecting Knee Points in System Behavior").
 
-/// Minimum points for a knee.
+/// Minimum number of points for a knee.
 const POINTS_MIN: usize = 5;
-/// Required drop of the difference after a knee, in mean distances between points: S in the paper.
+/// How far the difference must drop after a knee, as multiple of the mean distance between points: S in the paper.
 const SENSITIVITY: f64 = 1.0;
 
 /// Index of the knee of a convex rising curve; `points` by ascending x. `None` without a knee, or for fewer than five
 /// points.
 ///
-/// The paper's algorithm finds the knee of a concave rising curve; a convex curve is one after a turn by 180°. Points
-/// are means over repeats, so they are not smoothed again.
+/// The paper's algorithm finds the knee of a concave rising curve, so the points are turned by 180°, which makes a
+/// convex curve concave. They are means of repeats, so they are not smoothed again.
 pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let (first, last) = (points.first()?, points.last()?);
     let lowest = points.iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
@@ -24,7 +24,8 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let difference: Vec<f64> =
         points.iter().rev().map(|(x, y)| (x - first.0) / width - (y - lowest) / height).collect();
     let fall = SENSITIVITY / (points.len() - 1) as f64;
-    // A maximum, and the threshold that the difference must fall below before it rises again.
+    // A possible knee: the index of a maximum, and the threshold that the difference must fall below before it rises
+    // again.
     let mut candidate: Option<(usize, f64)> = None;
     for place in 1..difference.len() {
         if let Some((knee, threshold)) = candidate
@@ -47,7 +48,7 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The paper's figure 2, y = 5 - 1 / (x + 0.1), whose knee it finds at 0.22; turned by half a circle.
+    /// The curve of the paper's figure 2, y = 5 - 1 / (x + 0.1), turned by 180°. The paper finds its knee at x = 0.22.
     #[test]
     fn the_knee_of_the_papers_figure_is_found() {
         let ascending = (0..10).map(|place| f64::from(place) / 9.0);
@@ -61,7 +62,7 @@ mod tests {
     fn a_queue_bends_before_its_limit() {
         let rates = [50.0, 150.0, 250.0, 350.0, 450.0, 550.0, 650.0, 750.0, 850.0, 950.0];
         let points: Vec<(f64, f64)> = rates.iter().map(|rate| (*rate, 1e9 / (1_000.0 - rate))).collect();
-        // By hand: x - y, normalized, is greatest at 750/s (0.778 - 0.156), and a ninth lower at 550/s.
+        // By hand: x - y, normalized, is greatest at 750/s (0.778 - 0.156), and more than a ninth lower at 550/s.
         assert_eq!(knee(&points), Some(7));
     }
 
@@ -73,7 +74,7 @@ mod tests {
         };
         assert_eq!(of(|x| 2.0 * x + 1.0), None);
         assert_eq!(of(|_| 3.0), None);
-        // One that flattens bends the other way.
+        // A curve that flattens bends the other way.
         assert_eq!(of(f64::sqrt), None);
         assert_eq!(knee(&[(1.0, 1.0), (2.0, 1.1), (3.0, 1.2), (4.0, 9.0)]), None);
         assert_eq!(knee(&[]), None);

@@ -14,13 +14,13 @@ pub(super) struct Solution<const N: usize> {
     pub(super) parameters: [f64; N],
     /// Sum of the squared residuals.
     pub(super) squares: f64,
-    /// The diagonal of the inverse of J'J: variances of the parameters over the variance of a residual. `None` if the
-    /// points do not determine the parameters.
+    /// The diagonal of the inverse of J'J, where J is the Jacobian of the residuals: the variance of each parameter
+    /// divided by the variance of a residual. `None` if the points do not determine the parameters.
     pub(super) variances: Option<[f64; N]>,
 }
 
-/// Minimizes the sum of squares of `residual` over all `points`, beginning at `start`; `None` if it is not finite
-/// there.
+/// Minimizes the sum of squares of `residual` over all `points`, beginning at the parameters `start`. `None` if the sum
+/// is not finite at `start`.
 pub(super) fn solve<const N: usize>(
     points: &[(f64, f64)],
     start: [f64; N],
@@ -81,7 +81,7 @@ fn jacobian<const N: usize>(at: &[f64; N], residuals: impl Fn(&[f64; N]) -> Vec<
     (0..columns[0].len()).map(|row| std::array::from_fn(|place| columns[place][row])).collect()
 }
 
-/// J'J and J'r.
+/// J'J and J'r of the normal equations, from the Jacobian J and the residuals r.
 fn normal_equations<const N: usize>(jacobian: &[[f64; N]], residuals: &[f64]) -> ([[f64; N]; N], [f64; N]) {
     let sum = |of: &dyn Fn(&[f64; N], f64) -> f64| {
         jacobian.iter().zip(residuals).map(|(row, residual)| of(row, *residual)).sum::<f64>()
@@ -90,8 +90,8 @@ fn normal_equations<const N: usize>(jacobian: &[[f64; N]], residuals: &[f64]) ->
     (normal, std::array::from_fn(|row| sum(&|of, residual| of[row] * residual)))
 }
 
-/// The diagonal of the inverse of `normal`. Scaling it to correlations detects a singular matrix independent of the
-/// sizes of the parameters.
+/// The diagonal of the inverse of `normal`; `None` for a singular matrix. `normal` is first scaled to correlations, so
+/// that the check for singularity does not depend on the sizes of the parameters.
 fn variances<const N: usize>(normal: &[[f64; N]; N]) -> Option<[f64; N]> {
     const LEAST_PIVOT: f64 = 1e-8;
     // A parameter without influence is decoupled from the others; its variance has no meaning.
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_straight_line_has_the_textbook_variances() {
-        // y = 1 + 2 x with residuals 1, -2, 1: their sum and slope are zero, so the line is unchanged.
+        // y = 1 + 2 x with residuals 1, -2, 1: their sum and slope are zero, so the fitted line is still y = 1 + 2 x.
         let points = [(-1.0, -1.0 + 1.0), (0.0, 1.0 - 2.0), (1.0, 3.0 + 1.0)];
         let solution = solve(&points, [0.0, 0.0], |[a, b], (x, y)| a + b * x - y).unwrap();
         near(solution.parameters[0], 1.0);

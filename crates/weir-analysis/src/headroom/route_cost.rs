@@ -1,4 +1,4 @@
-//! Cost of more routes: CPU time per request with many routes over that with few, at one load point.
+//! Cost of more routes: CPU time per request with many routes divided by that with few, at the same load.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -16,23 +16,23 @@ const ROUTE_PATHS: [&str; 2] = ["topology.paths", "topology.domains"];
 pub struct RouteCost {
     /// The gateway's name.
     pub gateway: String,
-    /// Values of the other axes.
+    /// Values of all axes except the number of routes.
     pub axes: Axes,
-    /// The axis: `topology.paths` or `topology.domains`.
+    /// The axis that sets the number of routes: `topology.paths` or `topology.domains`.
     pub path: String,
-    /// The lowest value of the axis.
+    /// The lowest measured number of routes.
     pub few: u64,
-    /// The value of the axis here.
+    /// The number of routes that is compared with `few`.
     pub many: u64,
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// Its offered rate.
+    /// Offered rate of the load, requests per second.
     pub rate_per_s: f64,
-    /// CPU time per request with few, microseconds.
+    /// CPU time per request with `few` routes, microseconds.
     pub few_cpu_us: Figure,
-    /// CPU time per request with many, microseconds.
+    /// CPU time per request with `many` routes, microseconds.
     pub many_cpu_us: Figure,
-    /// CPU time with many over that with few, in the same repeat.
+    /// `many_cpu_us` divided by `few_cpu_us`, in the same repeat.
     pub ratio: Figure,
 }
 
@@ -51,7 +51,7 @@ fn over(points: &[Point], path: &str) -> Vec<RouteCost> {
         let alike = open().filter(|other| other.load == point.load && rest(&other.axes, path) == others);
         let Some(base) = alike.filter(|other| counted(other).is_some()).min_by_key(counted) else { continue };
         let Some((few, rate_per_s)) = counted(&base).zip(point.rate_per_s) else { continue };
-        // Rates given as shares of capacity may differ between numbers of routes; then no load point is common.
+        // Rates given as shares of the capacity may differ between numbers of routes; such loads are not compared.
         if few == many || base.rate_per_s != point.rate_per_s {
             continue;
         }
@@ -80,12 +80,12 @@ fn rest(axes: &Axes, path: &str) -> Axes {
     others.map(|(path, value)| (path.clone(), value.clone())).collect()
 }
 
-/// Whether the offered load was carried; an overloaded gateway is at another load point.
+/// Whether the gateway carried the offered load. CPU time of an overloaded gateway is not comparable.
 fn is_carried(row: &Row) -> bool {
     !row.reasons().iter().any(|(reason, _)| *reason == Reason::Overloaded)
 }
 
-/// `figure` over `base` in the same repeat; invalid if either is.
+/// `figure` divided by `base` in the same repeat; invalid if either value is.
 pub(crate) fn ratio(figure: &Figure, base: &Figure) -> Figure {
     Figure::of(figure.paired(base, |value, base| value / base))
 }

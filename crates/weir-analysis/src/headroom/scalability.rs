@@ -10,13 +10,13 @@ use crate::figures::interval::{CONFIDENCE, t_quantile};
 use crate::figures::quantity::number;
 use crate::points::axes::Axes;
 
-/// Minimum points for a fit (`docs/method.md#headroom`).
+/// Minimum number of points for a fit (`docs/method.md#headroom`).
 pub const USL_POINTS_MIN: usize = 6;
-/// Minimum of the highest limit, in whole cores, for a fit over cores (`docs/method.md#headroom`).
+/// A fit by cores needs a highest limit of at least this many cores (`docs/method.md#headroom`).
 pub const USL_CORES_MIN: f64 = 4.0;
 /// Minimum R² of a fit.
 const R_SQUARED_MIN: f64 = 0.9;
-/// A peak is reported up to this many times the highest measured number.
+/// A peak is reported only up to this many times the highest measured number of connections or cores.
 const PEAK_WITHIN: f64 = 4.0;
 
 /// The variable of the law.
@@ -29,36 +29,36 @@ pub enum Over {
     Cores,
 }
 
-/// A gateway's throughput over connections or cores, and the law fitted to it.
+/// A gateway's throughput by number of connections or cores, and the law fitted to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scalability {
     /// The gateway's name.
     pub gateway: String,
     /// Values of the axes, the same for all its points.
     pub axes: Axes,
-    /// The load, or the loads.
+    /// Name of the load, or names of several loads.
     pub load: String,
     /// The variable of the law.
     pub over: Over,
-    /// Valid points, ascending: connections or cores with throughput per second.
+    /// Valid points, ascending: number of connections or cores, and throughput per second.
     pub points: Vec<(f64, f64)>,
-    /// The law.
+    /// The fitted law, or why there is none.
     pub usl: Fitted<Usl>,
 }
 
-/// The law with its error.
+/// The fitted law, with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Usl {
     /// Throughput of a single connection or core, per second.
     pub lambda_per_s: Parameter,
-    /// Contention.
+    /// Contention: if it is above zero, throughput levels off.
     pub sigma: Parameter,
-    /// Coherence.
+    /// Coherence: if it is above zero, throughput falls again.
     pub kappa: Parameter,
     /// R²: share of the variance of throughput that the law explains.
     pub r_squared: f64,
-    /// Number and throughput at the peak; `None` if coherence is not significant, or if the peak is far beyond the
-    /// measured numbers.
+    /// Number of connections or cores at the peak, and the throughput at the peak, per second. `None` if coherence is
+    /// not significant, or if the peak is far beyond the measured numbers.
     pub peak: Option<(f64, f64)>,
 }
 
@@ -95,9 +95,11 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
             Over::Connections => "valid numbers of connections",
             Over::Cores => "valid limits in whole cores",
         };
-        return Fitted::Refused(format!("{} {what}, but the law needs {USL_POINTS_MIN}", places.len()));
+        let are = if places.len() == 1 { "there is" } else { "there are" };
+        return Fitted::Refused(format!("the law needs {USL_POINTS_MIN} {what}, but {are} {}", places.len()));
     }
-    // Neither parameter may be negative: a negative one is held at zero, and the others are fitted again.
+    // Neither sigma nor kappa may be negative. So each is both fitted and held at zero, in all combinations, and the
+    // best fit without a negative parameter is used.
     let found = [[true, true], [true, false], [false, true], [false, false]];
     let found = found.into_iter().filter_map(|free| fitted(points, free));
     let best = found.min_by(|(a, _), (b, _)| a.squares.total_cmp(&b.squares));
@@ -108,16 +110,17 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
     match law.r_squared >= R_SQUARED_MIN {
         true => Fitted::Fit(law),
         false => Fitted::Refused(format!(
-            "it explains only {} of the variance of throughput (R², at least {R_SQUARED_MIN} required)",
+            "the law explains only {} of the variance of throughput (R², at least {R_SQUARED_MIN} required)",
             number(law.r_squared)
         )),
     }
 }
 
-/// Whether sigma and kappa are free.
+/// Whether sigma and kappa are fitted; a parameter that is not fitted is held at zero.
 type Free = [bool; 2];
 
-/// Least squares of logarithms, because errors are proportional to throughput; `None` if a free parameter is negative.
+/// Fits the law by least squares of logarithms, because errors are proportional to throughput. `None` if a fitted
+/// parameter is negative.
 fn fitted(points: &[(f64, f64)], free: Free) -> Option<(Solution<3>, Free)> {
     let first = points.iter().map(|(n, per_s)| per_s / n).fold(0.0, f64::max);
     let held = |at: &[f64; 3]| [at[1] * f64::from(u8::from(free[0])), at[2] * f64::from(u8::from(free[1]))];
@@ -233,7 +236,7 @@ mod tests {
             linear.sigma.value < 1e-9 && linear.kappa.value < 1e-9 && linear.peak.is_none(),
             "{linear:?}"
         );
-        // Throughput per connection that grows has no contention.
+        // If throughput per connection grows, the best contention would be negative, so it is held at zero.
         let growing: Vec<(f64, f64)> = CONNECTIONS.iter().map(|n| (*n, 1_000.0 * n.powf(1.05))).collect();
         let found = fits(&growing);
         assert_eq!((found.sigma.value, found.kappa.value), (0.0, 0.0));
@@ -248,16 +251,17 @@ mod tests {
         let all = points(1_000.0, 0.05, 0.001);
         assert_eq!(
             refused(&all[..5], Over::Connections),
-            "5 valid numbers of connections, but the law needs 6"
+            "the law needs 6 valid numbers of connections, but there are 5"
         );
         let twice: Vec<(f64, f64)> = all[..5].iter().chain(&all[..5]).copied().collect();
-        assert!(refused(&twice, Over::Connections).starts_with("5 valid numbers"));
+        assert!(refused(&twice, Over::Connections).ends_with("but there are 5"));
         assert_eq!(
             refused(&[(1.0, 10.0), (2.0, 19.0)], Over::Cores),
             "the highest valid limit is 2.00 cores, but the law over cores needs at least 4 whole cores"
         );
         let four: Vec<(f64, f64)> = (1..=4).map(|n| (f64::from(n), 10.0 * f64::from(n))).collect();
-        assert_eq!(refused(&four, Over::Cores), "4 valid limits in whole cores, but the law needs 6");
+        let few = "the law needs 6 valid limits in whole cores, but there are 4";
+        assert_eq!(refused(&four, Over::Cores), few);
         let chaos: Vec<(f64, f64)> = CONNECTIONS
             .iter()
             .enumerate()

@@ -10,25 +10,25 @@ use crate::verdicts::reasons::{Metric, value};
 /// Quantiles for which the added latency is given.
 pub const ADDED: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
-/// Added latency at a quantile: gateway minus direct in the same repeat, nanoseconds.
+/// Added latency at a quantile: latency with the gateway minus latency without it in the same repeat, nanoseconds.
 ///
-/// This is a difference of quantiles, not the quantile of per-request differences.
+/// The difference is taken between quantiles. It is not a quantile of the differences of single requests.
 pub type Added = Figure;
 
-/// Throughput through the gateway over direct, in the same repeat.
+/// Throughput through the gateway divided by that of the direct baseline, in the same repeat.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RatioToDirect {
     /// The ratio, at least 0.
     pub ratio: Figure,
-    /// Whether direct was limited by the rig, so that the true ratio is at most this.
+    /// Whether the rig limited the direct baseline, so that the true ratio is at most `ratio`.
     pub at_most: bool,
-    /// Why direct was limited.
+    /// The reasons why the direct baseline was limited.
     #[serde(skip)]
     limited_by: Vec<Reason>,
 }
 
 impl RatioToDirect {
-    /// The ratio, or an upper bound with its sampling error if the rig limited direct.
+    /// The ratio, or an upper bound with its sampling error if the rig limited the direct baseline.
     pub fn known(&self) -> Figure {
         if self.at_most { self.ratio.as_upper_bound(&self.limited_by) } else { self.ratio.clone() }
     }
@@ -50,7 +50,7 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
                 _ => Sample::Missing,
             };
             let mut range = own.known().crossed(base.known(), |own, base| own - base);
-            // "At least -5 ms" is no useful bound on added latency.
+            // "At least -5 ms" is not a useful bound of added latency, so a lower bound alone must be above zero.
             if range.high.is_none() {
                 range.low = range.low.filter(|low| *low > 0.0);
             }
@@ -64,7 +64,8 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
 
 /// The ratio of throughputs; `None` without a direct baseline.
 ///
-/// A direct cell limited by the rig still gives an upper bound. A direct cell with host noise gives none.
+/// A direct cell that the rig limited stays valid here, but makes the ratio an upper bound. Host noise in a direct cell
+/// makes the ratio of its repeat invalid.
 pub(crate) fn ratio_to_direct(through: &Repeats<'_>, direct: &Repeats<'_>) -> Option<RatioToDirect> {
     let pairs = pairs(through, direct);
     let by_the_rig = |reason: &Reason| matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);

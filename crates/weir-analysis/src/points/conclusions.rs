@@ -1,7 +1,7 @@
 //! Conclusions about a load point, derived from its values (`docs/method.md#conclusions`).
 //!
-//! *Better* and *worse* need six repeats and never appear here: a sentence names values and whether their intervals
-//! overlap.
+//! The verdicts *better* and *worse* need six repeats and never appear here: a sentence names values and whether their
+//! intervals overlap.
 
 use weir_results::{ArrivalModel, BoundBy};
 
@@ -14,9 +14,9 @@ use crate::points::tails::{SECONDS_MIN, ShortTail};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// A compared value and its words.
+/// A value by which gateways are ranked, and how the sentence is worded.
 struct Comparison {
-    /// `had the highest throughput`
+    /// What the sentence states about the first gateway: `had the highest throughput`.
     verb: &'static str,
     figure: fn(&Row) -> Option<&Figure>,
     most: bool,
@@ -70,7 +70,7 @@ pub(crate) fn conclude(point: &Point) -> Vec<String> {
     sentences
 }
 
-/// Ranks the headlines of two gateways or more.
+/// Ranks the gateways whose value is a headline; `None` if fewer than two have one.
 fn compare(point: &Point, comparison: &Comparison) -> Option<String> {
     let figures = point
         .gateways()
@@ -79,7 +79,8 @@ fn compare(point: &Point, comparison: &Comparison) -> Option<String> {
     ranked(figures.collect(), comparison.verb, comparison.most, comparison.format)
 }
 
-/// Ranks two or more named values; with `most`, the largest comes first.
+/// Ranks named values in one sentence; `None` for fewer than two. If `most` is true, the largest comes first, else the
+/// smallest.
 pub(crate) fn ranked(
     figures: Vec<(&str, &Figure)>,
     verb: &str,
@@ -107,15 +108,16 @@ pub(crate) fn ranked(
     if !apart.is_empty() {
         let others: Vec<String> =
             apart.iter().map(|other| format!("{} {}", other.0, ratio(other.2, first.2))).collect();
-        let whose = if apart.len() == 1 { "whose interval does" } else { "whose intervals do" };
-        let of = if alike.is_empty() { "that".to_owned() } else { format!("{}'s", first.0) };
-        sentence.push_str(&format!(". Relative to {of}: {}, {whose} not overlap", others.join(", ")));
+        let their = if apart.len() == 1 { "its interval does" } else { "their intervals do" };
+        let of = first.0;
+        sentence
+            .push_str(&format!(". Relative to {of}: {}; {their} not overlap with {of}'s", others.join(", ")));
     }
     sentence.push('.');
     Some(sentence)
 }
 
-/// A throughput that was not limited by the gateway is a lower bound of its maximum.
+/// Names the gateways that stayed below their CPU limit: their throughput is only a lower bound of their maximum.
 fn not_at_limit(point: &Point) -> Option<String> {
     if point.model != ArrivalModel::Closed {
         return None;
@@ -152,7 +154,8 @@ fn against_direct(point: &Point) -> Option<String> {
     }
     Some(if limited {
         format!(
-            "Throughput through the gateway is at most this share of direct, which the rig limited: {}.",
+            "Throughput through the gateway is at most this share of the direct load, because the rig limited \
+             the direct load: {}.",
             said.join(", ")
         )
     } else {
@@ -175,7 +178,7 @@ fn added(point: &Point) -> Option<String> {
 }
 
 fn objectives(point: &Point) -> Vec<String> {
-    // Bounds may differ between gateways.
+    // Bounds may differ between gateways, so each distinct bound gets its own sentence.
     let mut bounds: Vec<&str> = Vec::new();
     for bound in point.gateways().flat_map(|row| &row.objective).map(ObjectiveResult::bound) {
         if !bounds.contains(&bound) {
@@ -204,7 +207,7 @@ fn objective(point: &Point, bound: &str) -> Option<String> {
     Some(format!("Objective {bound}: {}.", said.join(", ")))
 }
 
-/// The main value of the load: throughput in a closed loop, p99 in an open loop.
+/// The main value of a load: throughput in a closed loop, p99 in an open loop.
 fn main(point: &Point, row: &Row) -> Figure {
     match point.model {
         ArrivalModel::Closed => row.throughput_per_s.clone(),
@@ -212,7 +215,7 @@ fn main(point: &Point, row: &Row) -> Figure {
     }
 }
 
-/// Gateways whose main value has only bounds, with the reasons.
+/// Names the gateways whose main value has only bounds, with the reasons.
 fn bounded(point: &Point) -> Option<String> {
     let (name, format): (_, fn(f64) -> String) = match point.model {
         ArrivalModel::Closed => ("throughput", rate),
@@ -232,26 +235,27 @@ fn bounded(point: &Point) -> Option<String> {
     (!said.is_empty()).then(|| format!("Bounds of the {name}: {}.", said.join(", ")))
 }
 
-/// The quoted quantiles that are no headline because too few seconds have slower requests.
+/// Names p99 and p99.9 values that are not headlines because too few seconds have slower requests.
 fn short_tails(point: &Point) -> Option<String> {
     let is_quoted = |tail: &&ShortTail| ["p99", "p999"].contains(&tail.name.as_str());
     let of = |row: &Row| {
         let words = |tail: &ShortTail| {
-            format!("{} of {} ({} of {})", title(&tail.name), row.gateway, tail.seconds, tail.of)
+            format!("{} of {} ({} of {} seconds)", title(&tail.name), row.gateway, tail.seconds, tail.of)
         };
         row.short_tails.iter().filter(is_quoted).map(words).collect::<Vec<_>>()
     };
     let said: Vec<String> = point.gateways().flat_map(of).collect();
     (!said.is_empty()).then(|| {
         format!(
-            "Fewer than {SECONDS_MIN} seconds have slower requests, so these are no headlines: {}. Use a longer phase \
-             or more repeats.",
+            "Fewer than {SECONDS_MIN} seconds contain requests slower than these quantiles, so they are no headlines: \
+             {}. Use a longer phase or more repeats.",
             said.join(", ")
         )
     })
 }
 
-/// Gateways without a headline, with the reason. Short tails have their own sentence.
+/// Names the gateways whose main value is not a headline, with the reasons. Short tails, noisy values and bounds have
+/// their own sentences.
 fn left_out(point: &Point) -> Option<String> {
     let is_short = |row: &Row| {
         point.model == ArrivalModel::Open && row.short_tails.iter().any(|tail| tail.name == "p99")
@@ -274,7 +278,7 @@ fn left_out(point: &Point) -> Option<String> {
     })
 }
 
-/// Why a main value is no headline.
+/// Why a main value is not a headline.
 pub(crate) fn why_no_headline(figure: &Figure) -> String {
     let reasons: Vec<&str> = figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
     if figure.beyond_timeout && reasons.is_empty() {
@@ -287,7 +291,7 @@ pub(crate) fn why_no_headline(figure: &Figure) -> String {
     }
 }
 
-/// Gateways whose values are more uncertain than the scenario allows.
+/// Names the gateways whose values are more uncertain than the scenario allows.
 fn too_wide(point: &Point) -> Option<String> {
     let said: Vec<String> = point
         .gateways()
@@ -297,7 +301,7 @@ fn too_wide(point: &Point) -> Option<String> {
     (!said.is_empty()).then(|| format!("No conclusion from noisy values. {}.", said.join("; ")))
 }
 
-/// The mean with its interval, or the bounds.
+/// Formats the mean with its interval, or the bounds of a bounded value.
 pub fn with_interval(figure: &Figure, format: impl Fn(f64) -> String) -> String {
     if figure.is_bounded() {
         return bounds_words(&figure.bounds, format);
@@ -328,7 +332,7 @@ pub fn bounds_words(bounds: &Range, format: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// `83.1 %`, `2.40 times`.
+/// Formats `value` relative to `of`: `83.1 %`, `2.40 times`.
 fn ratio(value: f64, of: f64) -> String {
     let ratio = value / of;
     if ratio >= 1.0 { format!("{} times", number(ratio)) } else { percent(ratio) }
@@ -346,7 +350,7 @@ pub(crate) fn by_reason<T: PartialEq>(said: Vec<(T, String)>) -> Vec<(T, Vec<Str
     grouped
 }
 
-/// `a, b and c`.
+/// Joins names: `a, b and c`.
 pub fn join(names: &[String]) -> String {
     match names {
         [] => String::new(),

@@ -6,15 +6,15 @@ use weir_results::CellKey;
 /// A system under test as it was launched.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gateway {
-    /// Its name in the scenario, or [`DIRECT`].
+    /// The gateway's name in the scenario, or [`weir_results::DIRECT`].
     pub name: String,
-    /// Its parts, from its first measured cell.
+    /// The gateway's parts in its first measured cell.
     pub parts: Vec<weir_results::Part>,
-    /// Settings that could not be made equal to the other gateways.
+    /// Settings that could not be made equal to those of the other gateways.
     pub unequal: Vec<String>,
 }
 
-/// A failed cell.
+/// A cell that could not be measured, with the cause and what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct FailedCell {

@@ -8,7 +8,7 @@ use weir_results::{ArrivalModel, Cell, CellOutcome, DIRECT, DIRECT_TWIN, Run};
 use crate::points::axes::Axes;
 use crate::points::measured::{Repeat, Repeats};
 
-/// The measurements of one load at one point of the axes.
+/// The measurements of one load with the same values of the axes.
 pub(crate) struct Group<'a> {
     pub(crate) axes: &'a Axes,
     pub(crate) load: &'a str,
@@ -29,7 +29,7 @@ impl<'a> Group<'a> {
 }
 
 impl Group<'_> {
-    /// Whether `other` is a load at the same point of the axes that differs only in name and duration.
+    /// Whether `other` is another load with the same values of the axes that differs only in name and duration.
     pub(crate) fn is_like(&self, other: &Group<'_>) -> bool {
         let size = |of: &Group<'_>| (of.model, of.connections, of.rate_per_s);
         let is_same = size(other) == size(self) && other.written == self.written;
@@ -37,14 +37,14 @@ impl Group<'_> {
     }
 }
 
-/// Groups all measurements.
+/// Groups all measurements by axes and load.
 pub(crate) fn group<'a>(run: &'a Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
     let names = gateway_names(run, cells);
     let place = |gateway: &str| names.iter().position(|name| name == gateway).unwrap_or(names.len());
     let mut groups: Vec<Group<'a>> = Vec::new();
     for cell in cells {
         let CellOutcome::Measured { measurements } = &cell.outcome else { continue };
-        // A trial of a search is not a load point.
+        // A trial of a capacity search is not a load point.
         for measurement in measurements.iter().filter(|measurement| measurement.trial.is_none()) {
             let found = groups
                 .iter()

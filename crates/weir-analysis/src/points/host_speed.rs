@@ -7,14 +7,14 @@ use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, role_usage};
 use crate::verdicts::reasons::value;
 
-/// Median CPU time per request of upstream and load generator at a load point, over all gateways.
+/// Median CPU time per request of upstream and load generator together, in all cells of gateways at a load point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostSpeed {
     median_us: Option<f64>,
 }
 
 impl HostSpeed {
-    /// Computes it from all repeats of the gateways of a load point.
+    /// Computes the median from all repeats of all gateways at a load point.
     pub(crate) fn of(group: &Group<'_>) -> Self {
         let gateways = group.rows.iter().filter(|(gateway, _)| !is_baseline(gateway));
         let mut costs: Vec<f64> =
@@ -30,7 +30,8 @@ impl HostSpeed {
         ratio.max(ratio.recip())
     }
 
-    /// A value that depends on CPU time. If noise can have moved it, its range is widened by the deviation.
+    /// Returns a value that depends on CPU time, with its reasons and bounds. If host noise may have changed CPU time,
+    /// the bounds are widened by [`Self::deviation`].
     pub(crate) fn widened(&self, name: &str, repeat: &Repeat<'_>, sample: Sample) -> Repeated {
         let mut repeated = repeat.judged(name, sample);
         if repeat.was_moved_by_noise(value::CPU) {
@@ -41,7 +42,8 @@ impl HostSpeed {
         repeated
     }
 
-    /// The throughput of a repeat. For a saturated gateway it is the CPU limit over the CPU time per request.
+    /// Returns the throughput of a repeat. In a closed loop it depends on CPU time: the throughput of a saturated
+    /// gateway is its CPU limit divided by the CPU time per request.
     pub(crate) fn throughput(&self, repeat: &Repeat<'_>) -> Repeated {
         let result = &repeat.measurement.record.result;
         let sample = Sample::Value(result.rate_per_s);
@@ -53,14 +55,15 @@ impl HostSpeed {
 }
 
 impl Repeat<'_> {
-    /// Whether host noise can have moved this value.
+    /// Whether host noise may have changed the value `name`.
     fn was_moved_by_noise(&self, name: &str) -> bool {
         let bounds = self.measurement.judgement.bounds.as_ref().and_then(|bounds| bounds.get(name));
         bounds.is_some_and(|bounds| bounds.reasons.contains(&Reason::HostNoise))
     }
 }
 
-/// CPU time of upstream and load generator per completed request, microseconds; `None` if one was not sampled.
+/// CPU time of upstream and load generator together per completed request, microseconds; `None` if one of them was not
+/// sampled.
 pub(crate) fn rig_cpu_us_per_request(repeat: &Repeat<'_>) -> Option<f64> {
     let used = |role| role_usage(&repeat.cell.parts, &repeat.measurement.usage, role);
     let cores = used(Role::Origin)?.cpu_cores + used(Role::Generator)?.cpu_cores;

@@ -1,4 +1,4 @@
-//! The repeats of a gateway at a load point, and the resource usage by role.
+//! The repeats of a gateway at a load point, and resource usage summed by role.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +33,14 @@ impl<'a> From<Repeat<'a>> for Repeats<'a> {
     }
 }
 
-/// The usage of a cell's data parts, summed; see [`role_usage`].
+/// The usage of a cell's data plane, summed over its parts; see [`role_usage`].
 pub fn data_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usage> {
     role_usage(parts, usage, Role::Data)
 }
 
 /// The usage of a cell's upstream, summed over its endpoints; `None` if nothing was sampled.
 ///
-/// The share of the limit is that of the busiest endpoint: with round robin, one saturated endpoint slows down all.
+/// `cpu_share_of_limit` is that of the busiest endpoint: with round robin, one saturated endpoint slows down all.
 pub fn origin_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usage> {
     let origins = parts.iter().filter(|part| part.role == Role::Origin);
     let shares = origins.filter_map(|part| usage.get(&part.name)?.cpu_share_of_limit);
@@ -50,7 +50,7 @@ pub fn origin_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<U
 
 /// The usage of the parts of one role, summed; `None` without parts or samples.
 ///
-/// The share is relative to the sum of their limits; `None` if a part has no limit.
+/// `cpu_share_of_limit` is relative to the sum of the parts' limits; `None` if a part has no limit.
 pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -> Option<Usage> {
     let of_role = || parts.iter().filter(|part| part.role == role);
     let used: Vec<&Usage> = of_role().filter_map(|part| usage.get(&part.name)).collect();
@@ -102,7 +102,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// A value with its own reasons and bounds, looked up by `name`.
+    /// Returns a value of this repeat with its reasons and bounds, which the judgement holds under `name`.
     pub(crate) fn judged(&self, name: &str, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -120,10 +120,11 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range }
     }
 
-    /// The quantile `share` of a part of the phase. It gets the reasons of the phase's quantile `name`, except those in
-    /// `caused`, which the part is meant to measure.
+    /// The latency at the quantile `share` in `part`, which is some seconds of the phase. It gets the reasons of the
+    /// whole phase's latency `name`, except those in `caused`, whose effect these seconds are meant to measure.
     ///
-    /// The spread of delays over the phase is unknown: all delayed requests can lie in this part.
+    /// If requests were delayed, it is unknown in which seconds. So the bounds assume that all delayed requests lie in
+    /// `part`.
     pub(crate) fn judged_part(
         &self,
         name: &str,
@@ -160,14 +161,14 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// Bounds of a part's quantile if all delayed requests lie in that part.
+    /// Bounds of the latency at the quantile `share` in some seconds of the phase, if all delayed requests lie in them.
     fn delayed_part(&self, name: &str, share: f64, part: &Seconds<'_>, bounds: &Bounds) -> Range {
         let record = &self.measurement.record;
         let value = |share: f64| match part.latency_ns(share) {
             Sample::Value(value) => Some(value),
             Sample::BeyondTimeout | Sample::Missing => None,
         };
-        // The bounds of the whole phase include a share by which the host may have been slower or faster.
+        // The upper bound of the whole phase also covers by which share the host may have been slower or faster.
         let whole = latency_ns(&record.result.latency_ns, name);
         let speed = whole.zip(bounds.high).map_or(0.0, |(whole, high)| (high / whole - 1.0).max(0.0));
         let of_all = record.result.requests.scheduled as f64 / part.sent().max(1) as f64;
@@ -179,7 +180,8 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// A time that only host noise can move, such as the time until a change takes effect. Noise can only lengthen it.
+    /// Judges a time that only host noise or a limit that was not applied can change, such as the time until a route
+    /// change takes effect. Noise can only lengthen such a time, so with noise the measured time is an upper bound.
     pub(crate) fn judged_time(&self, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -197,7 +199,7 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range: Range { low: None, high } }
     }
 
-    /// A latency by name. A missing quantile ranks among the unanswered requests.
+    /// The latency `name`. A quantile without a value ranks among the unanswered requests, so it is beyond the timeout.
     pub(crate) fn latency(&self, name: &str) -> Sample {
         let result = &self.measurement.record.result;
         let value = latency_ns(&result.latency_ns, name);

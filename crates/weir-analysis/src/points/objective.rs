@@ -1,5 +1,5 @@
-//! Results of objectives: values are judged by interval or bounds, errors by the counts of every repeat
-//! (`docs/method.md#objectives`).
+//! Results of objectives (`docs/method.md#objectives`). Most values are judged by their interval or bounds, errors by
+//! the counts of every repeat.
 
 use serde::Serialize;
 use weir_results::{Objective, Reason};
@@ -11,11 +11,11 @@ use crate::points::Row;
 use crate::points::conclusions::with_interval;
 use crate::verdicts::reasons::in_repeats;
 
-/// Whether an objective was met.
+/// Whether a bound of an objective was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Met {
-    /// The whole interval, or range of bounds, is within the limit.
+    /// The whole interval, or the whole range between the bounds, is within the limit.
     Met,
     /// The whole interval lies beyond the limit.
     Missed,
@@ -26,32 +26,33 @@ pub enum Met {
 /// One bound of an objective, at one load point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectiveResult {
-    /// `p99`, `mean`, .. or `errors`.
+    /// Name of the limited value: a latency such as `p99`, `errors`, or a metric of a finding.
     pub name: String,
-    /// The bound: nanoseconds, or a share.
+    /// The limit: nanoseconds for a latency, a share for errors, else in the unit of the metric.
     pub limit: f64,
-    /// The value over the repeats; `None` if there is none, for example beyond the timeout.
+    /// The mean of the repeats; `None` without a mean, for example if a repeat is beyond the timeout.
     pub value: Option<f64>,
-    /// Its 95 % interval.
+    /// 95 % interval of `value`.
     pub interval: Option<[f64; 2]>,
-    /// Whether it was met.
+    /// Whether the bound was met.
     pub met: Met,
     /// The limit, the value and the result in words: `p99 at most 20.0 ms: 1.24 ms [1.20 .. 1.29], met`.
     pub words: String,
 }
 
 impl ObjectiveResult {
-    /// Only the bound: `p99 at most 20.0 ms`.
+    /// The first part of `words`, without value and result: `p99 at most 20.0 ms`.
     pub fn bound(&self) -> &str {
         self.words.split(':').next().unwrap_or_default()
     }
 }
 
-/// Evaluates the objective for a row. Latency is judged only with `judges_latency`: in a run with open loads, closed
-/// loads are for throughput (`docs/scenarios.md#objectives`).
+/// Evaluates the objective for a row. Latency is judged only if `judges_latency` is true: in a run with open loads,
+/// closed loads measure throughput (`docs/scenarios.md#objectives`).
 ///
-/// Without a limit on errors, `errors_default` applies: the share above which a load is invalid. Its result is added
-/// only if it is missed and no latency is missed. Otherwise such errors would leave every latency undecided.
+/// If the objective limits latencies but not errors, `errors_default` applies: the share of errors above which a load
+/// is invalid. Its result is reported only if the default is missed and no latency is missed. Too many errors leave
+/// every latency undecided, and this result shows why.
 pub(crate) fn evaluate(
     objective: Option<&Objective>,
     row: &Row,
@@ -110,12 +111,12 @@ fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
 
 /// One limit of an objective.
 pub(crate) struct Bound<'a> {
-    /// `p99`, `errors`, `recovery.time`.
+    /// Name of the limited value: `p99`, `errors`, `recovery.time`.
     pub(crate) name: &'a str,
     pub(crate) limit: f64,
-    /// Whether it is a minimum.
+    /// Whether the limit is a minimum, else it is a maximum.
     pub(crate) is_least: bool,
-    /// A value with its unit.
+    /// Formats the limit or a measured value with its unit.
     pub(crate) format: Box<dyn Fn(f64) -> String + 'a>,
     /// Text for a value beyond the measured range.
     pub(crate) beyond: &'a str,
@@ -151,14 +152,14 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// `met in 2 of 3 valid repeats`.
+    /// States in how many valid repeats the limit is met: `met in 2 of 3 valid repeats`.
     fn met_in_some(&self, figure: &Figure) -> String {
         let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty());
         let met = valid.filter_map(Repeated::value).filter(|value| self.is_met_by(*value)).count();
         format!("met in {met} of {}", counted(figure.valid as u64, "valid repeat"))
     }
 
-    /// The result of a value that does not decide.
+    /// The result for a value that cannot show whether the limit is met; `why` gives the cause.
     pub(crate) fn undecided(&self, figure: &Figure, why: &str) -> ObjectiveResult {
         self.worded(figure, Met::Unknown, &format!("undecided: {why}"))
     }
@@ -168,7 +169,9 @@ impl<'a> Bound<'a> {
         ObjectiveResult { interval: figure.interval, ..self.result(figure.mean, met, &measured, outcome) }
     }
 
-    /// The result from the counts of each repeat; `undecided` is the reason if no repeat decides.
+    /// The result if repeats decide one by one: missed if a repeat misses the limit, met if all repeats that decide
+    /// meet it. `says` holds for each repeat whether it meets the limit, `None` if unknown. `undecided` gives the cause
+    /// if no repeat decides.
     fn counted(&self, figure: &Figure, says: &[Option<bool>], undecided: &str) -> ObjectiveResult {
         let decided: Vec<bool> = says.iter().copied().flatten().collect();
         let met_in = decided.iter().filter(|met| **met).count();
@@ -185,7 +188,7 @@ impl<'a> Bound<'a> {
         self.worded(figure, met, &outcome)
     }
 
-    /// The result of a value without repeats, such as a count over all of them.
+    /// The result for an exact value without repeats, such as a count in all repeats together.
     pub(crate) fn exactly(&self, value: f64) -> ObjectiveResult {
         let (met, outcome) = if self.is_met_by(value) { (Met::Met, "met") } else { (Met::Missed, "missed") };
         self.result(Some(value), met, &format!("{}, ", (self.format)(value)), outcome)
@@ -216,9 +219,9 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// The known range of a value over its repeats: its bounds, else its interval, else the range of the valid repeats.
-/// With fewer than three repeats an interval is too wide to decide anything, so the range decides. A value beyond the
-/// timeout has no upper bound.
+/// The range in which a value lies: its bounds, else its interval, else the range of its valid repeats. With fewer than
+/// three repeats an interval is too wide to decide anything, so the range of the repeats is used. A value beyond the
+/// timeout has no upper limit.
 fn known(figure: &Figure) -> Range {
     if figure.is_bounded() {
         return figure.bounds;
@@ -237,7 +240,7 @@ fn known(figure: &Figure) -> Range {
     }
 }
 
-/// Whether the gateway was overloaded, and no other part of the rig can be the cause.
+/// Whether the gateway was overloaded, and no other part of the rig can have caused that.
 fn is_overloaded(repeated: &Repeated) -> bool {
     let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
     repeated.reasons.contains(&Reason::Overloaded) && repeated.reasons.iter().all(own)

@@ -15,15 +15,15 @@ use crate::points::measured::{Repeat, Repeats};
 use crate::points::{Row, tails};
 use crate::verdicts::reasons::{Metric, value};
 
-/// Context that the rows of a load point share.
+/// Inputs that are the same for all rows of a load point.
 pub(crate) struct Context<'a> {
     pub(crate) model: ArrivalModel,
-    /// The baseline.
+    /// The repeats of the direct baseline.
     pub(crate) direct: &'a Repeats<'a>,
     pub(crate) speed: HostSpeed,
 }
 
-/// The row of a gateway.
+/// Builds the row of a gateway from its repeats.
 pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context: &Context<'_>) -> Row {
     let Context { model, direct, speed } = context;
     let open = *model == ArrivalModel::Open;
@@ -32,7 +32,7 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
     let of_data = |name: &str, of: fn(&Usage) -> Option<f64>| {
         figure(name, &move |repeat| repeat.data().as_ref().and_then(of).into())
     };
-    // The bounds belong to a related value, so they are scaled.
+    // The bounds found under `name` belong to the value `bounded`, so they are scaled to the value `of`.
     let scaled = |name: &str, of: fn(&Usage) -> Option<f64>, bounded: fn(&Usage) -> Option<f64>| {
         let scaled = |repeat: &Repeat<'_>| {
             let data = repeat.data();
@@ -63,7 +63,7 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
         error_share: Figure::of_difference(repeats.iter().map(error_share).collect()),
         errors: repeats.iter().map(ErrorShare::of).collect(),
         cpu_cores: of_data(value::CORES, |usage| Some(usage.cpu_cores)),
-        // An applied limit also holds with noise.
+        // An applied CPU limit also holds under host noise, so the upper bound is at most the whole limit.
         cpu_share_of_limit: scaled(
             value::CORES,
             |usage| usage.cpu_share_of_limit,
@@ -121,7 +121,7 @@ fn ordered(mut latencies: Vec<(String, Figure)>) -> Vec<(String, Figure)> {
     latencies
 }
 
-/// The error share. Errors are counts, so a busy host, generator or upstream does not make them invalid.
+/// The error share of a repeat. Errors are counts, so a busy host, generator or upstream does not make it invalid.
 fn error_share(repeat: &Repeat<'_>) -> Repeated {
     let share = repeat.measurement.record.result.requests.error_share();
     let mut repeated = Repeated { range: Range::default(), ..repeat.judged(value::THROUGHPUT, share.into()) };

@@ -8,13 +8,13 @@ use crate::points::Row;
 pub struct Scaled {
     /// The limit, cores.
     pub cpus: f64,
-    /// Throughput per core relative to that at the lowest limit, in the same repeat; 1 is linear growth.
+    /// Throughput per core, relative to throughput per core at the lowest limit in the same repeat; 1 is linear growth.
     pub efficiency: Figure,
 }
 
 /// The efficiency of `rows` of one gateway, each with its CPU limit in cores, by ascending limit.
 ///
-/// Empty without a limit above zero.
+/// Empty if no limit is above zero.
 pub fn scaling(rows: &[(f64, &Row)]) -> Vec<Scaled> {
     let mut rows: Vec<(f64, &Row)> =
         rows.iter().copied().filter(|(cpus, _)| *cpus > 0.0 && cpus.is_finite()).collect();

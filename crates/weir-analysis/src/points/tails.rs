@@ -10,23 +10,23 @@ use crate::figures::latencies::quantile;
 use crate::points::measured::Repeats;
 use crate::verdicts::reasons::Metric;
 
-/// Minimum seconds with requests beyond a quantile, over all repeats. The standard deviation of a count is its square
-/// root: with five events, the share beyond the quantile is known within about half of itself.
+/// Minimum number of seconds with requests slower than a quantile, in all repeats together. The standard deviation of a
+/// count is its square root: with five events, the share beyond the quantile is known within about half of itself.
 pub(crate) const SECONDS_MIN: usize = 5;
 
 /// A quantile with too few seconds that have slower requests.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShortTail {
-    /// Its name: `p999`.
+    /// Name of the quantile: `p999`.
     pub name: String,
-    /// Seconds with requests beyond it, over the valid repeats.
+    /// Number of seconds with slower requests, in all valid repeats.
     pub seconds: usize,
-    /// All seconds of these repeats.
+    /// Number of all seconds in the valid repeats.
     pub of: usize,
 }
 
-/// Removes the headline mark from quantiles above p50 with too few such seconds, and returns them. Loads stored without
-/// latencies by second are not judged.
+/// Removes the headline mark from quantiles above p50 if fewer than [`SECONDS_MIN`] seconds have slower requests, and
+/// returns these quantiles. Loads that were stored without latencies per second are not judged.
 pub(crate) fn judge(latencies: &mut [(String, Figure)], repeats: &Repeats<'_>) -> Vec<ShortTail> {
     let (counted, _) = repeats.counted(Metric::Latency);
     let seconds: Vec<(u32, _)> = counted

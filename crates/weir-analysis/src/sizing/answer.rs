@@ -8,7 +8,7 @@ use super::{
     Refused, RefusedFor, Sized, Span, searched, words,
 };
 
-/// Tolerance for floating-point division: 10,000 over 2,500 must not become five instances.
+/// Tolerance for floating-point division: 10,000 / 2,500 must not be rounded up to five instances.
 const ROUNDING: f64 = 1e-12;
 
 /// The load points of a type, checked against the demand.
@@ -16,11 +16,12 @@ pub(super) struct Judged<'a> {
     pub(super) points: &'a [RatePoint],
     /// For each point, the checks of the bounds and of the CPU share.
     pub(super) checks: Vec<(Check, Check)>,
-    /// Index of the highest rate that meets everything, below the first rate that misses something.
+    /// Index of the highest rate that meets both checks. Only rates below the first one that misses a check are
+    /// considered.
     pub(super) best: Option<usize>,
 }
 
-/// A rate per instance, before instances are counted.
+/// The rate that one instance carries; the number of instances is computed from it.
 pub(super) struct PerInstance {
     pub(super) rate_per_s: Span,
     pub(super) basis: Basis,
@@ -54,7 +55,7 @@ fn judge<'a>(points: &'a [RatePoint], bounds: &[Bound], share_max: Option<f64>) 
     Judged { points, checks, best }
 }
 
-/// The rate per instance.
+/// Determines the rate per instance from load points: extrapolated if the demand allows it, else measured.
 fn per_instance(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused> {
     let measured = measured(judged, demand);
     match demand.cpu_share_max.filter(|_| demand.extrapolate) {
@@ -70,7 +71,7 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     let Shown::Interval { mean, low, high } = point.carried_per_s else {
         return Err(refused(judged, demand));
     };
-    // Unknown rates above the best one do not limit it, and do not raise it.
+    // A rate above the best one neither limits nor raises the result if its checks are unknown.
     let (unknown, known) = above(judged, best);
     let mut notes: Vec<String> = unknown.map(|(at, check)| words::not_known(at, &check.words)).collect();
     let basis = match known {
@@ -100,8 +101,8 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     Ok(PerInstance { rate_per_s, basis, cpu_share: share_at(point), notes })
 }
 
-/// Points above the best one: the unknown rates up to the first known one, and the index of that one, each with its
-/// check.
+/// Looks at the points above the best one. First returns the rates whose checks are unknown, up to the first point
+/// whose checks are known. Then returns the index of that point. Each comes with the worse of its two checks.
 fn above<'a>(
     judged: &'a Judged<'_>,
     best: usize,
@@ -118,7 +119,7 @@ fn above<'a>(
 pub(super) fn share_at(point: &RatePoint) -> Option<f64> {
     match point.cpu_share {
         Shown::Interval { mean, .. } => Some(mean),
-        Shown::Failed { .. } | Shown::Void { .. } => None,
+        Shown::Failed { .. } | Shown::Invalid { .. } => None,
     }
 }
 
@@ -128,11 +129,11 @@ pub(super) fn at_share(point: &RatePoint, share: f64) -> Option<Span> {
         Shown::Interval { mean, low, high } => {
             Some(Span { value: mean * share, low: low * share, high: high * share })
         }
-        Shown::Failed { .. } | Shown::Void { .. } => None,
+        Shown::Failed { .. } | Shown::Invalid { .. } => None,
     }
 }
 
-/// Why there is no rate: the failed check of the lowest rate.
+/// Explains why there is no rate per instance, from the checks of the lowest rate.
 fn refused(judged: &Judged<'_>, demand: &Demand) -> Refused {
     let (Some(point), Some((kept, used))) = (judged.points.first(), judged.checks.first()) else {
         return Refused {

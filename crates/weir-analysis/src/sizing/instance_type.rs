@@ -13,24 +13,25 @@ use crate::points::conclusions::why_no_headline;
 use crate::points::{Point, Row};
 use crate::summary::Summary;
 
-/// Fields of a load that only set its rate and duration.
+/// Fields of a load that only set how much it sends, for how long, or what it searches for. Loads that differ only in
+/// these fields are of the same kind.
 const LEVELS: [&str; 8] =
     ["rate", "rates", "of", "connections", "duration", "requests", "search", "objective"];
 
-/// A gateway at a point of the axes, with its measured rates.
+/// A gateway with one value of each axis except the rate, and the rates that were measured with these values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InstanceType {
-    /// The gateway.
+    /// Name of the gateway.
     pub gateway: String,
-    /// Its axes in words, and its load if the run has several kinds.
+    /// The axes in words, and the load if the gateway has several kinds of load with these axes.
     pub setting: String,
-    /// The common name of its loads, if the run has several kinds; empty if there is nothing to distinguish.
+    /// Common name of the loads in `points`; empty if the gateway has only one kind of load with these axes.
     pub load: String,
     /// Values of the axes, without the rate.
     pub axes: Axes,
-    /// CPU limit of its data plane, cores; `None` without one.
+    /// CPU limit of the data plane, cores; `None` if it has no limit.
     pub cores: Option<f64>,
-    /// The bounds of the run's objective.
+    /// The bounds that the run's objective sets; empty without an objective.
     pub bounds: Vec<Bound>,
     /// Open loads, by ascending rate.
     pub points: Vec<RatePoint>,
@@ -41,51 +42,51 @@ pub struct InstanceType {
 /// One measured rate of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RatePoint {
-    /// The load.
+    /// Name of the load.
     pub load: String,
-    /// The offered rate.
+    /// The offered rate, requests per second.
     pub asked_per_s: f64,
-    /// Repeats with valid rate and latency.
+    /// Number of repeats with a valid throughput, or with a valid median latency if these are fewer.
     pub valid_repeats: usize,
-    /// The throughput: the offered rate if it was carried, with the interval over repeats.
+    /// The throughput with its interval over repeats. If the offered rate was carried, the value is that rate.
     pub carried_per_s: Shown,
     /// Latency in nanoseconds by name.
     pub latency_ns: Vec<(String, Shown)>,
-    /// Error share.
+    /// Errors as share of all scheduled requests, 0 to 1.
     pub errors: Shown,
-    /// CPU use as share of the limit.
+    /// CPU use as share of the CPU limit, 0 to 1.
     pub cpu_share: Shown,
-    /// The rate that uses the whole CPU limit, if CPU time per request is the same as here.
+    /// The rate that would use the whole CPU limit, if CPU time per request were the same as at this point.
     pub whole_limit_per_s: Shown,
 }
 
-/// The value of a metric over the repeats.
+/// The value of a metric, computed from its repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Shown {
-    /// A mean over valid repeats with its interval.
+    /// The mean of the valid repeats, with its interval.
     Interval {
-        /// The mean.
+        /// The mean of the valid repeats.
         mean: f64,
         /// The lower end of its 95 % interval.
         low: f64,
-        /// The upper end.
+        /// The upper end of its 95 % interval.
         high: f64,
     },
     /// The gateway failed, so every bound is missed.
     Failed {
-        /// The failure.
+        /// The failure in words: `overloaded`.
         why: String,
     },
-    /// No valid value.
-    Void {
-        /// The reason.
+    /// There is no valid value.
+    Invalid {
+        /// The reason in words.
         why: String,
     },
 }
 
 impl InstanceType {
-    /// Whether it can answer a demand: a load point or a search has an interval from at least two valid repeats.
+    /// Whether this type can be sized: a load point or a search has an interval from at least two valid repeats.
     pub fn may_answer(&self) -> bool {
         let is_known = |shown: &Shown| matches!(shown, Shown::Interval { .. });
         let is_kept = |point: &RatePoint| {
@@ -109,7 +110,8 @@ pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
     types
 }
 
-/// The types of one gateway. A point of the axes without an open load gives a type without load points.
+/// The instance types of one gateway. Values of the axes without an open load also get a type, which has no load
+/// points.
 fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceType> {
     let rows = || {
         let of_name =
@@ -177,7 +179,7 @@ fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value
     }
 }
 
-/// A type without load points, for this load.
+/// Creates the instance type that `row` belongs to, still without load points.
 fn empty(run: &Run, point: &Point, row: &Row) -> InstanceType {
     let data = row.parts.iter().filter(|part| part.role == Role::Data);
     let cores = data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cores| *cores > 0.0);
@@ -199,7 +201,8 @@ fn bounds(run: &Run, gateway: &str, axes: &Axes, load: &str) -> Vec<Bound> {
     objective.map(|objective| bounds_of(&objective)).unwrap_or_default()
 }
 
-/// Builds the settings: axes in words, and the load if a gateway has several kinds of load at one point of the axes.
+/// Fills in `setting` and `load` of each type: the axes in words, and the load if a gateway has several kinds of load
+/// with the same axes.
 fn name_settings(types: &mut [InstanceType]) {
     let alike = |a: &InstanceType, b: &InstanceType| a.gateway == b.gateway && a.axes == b.axes;
     let names: Vec<String> = types.iter().map(loads_name).collect();
@@ -234,7 +237,7 @@ fn loads_name(of: &InstanceType) -> String {
     }
 }
 
-/// `low .. high`: the loads with the lowest and the highest rate.
+/// Names of the loads with the lowest and the highest rate: `low .. high`.
 fn first_to_last(of: &InstanceType) -> String {
     match of.points.as_slice() {
         [] => of.load.clone(),
@@ -252,7 +255,8 @@ fn without_levels(axes: &Axes) -> Axes {
     kept.map(|(path, value)| (path.clone(), value.clone())).collect()
 }
 
-/// The fields of an open load without its rate; `None` for a closed load, or if the rate changes within the load.
+/// The kind of an open load: its fields without [`LEVELS`]. `None` for a closed load, or if the rate changes within the
+/// load.
 fn kind(run: &Run, point: &Point) -> Option<Value> {
     point.rate_per_s.filter(|_| point.model == ArrivalModel::Open)?;
     let Some(written) = written(run, &point.load) else { return Some(Value::Null) };
@@ -265,7 +269,8 @@ fn kind(run: &Run, point: &Point) -> Option<Value> {
     Some(without_level_fields(written))
 }
 
-/// The load `name` in the scenario. A load with several rates is measured as its name plus the rate.
+/// The fields of the load `name` in the scenario. A load with several rates is measured once per rate, under its name
+/// with `-` and the rate appended.
 fn written(run: &Run, name: &str) -> Option<Map<String, Value>> {
     let loads = run.scenario.get("loads").and_then(Value::as_object)?;
     let begins =
@@ -327,14 +332,14 @@ fn shown(figure: &Figure) -> Shown {
         (Some(mean), Some([low, high])) if figure.is_valid() => Shown::Interval { mean, low, high },
         _ if figure.valid > 0 && figure.beyond_timeout => Shown::Failed { why: "beyond the timeout".into() },
         _ if figure.repeats.iter().all(|repeated| repeated.sample == Sample::Missing) => {
-            Shown::Void { why: "not measured".into() }
+            Shown::Invalid { why: "not measured".into() }
         }
-        _ if figure.valid == 1 => Shown::Void { why: format!("no interval, {}", why_no_headline(figure)) },
-        _ => Shown::Void { why: why_no_headline(figure) },
+        _ if figure.valid == 1 => Shown::Invalid { why: format!("no interval, {}", why_no_headline(figure)) },
+        _ => Shown::Invalid { why: why_no_headline(figure) },
     }
 }
 
-/// Throughput over the share of the CPU limit, repeat by repeat.
+/// Throughput divided by the used share of the CPU limit, for each repeat.
 fn whole_limit(row: &Row) -> Figure {
     let of_repeat = |cpu: &Repeated| {
         let same = |carried: &&Repeated| carried.repeat == cpu.repeat;

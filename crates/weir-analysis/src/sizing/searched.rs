@@ -1,4 +1,5 @@
-//! Sizing from a capacity search: finer than a set of rates, but only for one objective.
+//! Sizing from capacity searches. A search finds the rate more exactly than loads at fixed rates do, but only for its
+//! own objective.
 
 use serde::Serialize;
 
@@ -14,11 +15,11 @@ pub struct SearchedFor {
     pub bounds: Vec<Bound>,
     /// The bounds in words.
     pub words: String,
-    /// Searches, one per repeat.
+    /// Number of searches, one per repeat.
     pub searches: usize,
-    /// Valid searches.
+    /// Number of searches with a valid result.
     pub valid_repeats: usize,
-    /// Trials over all searches.
+    /// Number of trials in all searches together.
     pub trials: u64,
     /// The capacity, requests per second.
     pub per_s: Shown,
@@ -71,7 +72,8 @@ pub(super) fn at_least(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> 
     found.max_by(|a, b| a.rate_per_s.value.total_cmp(&b.rate_per_s.value))
 }
 
-/// Why a type with only searches has no answer; `otherwise` if it has other loads.
+/// Explains why searches give no answer for an instance type without load points. Returns `otherwise` if the type has
+/// load points or no searches.
 pub(super) fn refused(of: &InstanceType, bounds: &[Bound], demand: &Demand, otherwise: Refused) -> Refused {
     let Some(first) = of.searched.first().filter(|_| of.points.is_empty()) else { return otherwise };
     if demand.cpu_share_max.is_some() {
@@ -95,7 +97,7 @@ pub(super) fn refused(of: &InstanceType, bounds: &[Bound], demand: &Demand, othe
     }
 }
 
-/// The searches that may answer: none if the demand limits CPU, because searches do not measure it.
+/// The searches whose results may be used: none if the demand limits CPU, because searches do not measure CPU.
 fn searches<'a>(of: &'a InstanceType, demand: &Demand) -> impl Iterator<Item = &'a SearchedFor> {
     of.searched.iter().filter(move |_| demand.cpu_share_max.is_none())
 }

@@ -13,17 +13,17 @@ pub(super) enum Standing {
     Met,
     /// The interval includes the limit.
     Borderline,
-    /// No valid value.
+    /// There is no valid value.
     Unknown,
-    /// The whole interval is above, or the gateway failed.
+    /// The whole interval is above the limit, or the gateway failed.
     Missed,
 }
 
-/// The result of a check, or the worst of several, in words.
+/// Result of one check, or the worst result of several checks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Check {
     pub(super) standing: Standing,
-    /// `p99 is 31.0 ms [30.1 .. 32.0], above the limit of 20.0 ms`; empty if met.
+    /// Why the check is not met: `p99 is 31.0 ms [30.1 .. 32.0], above the limit of 20.0 ms`. Empty if met.
     pub(super) words: String,
 }
 
@@ -32,7 +32,9 @@ pub(super) fn objective(point: &RatePoint, bounds: &[Bound]) -> Check {
     let carried = match &point.carried_per_s {
         Shown::Interval { .. } => met(),
         Shown::Failed { why } => Check { standing: Standing::Missed, words: words::failed("the rate", why) },
-        Shown::Void { why } => Check { standing: Standing::Unknown, words: words::void("the rate", why) },
+        Shown::Invalid { why } => {
+            Check { standing: Standing::Unknown, words: words::no_value("the rate", why) }
+        }
     };
     bounds.iter().map(|bound| check_bound(point, bound)).fold(carried, worse)
 }
@@ -49,7 +51,7 @@ fn check_bound(point: &RatePoint, bound: &Bound) -> Check {
     let shown = point.latency_ns.iter().find(|(name, _)| *name == bound.name);
     match shown {
         Some((_, shown)) => against(words::title(&bound.name), shown, bound.limit, words::time),
-        None => Check { standing: Standing::Unknown, words: words::void(&bound.name, "not measured") },
+        None => Check { standing: Standing::Unknown, words: words::no_value(&bound.name, "not measured") },
     }
 }
 
@@ -63,7 +65,7 @@ fn against(name: &str, shown: &Shown, limit: f64, format: fn(f64) -> String) -> 
             (Standing::Borderline, words::borderline(name, [*mean, *low, *high], limit, format))
         }
         Shown::Failed { why } => (Standing::Missed, words::failed(name, why)),
-        Shown::Void { why } => (Standing::Unknown, words::void(name, why)),
+        Shown::Invalid { why } => (Standing::Unknown, words::no_value(name, why)),
     };
     Check { standing, words }
 }
@@ -72,7 +74,7 @@ fn met() -> Check {
     Check { standing: Standing::Met, words: String::new() }
 }
 
-/// The worse of two; the first of equals.
+/// Returns the worse of two checks; the first if both have the same standing.
 pub(super) fn worse(first: Check, second: Check) -> Check {
     if second.standing > first.standing { second } else { first }
 }

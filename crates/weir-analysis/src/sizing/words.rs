@@ -22,7 +22,7 @@ pub(super) fn failed(name: &str, why: &str) -> String {
     format!("{name} is not met: {why}")
 }
 
-pub(super) fn void(name: &str, why: &str) -> String {
+pub(super) fn no_value(name: &str, why: &str) -> String {
     format!("no valid value for {name}: {why}")
 }
 
@@ -66,7 +66,10 @@ pub(super) fn not_extrapolated(rate_per_s: f64) -> String {
 }
 
 pub(super) fn below_one(target_per_s: f64, rate_per_s: f64) -> String {
-    format!("the target is {} of the rate of one instance", percent(target_per_s / rate_per_s))
+    format!(
+        "less than one instance: the target is {} of the rate of one instance",
+        percent(target_per_s / rate_per_s)
+    )
 }
 
 pub(super) fn no_cores() -> &'static str {
@@ -110,7 +113,7 @@ pub(super) fn search_for_this() -> &'static str {
 
 pub(super) fn found_nothing(searched: &SearchedFor) -> String {
     let why = match &searched.per_s {
-        Shown::Failed { why } | Shown::Void { why } => why.as_str(),
+        Shown::Failed { why } | Shown::Invalid { why } => why.as_str(),
         Shown::Interval { .. } => "",
     };
     format!("the search for {} has no valid result: {why}", searched.words)
@@ -143,7 +146,7 @@ pub(super) fn measure_again() -> &'static str {
     "measure again; `weir report RUN` shows why the value is invalid"
 }
 
-/// `31.0 ms [30.1 .. 32.0]`.
+/// Formats a mean with its interval: `31.0 ms [30.1 .. 32.0]`.
 fn with_interval([mean, low, high]: [f64; 3], format: fn(f64) -> String) -> String {
     let mean = format(mean);
     format!("{mean} [{}]", range(&mean, &format(low), &format(high)))

@@ -1,10 +1,11 @@
-//! How far a reason can have moved a value (`docs/method.md#reasons`).
+//! Computes how far a reason may have changed each value (`docs/method.md#reasons`).
 //!
-//! Throughput, CPU time and memory move by a factor. Quantiles move by a share of requests.
+//! Throughput, CPU time and memory change by a factor. Quantiles change because a share of the requests was affected.
 //!
-//! If a share s of any requests was delayed, the quantile q without the delay lies between the measured quantiles
-//! q (1 - s) and q. If a share s was replaced, for example by errors, it lies between q - s and q + s. Source: partial
-//! identification under contaminated and corrupted sampling, Horowitz and Manski, *Econometrica* 63, 1995.
+//! If any share s of the requests was delayed, the quantile q without the delay lies between the measured quantiles
+//! q (1 - s) and q. If a share s was replaced, for example by errors, the quantile q lies between the measured
+//! quantiles q - s and q + s. Source: partial identification under contaminated and corrupted sampling, Horowitz and
+//! Manski, *Econometrica* 63, 1995.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,12 @@ use weir_results::{Bounds, LoadRecord, LoadResult, Reason, Thresholds, Usage, qu
 use crate::figures::latencies::{LATENCIES, latency_ns, quantile};
 use crate::verdicts::reasons::value;
 
-/// A bound above this many times the next higher quantile, or below the next lower quantile over this, is dropped as
-/// meaningless.
+/// The bound of a quantile is dropped as meaningless if it is above the next higher quantile times this factor, or
+/// below the next lower quantile divided by this factor.
 const NEIGHBOUR_FACTOR: f64 = 10.0;
 
-/// Range of the undisturbed value, as factors of the measured value; `None` for an unknown side.
+/// Bounds of the value that would have been measured without a reason's effect, as factors of the measured value.
+/// `None` for an unknown bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Factors {
     pub(crate) low: Option<f64>,
@@ -26,45 +28,46 @@ pub(crate) struct Factors {
 }
 
 impl Factors {
-    /// The value is not affected.
+    /// The reason does not affect the value.
     pub(crate) const EXACT: Self = Self { low: Some(1.0), high: Some(1.0) };
-    /// The undisturbed value is at least the measured value.
+    /// Without the effect, the value would be at least the measured one.
     pub(crate) const AT_LEAST: Self = Self { low: Some(1.0), high: None };
-    /// The undisturbed value is at most the measured value.
+    /// Without the effect, the value would be at most the measured one.
     pub(crate) const AT_MOST: Self = Self { low: None, high: Some(1.0) };
-    /// Nothing is known.
+    /// The value may have changed by any factor.
     pub(crate) const UNKNOWN: Self = Self { low: None, high: None };
 
-    /// Plus and minus the share `margin`; unknown for a margin of at least 1.
+    /// The value may have changed by the share `margin` in either direction; by any factor if `margin` is at least 1.
     pub(crate) fn within(margin: f64) -> Self {
         if margin < 1.0 { Self { low: Some(1.0 - margin), high: Some(1.0 + margin) } } else { Self::UNKNOWN }
     }
 
-    /// Both effects together.
+    /// Combines two effects on the same value.
     pub(crate) fn and(self, other: Self) -> Self {
         let product = |one: Option<f64>, other: Option<f64>| Some(one? * other?);
         Self { low: product(self.low, other.low), high: product(self.high, other.high) }
     }
 
-    /// Factors of the inverse value: throughput at a quota is the quota over the CPU time per request.
+    /// Factors of the inverse value. Example: the throughput of a gateway at its CPU quota is the quota divided by the
+    /// CPU time per request.
     pub(crate) fn inverse(self) -> Self {
         Self { low: self.high.map(f64::recip), high: self.low.map(f64::recip) }
     }
 }
 
-/// Shares of requests by which quantiles can have moved; `None` for an unknown side.
+/// How a reason may have changed latencies, mostly as shares of affected requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranks {
-    /// Share of delayed requests; which requests is unknown.
+    /// Share of requests that were delayed. It is unknown which ones.
     pub(crate) delayed: f64,
-    /// Share of further requests that may be faster without the disturbance.
+    /// Share of other requests that would perhaps be faster without the effect; `None` if unknown.
     pub(crate) below: Option<f64>,
-    /// Share of requests that may be slower without it.
+    /// Share of requests that would perhaps be slower without the effect; `None` if unknown.
     pub(crate) above: Option<f64>,
-    /// Share by which all requests may be slower without the disturbance, because the host is slower. It widens the
-    /// bounds of valid values and makes no value invalid.
+    /// Share by which every latency would perhaps be higher without the effect. This only widens bounds; it makes no
+    /// value invalid.
     pub(crate) slower: f64,
-    /// Share by which all requests may be faster without it.
+    /// Share by which every latency would perhaps be lower without the effect. Like `slower`, it only widens bounds.
     pub(crate) faster: f64,
 }
 
@@ -75,7 +78,7 @@ impl Ranks {
     pub(crate) const AT_MOST: Self = Self { below: None, ..Self::EXACT };
     pub(crate) const UNKNOWN: Self = Self { below: None, above: None, ..Self::EXACT };
 
-    /// The share `delayed` of the requests may be faster without the disturbance.
+    /// The share `delayed` of the requests was delayed. If this is 1 or more, the latencies are only upper bounds.
     pub(crate) fn delayed(delayed: f64) -> Self {
         if delayed < 1.0 { Self { delayed, ..Self::EXACT } } else { Self::AT_MOST }
     }
@@ -93,7 +96,7 @@ impl Ranks {
     }
 }
 
-/// How far a reason can have moved the values of a load.
+/// How far a reason may have changed the values of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Effect {
     pub(crate) throughput: Factors,
@@ -103,7 +106,7 @@ pub(crate) struct Effect {
     /// Cores used, and their share of the limit.
     pub(crate) cores: Factors,
     pub(crate) memory: Factors,
-    /// Whether a value that moved within its tolerance is valid.
+    /// Whether a value remains valid if the reason changed it at most by the tolerance.
     pub(crate) is_tolerable: bool,
 }
 
@@ -117,7 +120,7 @@ impl Effect {
         ..Self::UNKNOWN
     };
 
-    /// Nothing is known of any value.
+    /// The reason may have changed every value by any amount.
     pub(crate) const UNKNOWN: Self = Self {
         throughput: Factors::UNKNOWN,
         latency: Ranks::UNKNOWN,
@@ -126,7 +129,7 @@ impl Effect {
         memory: Factors::UNKNOWN,
         is_tolerable: false,
     };
-    /// No value moved.
+    /// The reason affects no value.
     pub(crate) const NONE: Self = Self {
         throughput: Factors::EXACT,
         latency: Ranks::EXACT,
@@ -146,7 +149,7 @@ impl Effect {
     }
 }
 
-/// A value that moves by a factor.
+/// A value that a reason changes by a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Throughput,
@@ -158,7 +161,7 @@ pub(crate) enum Value {
 impl Value {
     pub(crate) const ALL: [Self; 4] = [Self::Throughput, Self::Cpu, Self::Cores, Self::Memory];
 
-    /// Its key in the bounds of a judgement.
+    /// The key of this value in the bounds of a judgement.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Throughput => value::THROUGHPUT,
@@ -169,10 +172,10 @@ impl Value {
     }
 }
 
-/// Input of the bounds of a load's values.
+/// Everything needed to compute bounds for the values of a load.
 pub(crate) struct Affected<'a> {
     pub(crate) record: &'a LoadRecord,
-    /// The gateway's data parts.
+    /// Resource use of the gateway's data plane; `None` in direct cells.
     pub(crate) data: Option<&'a Usage>,
     pub(crate) thresholds: &'a Thresholds,
     /// The reasons of the load, each with its effect.
@@ -180,7 +183,7 @@ pub(crate) struct Affected<'a> {
 }
 
 impl Affected<'_> {
-    /// Bounds of each value that a reason can have moved.
+    /// Computes bounds for each value that a reason affects.
     pub(crate) fn bounds(&self) -> BTreeMap<String, Bounds> {
         let factors = Value::ALL.into_iter().filter_map(|value| Some((value.name(), self.factors(value)?)));
         let latency = self.record.latency.decode().unwrap_or_else(|_| weir_results::new_histogram());
@@ -194,7 +197,7 @@ impl Affected<'_> {
         let Factors { low, high } = all.fold(Factors::EXACT, Factors::and);
         let measured = self.measured(value);
         let tolerance = match value {
-            // In a closed loop, cores follow throughput.
+            // In a closed loop, the cores used are proportional to the throughput.
             Value::Throughput | Value::Cores => self.thresholds.throughput_tolerance,
             Value::Cpu => self.thresholds.cpu_tolerance,
             Value::Memory => 0.0,
@@ -248,7 +251,7 @@ impl Affected<'_> {
         Some(bounds)
     }
 
-    /// Drops bounds that are far beyond the neighbouring quantile.
+    /// Drops bounds that are far beyond the next higher or lower quantile ([`NEIGHBOUR_FACTOR`]).
     fn drop_empty_sides(&self, name: &str, bounds: &mut Bounds) {
         let quantiles = self.record.result.latency_ns.quantiles();
         let Some(place) = quantiles.iter().position(|(known, ..)| *known == name) else { return };
@@ -261,7 +264,7 @@ impl Affected<'_> {
         }
     }
 
-    /// The reasons that affect a value, and whether its tolerance applies to all of them.
+    /// Returns the reasons whose effect `affects` a value, and whether the tolerance applies to all of them.
     fn reasons(&self, affects: impl Fn(&Effect) -> bool) -> (Vec<Reason>, bool) {
         let affecting = || self.effects.iter().filter(|(_, effect)| affects(effect));
         (affecting().map(|(reason, _)| *reason).collect(), affecting().all(|(_, effect)| effect.is_tolerable))
@@ -274,21 +277,21 @@ pub fn cpu_us_per_request(data: &Usage, result: &LoadResult) -> Option<f64> {
     (completed > 0).then(|| data.cpu_s.total() * 1e6 / completed as f64)
 }
 
-/// Whether both sides lie within `tolerance`, a share, of `value`.
+/// Whether both bounds are known and differ from `value` by at most the share `tolerance`.
 fn is_within(bounds: &Bounds, value: f64, tolerance: f64) -> bool {
     let (Some(low), Some(high)) = (bounds.low, bounds.high) else { return false };
     low >= value * (1.0 - tolerance) && high <= value * (1.0 + tolerance)
 }
 
-/// The latencies of a load, and its unanswered requests, which rank last.
+/// The latencies of a load, and the number of its unanswered requests, which rank as the slowest.
 struct Distribution<'a> {
     latency: &'a Histogram<u64>,
     unanswered: u64,
 }
 
 impl Distribution<'_> {
-    /// The value without the slowest share `delayed`, and with its rank moved by the share `shift`; `None` outside the
-    /// measured range.
+    /// The latency `name` without the slowest share `delayed` of the requests, and with the rank of its quantile
+    /// shifted by the share `shift`. `None` if no measured latency has that rank.
     fn moved(&self, name: &str, delayed: f64, shift: f64) -> Option<f64> {
         match quantile(name) {
             Some(quantile) => {
@@ -303,7 +306,8 @@ impl Distribution<'_> {
         }
     }
 
-    /// The mean without the slowest share -`shift`, or without the fastest share `shift`.
+    /// The mean without the fastest share `shift` of the requests, or without the slowest share `-shift` if `shift` is
+    /// negative. `None` if the remaining latencies are not all known.
     fn trimmed_mean(&self, shift: f64) -> Option<f64> {
         let total = self.latency.len() as f64;
         let kept = total * (1.0 - shift.abs());

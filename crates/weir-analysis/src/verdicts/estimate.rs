@@ -1,20 +1,20 @@
-//! Estimates how far host noise can have moved a load (`docs/method.md#noise`). The constants come from
-//! `docs/decisions/0024-noise-by-effect.md`.
+//! Estimates how far host noise may have changed the values of a load (`docs/method.md#noise`). The constants come
+//! from `docs/decisions/0024-noise-by-effect.md`.
 
 use weir_results::{ArrivalModel, HostShare, ShardResult};
 
 use crate::verdicts::evidence::Evidence;
 
-/// Relative change of CPU time per request, per share of the host's CPU that other processes took.
+/// Relative change of CPU time per request, divided by the share of the host's CPU that other processes took.
 const CPU_PER_SHARE: f64 = 0.7;
-/// Relative drop of every request's latency without the noise, per share of the host's CPU that other processes took.
-/// Noise leaves cold caches and busy hyperthread siblings.
+/// How much lower every latency would be without the noise, as share, divided by the share of the host's CPU that other
+/// processes took. Other processes raise latencies because they evict caches and keep hyperthread siblings busy.
 const LATENCY_PER_SHARE: f64 = 1.4;
-/// Cap on utilization in the estimate of the queue behind a stalled part.
+/// Maximum utilization that is assumed when the queue behind a stalled part of the rig is estimated.
 const UTILIZATION_MAX: f64 = 0.9;
 
-/// Share by which CPU time per request can have moved either way, if other processes took the share `taken` of the
-/// host.
+/// Share by which CPU time per request may have changed in either direction, if other processes took the share `taken`
+/// of the host's CPU.
 pub fn noise_margin(taken: f64) -> f64 {
     CPU_PER_SHARE * taken
 }
@@ -24,18 +24,18 @@ pub fn noise_margin(taken: f64) -> f64 {
 pub(crate) struct NoiseEstimate {
     /// Share of the time in which a part of the rig was ready to run, but another process ran instead.
     pub(crate) stalled: f64,
-    /// Share of delayed requests: those that met a stalled part, and those queued behind them.
+    /// Share of requests that were delayed: those that met a stalled part, and those queued behind them.
     pub(crate) delayed: f64,
-    /// Share by which CPU time per request can have moved either way.
+    /// Share by which CPU time per request may have changed in either direction.
     pub(crate) cpu: f64,
-    /// Share by which every request can be faster without the noise.
+    /// Share by which every latency would perhaps be lower without the noise.
     pub(crate) latency: f64,
 }
 
 impl NoiseEstimate {
-    /// Estimates from the CPU time that other processes took on this host and on the agents' machines, and from the
-    /// run-queue delay of the rig's parts there. `None` if no host was sampled. Stalls on several machines are added,
-    /// because they need not overlap.
+    /// Estimates the effect of noise on this host and on the agents' machines, from the CPU time that other processes
+    /// took and from the run-queue delay of the rig's parts. `None` if no machine was sampled. The stalls of this host
+    /// and the mean stalls of the agents are added, because they need not overlap.
     pub(crate) fn of(evidence: &Evidence<'_>) -> Option<Self> {
         match (Self::of_this_host(evidence), Self::of_agents(evidence)) {
             (Some(here), Some(agents)) => Some(Self {
@@ -48,13 +48,15 @@ impl NoiseEstimate {
         }
     }
 
-    /// The estimate for this host only.
+    /// Estimates the effect on this host only; `None` if it was not sampled.
     pub(crate) fn of_this_host(evidence: &Evidence<'_>) -> Option<Self> {
         let cores = f64::from(evidence.host_cores.max(1));
         Some(Self::by(evidence.host?, cores, run_queue_share(evidence), utilization(evidence)))
     }
 
-    /// The estimate for an agent's machine, where only the generator runs; `None` if it was not sampled.
+    /// Estimates the effect on an agent's machine, where only the generator runs; `None` if the machine was not
+    /// sampled. In an open loop requests queue (`is_queued`), so the estimate uses the utilization of the agent's
+    /// busiest worker. In a closed loop, it uses [`UTILIZATION_MAX`].
     pub(crate) fn of_agent(shard: &ShardResult, is_queued: bool) -> Option<Self> {
         let machine = shard.machine.as_ref()?;
         let own = &shard.generator;
@@ -67,7 +69,8 @@ impl NoiseEstimate {
         Some(Self::by(machine.share.as_ref()?, machine.cores.max(1.0), waited, busy))
     }
 
-    /// All agents, weighted by requests. The gateway is assumed to run elsewhere, so its CPU time did not move.
+    /// Combines the estimates of all agents, weighted by their requests. The gateway is assumed to run on another
+    /// machine, so the gateway's CPU time per request is not affected.
     fn of_agents(evidence: &Evidence<'_>) -> Option<Self> {
         let is_queued = evidence.record.result.model == ArrivalModel::Open;
         let shards = &evidence.record.shards;
@@ -80,7 +83,8 @@ impl NoiseEstimate {
         if estimates.is_empty() {
             return None;
         }
-        // Without stalls an agent sends 1 / (1 - stalled) times as much, and the whole load the weighted mean of these.
+        // Without stalls an agent would send 1 / (1 - stalled) times as much. `more` is the additional share that all
+        // agents would send: the mean of their additional shares, weighted by requests.
         let more: f64 =
             estimates.iter().map(|(weight, one)| weight * (1.0 / (1.0 - one.stalled) - 1.0)).sum();
         Some(Self {
@@ -91,11 +95,13 @@ impl NoiseEstimate {
         })
     }
 
-    /// Estimates from the share of a host with `cores` that other processes took. The rig's parts there waited for a
-    /// CPU for the share `waited` of the time, if known, and the busiest part was busy for the share `busy`.
+    /// Estimates the effect on a machine with `cores` CPUs from the CPU time that other processes took (`host`).
+    /// `waited` is the share of time in which parts of the rig waited for a CPU, if known. `busy` is the utilization of
+    /// the busiest part.
     fn by(host: &HostShare, cores: f64, waited: Option<f64>, busy: f64) -> Self {
-        // Other processes stall at most one core for each core they use, and a stalled part waits in the run queue.
-        // Stolen time is not in the run-queue delay, because the guest's kernel counts the part as running.
+        // Other processes stall at most one core for each core they use, and at most while parts wait in the run queue.
+        // Stolen time is added, because it is not in the run-queue delay: the guest's kernel counts the part as
+        // running.
         let others = host.others * cores;
         let stalled = waited.map_or(others, |waited| waited.min(others)) + host.steal * cores;
         let stalled = stalled.min(1.0);
@@ -106,7 +112,8 @@ impl NoiseEstimate {
     }
 }
 
-/// Run-queue delay of all parts on this host, without throttled time, over wall time; `None` if one part's is unknown.
+/// Run-queue delay of all parts of the rig on this host, without throttled time, divided by wall time. `None` if the
+/// delay of one part is unknown.
 fn run_queue_share(evidence: &Evidence<'_>) -> Option<f64> {
     let wall_s = evidence.record.generator.wall_s;
     let shards = &evidence.record.shards;
@@ -127,8 +134,8 @@ fn run_queue_s(shard: &ShardResult) -> Option<f64> {
     (!waited_s.is_empty()).then(|| waited_s.iter().sum())
 }
 
-/// Utilization of the busiest part: of its CPU limit, or of one core if the limit is lower, because a quota does not
-/// slow down running threads.
+/// Utilization of the busiest part: of its CPU limit, or of one core if the limit is below one core, because a quota
+/// does not slow down running threads. In a closed loop always [`UTILIZATION_MAX`].
 fn utilization(evidence: &Evidence<'_>) -> f64 {
     let parts = [evidence.data, evidence.origin, evidence.generator];
     let shares = parts.into_iter().flatten().map(|usage| match usage.cpu_share_of_limit {

@@ -1,16 +1,17 @@
-//! Words for host noise: the processes that caused it, and the remedy.
+//! Words for host noise: the processes that caused it, and what to do about it.
 
 use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reason};
 
 use crate::figures::quantity::counted;
 use crate::points::conclusions::join;
 
-/// Minimum CPU use, in cores, of a process that is named.
+/// Processes that use less CPU than this are not named, cores.
 const NAMED_CORES: f64 = 0.01;
-/// Maximum number of names in the sentence over all loads.
+/// Maximum number of processes named in the sentence about all loads.
 const NAMED: usize = 3;
 
-/// `; busiest: rustc (pid 42) 0.93 of a core, cargo (pid 7) 0.10 of a core`; empty without busy processes.
+/// Names the busiest processes: `; busiest: rustc (pid 42) 0.93 of a core, cargo (pid 7) 0.10 of a core`. Empty if none
+/// was busy.
 #[must_use]
 pub fn busiest_words(busiest: &[HostProcess]) -> String {
     let named = busiest.iter().filter(|process| process.cores >= NAMED_CORES);
@@ -22,18 +23,19 @@ fn busiest_of(words: Vec<String>) -> String {
     if words.is_empty() { String::new() } else { format!("; busiest: {}", words.join(", ")) }
 }
 
-/// The remedy for this noise.
+/// What to do about the noise on `host`.
 pub(crate) fn remedy(host: &HostShare) -> &'static str {
     if host.steal > host.others {
-        "Other virtual machines took it: use a dedicated host, or raise `repeats`; `weir doctor` checks this host"
+        "Most of this is steal, CPU time taken by other virtual machines: use a dedicated host, or raise `repeats`; \
+         `weir doctor` checks this host"
     } else {
         "Stop other programs, pin them to CPUs that weir does not use (`taskset`), or raise `repeats`; `weir doctor` \
          checks this host"
     }
 }
 
-/// One sentence about the host noise in all loads of `cells`; `None` if no load has it. A host is noisy if other
-/// processes took more than the share `allowed` of its CPU.
+/// Summarizes the host noise in all loads of `cells` in one sentence; `None` if host noise made no latency invalid. A
+/// host is noisy if other processes took more than the share `allowed` of its CPU.
 pub fn host_noise(cells: &[Cell], allowed: f64) -> Option<String> {
     let disturbed: Vec<&Measurement> =
         cells.iter().flat_map(measured).filter(|of| is_disturbed(of)).collect();
@@ -54,7 +56,7 @@ pub fn host_noise(cells: &[Cell], allowed: f64) -> Option<String> {
                 machines.push(shard.agent.clone());
             }
         }
-        // A load without a noisy agent was disturbed here, whatever the threshold was.
+        // If no agent's machine was noisy, the noise was on this host, even if this host is below `allowed`.
         if busiest.is_empty() || is_noisy(&measurement.host) {
             here.push(measurement.host);
             busiest.extend(measurement.host_usage.iter().flat_map(|usage| usage.busiest.iter().cloned()));
@@ -70,7 +72,7 @@ pub fn host_noise(cells: &[Cell], allowed: f64) -> Option<String> {
         (true, _) => (String::new(), remedy(&host)),
         (false, true) => (
             format!(" on the machines of {}", join(&machines)),
-            "Stop other programs there, or use other machines",
+            "Stop other programs on these machines, or use other machines",
         ),
         (false, false) => {
             (format!(" on this host and on the machines of {}", join(&machines)), remedy(&host))
@@ -88,15 +90,15 @@ fn measured(cell: &Cell) -> &[Measurement] {
 }
 
 fn is_disturbed(of: &Measurement) -> bool {
-    // Every reason makes latency invalid.
+    // Only the verdict of latency is checked.
     of.judgement.verdicts.latency.contains(&Reason::HostNoise)
 }
 
-/// Processes of one name, over all disturbed loads.
+/// All processes with the same name, in all loads with host noise.
 struct Named {
     name: String,
     pids: Vec<u32>,
-    /// Sum over the loads.
+    /// Cores used, summed over the loads.
     cores: f64,
 }
 

@@ -11,23 +11,23 @@ use crate::verdicts::missing;
 use crate::verdicts::reasons::verdicts;
 use crate::verdicts::stationary::{self, Drift};
 
-/// Allowed factor between in-flight requests and rate x mean latency: samples are few, and bursts long.
+/// Allowed factor between sampled in-flight requests and rate x mean latency: samples are few, and bursts last long.
 const IN_FLIGHT_FACTOR: f64 = 1.5;
-/// Allowed further difference in requests, for loads with few requests in flight.
+/// Difference in requests that is allowed in addition to [`IN_FLIGHT_FACTOR`], for loads with few requests in flight.
 const IN_FLIGHT_SLACK: f64 = 3.0;
 /// Maximum mean latency, as share of the phase, for the check of in-flight requests. Above it, many requests begin
 /// before the phase or end after it.
 const IN_FLIGHT_LATENCY_SHARE_MAX: f64 = 0.1;
-/// Share of a request's CPU time that lateness can move: late requests share wake-ups, which cost up to half of it.
+/// Share of a request's CPU time that late sending may change: late requests share wake-ups, which cost up to half.
 const LATE_COST: f64 = 0.5;
 /// Maximum share of unanswered requests for the check of in-flight requests: the mean latency does not include them.
 const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 
 /// Judges one load of a cell.
 ///
-/// The evidence holds one sentence for each reason in the verdicts, in the order of the reasons. Further sentences
-/// follow: disturbances within the tolerance, a rate above the generator's ceiling, a longer warm-up, and last
-/// `bound_by`.
+/// The `evidence` of the result starts with one sentence for each reason in the verdicts, in the order of the reasons.
+/// Sentences about reasons within the tolerance, a rate above the generator's ceiling and a longer warm-up follow. The
+/// last sentence explains `bound_by`.
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let case = Case { e: evidence, t: thresholds, noise: NoiseEstimate::of(evidence) };
     let disturbed = case.host_disturbed();
@@ -81,15 +81,15 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     }
 }
 
-/// Further input of the effect of a reason.
+/// What [`Case::effect`] needs besides the reason.
 struct Context<'a> {
     bound_by: BoundBy,
     drift: Option<&'a Drift>,
-    /// Whether the errors are connections that could not be opened.
+    /// Whether the reason `errors` stands for connections that could not be opened.
     are_connections_missing: bool,
 }
 
-/// The rules. Each returns its sentence if it applies.
+/// The rules of the judgement. The method of a rule returns a sentence if the rule applies.
 struct Case<'a> {
     e: &'a Evidence<'a>,
     t: &'a Thresholds,
@@ -97,17 +97,17 @@ struct Case<'a> {
     noise: Option<NoiseEstimate>,
 }
 
-/// Share of an agent's machine that other processes took; `None` if it was not sampled.
+/// Share of the CPU of an agent's machine that other processes took; `None` if the machine was not sampled.
 fn taken(shard: &ShardResult) -> Option<f64> {
     Some(shard.machine.as_ref()?.share?.taken())
 }
 
-/// The agents of one machine.
+/// The agents that run on one machine.
 struct Crowd<'a> {
     machine: &'a AgentMachine,
     agents: u32,
     first: &'a str,
-    /// Cores that their threads used or were ready to use.
+    /// Cores that the threads of all these agents used or were ready to use.
     wanted: f64,
 }
 
@@ -120,7 +120,7 @@ struct Bound {
 }
 
 impl Bound {
-    /// Names the limit, with its explanation unless a reason already has the same one.
+    /// Names the bottleneck. Adds `why` unless `reasons` already contains this sentence.
     fn sentence(&self, reasons: &[String]) -> String {
         let Self { what, why, .. } = self;
         if reasons.contains(why) { format!("limited by {what}") } else { format!("limited by {what}: {why}") }
@@ -136,8 +136,8 @@ impl Case<'_> {
         self.e.record.result.requests.scheduled
     }
 
-    /// Complete responses in the phase: to requests scheduled in it, or received in it, whichever is fewer. A backlog
-    /// that is answered after the phase does not count.
+    /// Number of complete responses in the phase. It is the smaller of two numbers: the responses to requests scheduled
+    /// in the phase, and the responses received in the phase. Responses to a backlog after the phase do not count.
     fn completed_in_phase(&self) -> u64 {
         let in_books = self.e.record.result.requests.completed;
         let seconds = || self.e.record.seconds.iter().filter(|second| second.sustained);
@@ -175,7 +175,7 @@ impl Case<'_> {
         let service_ns = self.e.record.result.service_time_ns.mean.filter(|mean| *mean > 0.0)?;
         let carried = self.open() && self.carried_share() >= self.t.completed_share;
         let share = delay_ns / service_ns;
-        // A threshold of 1 turns the rule off, for scenarios that search the upstream's own queue.
+        // A threshold of 1 turns the rule off, for scenarios that measure a queue in the upstream.
         let asked = self.t.upstream_delay_share < 1.0;
         (asked && !carried && share >= self.t.upstream_delay_share).then(|| {
             format!(
@@ -187,8 +187,8 @@ impl Case<'_> {
         })
     }
 
-    /// Lateness counts as an effect of host noise if there is any: on this host for all requests, on an agent's machine
-    /// for the requests of that agent.
+    /// Reports a generator that limited the load. Late sending under host noise counts as host noise: on this host for
+    /// all requests, on an agent's machine for the requests of that agent.
     fn generator_limit(&self) -> Option<String> {
         let by_share = self.at_limit(self.e.generator, "generator");
         by_share
@@ -199,8 +199,8 @@ impl Case<'_> {
             .or_else(|| self.crowded())
     }
 
-    /// Several agents on one machine that together need more cores than it has, while the gateway has CPU left. The
-    /// agents then limit a load that was not carried.
+    /// Reports several agents on one machine that together needed more cores than it has, while the gateway had CPU
+    /// left. Such agents limit a load that was not carried.
     fn crowded(&self) -> Option<String> {
         let is_idle =
             |usage: &Usage| usage.cpu_share_of_limit.is_none_or(|share| share < self.t.gateway_idle_share);
@@ -240,7 +240,7 @@ impl Case<'_> {
         })
     }
 
-    /// The busiest worker: CPU time plus run-queue delay over wall time.
+    /// Index of the busiest worker thread, and the share of wall time in which that thread ran or waited for a CPU.
     fn busiest_worker(&self) -> Option<(usize, f64)> {
         let own = &self.e.record.generator;
         if own.wall_s <= 0.0 {
@@ -248,13 +248,13 @@ impl Case<'_> {
         }
         let share = |worker: usize| {
             let waited = own.worker_runqueue_s.get(worker).copied().unwrap_or(0.0);
-            // Clocks differ slightly. The cap lets a threshold of 1 turn the rule off.
+            // Clocks differ slightly, so the share could exceed 1. The cap lets a threshold of 1 turn the rule off.
             ((own.worker_cpu_s[worker] + waited) / own.wall_s).min(1.0)
         };
         (0..own.worker_cpu_s.len()).map(|worker| (worker, share(worker))).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Closed loop: a saturated worker, while the gateway has CPU left.
+    /// In a closed loop, reports a saturated worker thread while the gateway has CPU left.
     fn busy_worker(&self) -> Option<String> {
         let (worker, busy) = self.busiest_worker()?;
         let gateway = self.e.data.and_then(|usage| usage.cpu_share_of_limit);
@@ -273,7 +273,7 @@ impl Case<'_> {
         })
     }
 
-    /// Open loop: requests were sent later than a share of the measured latency.
+    /// In an open loop, reports requests that were sent later than [`Self::allowed_lateness_ns`].
     fn late(&self) -> Option<String> {
         let result = &self.e.record.result;
         let late_ns = result.lateness_ns.and_then(|times| times.p99)? as f64;
@@ -302,24 +302,25 @@ impl Case<'_> {
         }
     }
 
-    /// Whether other processes took more of this host than allowed.
+    /// Whether other processes took more of this host's CPU than allowed.
     fn is_noisy_here(&self) -> bool {
         self.e.host.is_some_and(|host| host.taken() > self.t.disturbed_share)
     }
 
-    /// Whether other processes took more of an agent's machine than allowed.
+    /// Whether other processes took more CPU of an agent's machine than allowed.
     fn is_noisy(&self, shard: &ShardResult) -> bool {
         taken(shard).is_some_and(|taken| taken > self.t.disturbed_share)
     }
 
-    /// Allowed lateness: a share of the measured p99, at least the fixed threshold.
+    /// Allowed lateness: a share of the measured latency p99, but at least the fixed threshold.
     fn allowed_lateness_ns(&self) -> f64 {
         let p99 = self.e.record.result.latency_ns.p99;
         let share_ns = p99.map_or(0.0, |p99| p99 as f64 * self.t.lateness_share);
         share_ns.max(self.t.lateness_ns as f64)
     }
 
-    /// Maximum distance between the starts of the shards, nanoseconds; zero for one generator.
+    /// How far apart the shards may have started, including the uncertainty of their clocks, nanoseconds. Zero without
+    /// shards.
     fn apart_ns(&self) -> u64 {
         let shards = || self.e.record.shards.iter();
         let earliest =
@@ -341,7 +342,8 @@ impl Case<'_> {
         })
     }
 
-    /// The latest of the agents that sent late. In a large group one agent is too small to make the whole load late.
+    /// Reports the agent that sent latest, if an agent sent late. Agents are checked one by one, because one late agent
+    /// among many does not make the whole load late.
     fn late_shard(&self, allowed_ns: f64, counts: impl Fn(&ShardResult) -> bool) -> Option<String> {
         let late_ns = |shard: &ShardResult| {
             let late_ns = shard.lateness_ns.and_then(|times| times.p99)? as f64;
@@ -371,7 +373,7 @@ impl Case<'_> {
         }) && !busy
     }
 
-    /// Open loop: requests that were not sent although a connection was free.
+    /// In an open loop, reports requests that were not sent although a connection was free.
     fn unsent(&self) -> Option<String> {
         let unsent = self.e.record.generator.unsent_with_free_connection;
         let scheduled = self.scheduled();
@@ -401,7 +403,7 @@ impl Case<'_> {
         (!said.is_empty()).then(|| said.join(". "))
     }
 
-    /// The noisiest of the agents' machines.
+    /// Reports host noise on the noisiest of the agents' machines.
     fn agent_disturbed(&self) -> Option<String> {
         let noisy = self.e.record.shards.iter().filter(|shard| self.is_noisy(shard));
         let shard =
@@ -409,13 +411,13 @@ impl Case<'_> {
         let (machine, estimate) = (shard.machine.as_ref()?, NoiseEstimate::of_agent(shard, self.open())?);
         let share = machine.share?;
         Some(format!(
-            "processes outside the rig took {} of the CPU of the machine of agent {}: {} steal, {} there (limit {}). \
-             They can have delayed {} of its requests{}. Stop them, or use another machine",
+            "processes outside the rig took {} of the CPU of agent {}'s machine (limit {}): {} on this machine, {} in other \
+             virtual machines (steal). They may have delayed {} of its requests{}. Stop them, or use another machine",
             percent(share.taken()),
             shard.agent,
-            percent(share.steal),
-            percent(share.others),
             percent(self.t.disturbed_share),
+            percent(share.others),
+            percent(share.steal),
             percent(estimate.delayed),
             host_noise::busiest_words(&machine.busiest)
         ))
@@ -426,12 +428,12 @@ impl Case<'_> {
         let estimate = NoiseEstimate::of_this_host(self.e)?;
         self.is_noisy_here().then(|| {
             format!(
-                "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}). They can \
-                 have delayed {} of the requests and moved CPU time per request by {}{}. {}",
+                "processes outside the rig took {} of the host's CPU (limit {}): {} on this host, {} in other virtual machines \
+                 (steal). They may have delayed {} of the requests and changed CPU time per request by {}{}. {}",
                 percent(host.taken()),
-                percent(host.steal),
-                percent(host.others),
                 percent(self.t.disturbed_share),
+                percent(host.others),
+                percent(host.steal),
                 percent(estimate.delayed),
                 percent(estimate.cpu),
                 host_noise::busiest_words(self.e.busiest),
@@ -454,7 +456,7 @@ impl Case<'_> {
         let full = self.e.host.filter(|host| disturbed || host.idle <= 1.0 - self.t.bound_share);
         if let Some(host) = full.filter(|_| !carried) {
             let why = format!(
-                "{} idle, {} used by others, no part saturated",
+                "{} of the host's CPU was idle, and other processes used {}; no part was saturated",
                 percent(host.idle),
                 percent(host.taken())
             );
@@ -466,30 +468,30 @@ impl Case<'_> {
         }
     }
 
-    /// States that no other part is the limit, as far as parts were sampled.
+    /// States that no part of the rig was saturated. If only the generator was observed, names only the generator.
     fn no_limit(&self) -> &'static str {
         let is_alone = self.e.data.is_none() && self.e.origin.is_none() && self.e.host.is_none();
-        if is_alone { "the generator was not the limit" } else { "no part saturated" }
+        if is_alone { "the generator was not the limit" } else { "no part was saturated" }
     }
 
     fn carried(&self) -> String {
         let (completed, scheduled) = (count(self.completed_in_phase()), count(self.scheduled()));
-        format!("{completed} of {scheduled} scheduled requests completed in the phase, {}", self.no_limit())
+        format!("{completed} of {scheduled} scheduled requests completed in the phase; {}", self.no_limit())
     }
 
-    /// In an open loop, the reason `overloaded` has the missing share.
+    /// Explains the limit `concurrency`. In an open loop, the reason `overloaded` gives the share that was not carried.
     fn concurrency(&self) -> String {
         let connections = counted(self.e.record.generator.connections.into(), "connection");
         match self.open() {
-            true => format!("{}, with {connections}", self.no_limit()),
+            true => format!("{} with {connections}", self.no_limit()),
             false => {
                 let per_s = rate(self.e.record.result.rate_per_s);
-                format!("{connections} gave {per_s}, {}", self.no_limit())
+                format!("{connections} gave {per_s}; {}", self.no_limit())
             }
         }
     }
 
-    /// An open loop that was not carried because the gateway was saturated or all connections were busy.
+    /// Reports an open load that was not carried because the gateway was saturated or all connections were busy.
     fn overloaded(&self, bound_by: BoundBy) -> Option<String> {
         let why = match bound_by {
             BoundBy::Gateway => "the gateway was saturated",
@@ -530,8 +532,8 @@ impl Case<'_> {
             .then(|| format!("throttled: {} (limit {})", said.join(", "), percent(self.t.throttled_share)))
     }
 
-    /// Errors above the limit. If the gateway is overloaded, timed-out and dropped requests belong to the overload;
-    /// failed and unexpected ones still count.
+    /// Reports errors above the limit. If the gateway is overloaded, timed-out and dropped requests belong to the
+    /// overload; only failed requests and unexpected responses count.
     fn errors(&self, overloaded: bool) -> Option<String> {
         let requests = &self.e.record.result.requests;
         let allowed = self.e.errors_max.unwrap_or(self.t.error_share);
@@ -556,7 +558,7 @@ impl Case<'_> {
         })
     }
 
-    /// The drift of a load. Latency is left out for an overloaded gateway, whose queue grows.
+    /// Finds the drift of a steady load. If the gateway is overloaded, latency is not checked, because the queue grows.
     fn drift(&self, overloaded: bool) -> Option<Drift> {
         self.e.is_steady.then(|| stationary::drift(self.e.record, self.t.drift_share, !overloaded)).flatten()
     }
@@ -590,7 +592,7 @@ impl Case<'_> {
     fn counters(&self) -> Option<String> {
         let counters = self.e.counters?;
         let uncertain = counters.generator_uncertain.saturating_add(self.e.record.whole.in_flight);
-        // The gateway may return an error itself; the origin never sees that request.
+        // The gateway may answer with an error itself; such a request never reaches the upstream.
         let own_answers =
             if counters.gateway_requests.is_some() { self.e.record.whole.unexpected } else { 0 };
         let peers = [
@@ -621,7 +623,7 @@ impl Case<'_> {
         })
     }
 
-    /// Whether the offered rate exceeds the generator's ceiling. Lateness shows whether that mattered.
+    /// Notes an offered rate above the generator's ceiling. The lateness shows whether this affected the load.
     fn above_ceiling(&self) -> Option<String> {
         let (ceiling, result) = (self.e.ceiling?, &self.e.record.result);
         let asked_per_s = self.scheduled() as f64 / result.duration_s;
@@ -637,7 +639,7 @@ impl Case<'_> {
         })
     }
 
-    /// A longer warm-up makes no value invalid: the phase after it is judged as usual.
+    /// Notes a warm-up that took longer than configured. It makes no value invalid: the phase is judged as usual.
     fn longer_warm_up(&self) -> Option<String> {
         let warm_up =
             self.e.record.generator.warm_up.filter(|warm_up| warm_up.taken_ns > warm_up.asked_ns)?;
@@ -650,8 +652,8 @@ impl Case<'_> {
         ))
     }
 
-    /// Little's law: requests in flight are rate x mean latency. In an open loop the samples may or may not include
-    /// requests that wait for a connection, so any value between both means is accepted.
+    /// Checks Little's law: requests in flight = rate x mean latency. In an open loop, samples may or may not include
+    /// requests that wait for a connection, so values from rate x service time to rate x latency pass.
     fn in_flight(&self) -> Option<String> {
         let result = &self.e.record.result;
         let sampled = self.e.record.generator.in_flight_mean?;
@@ -688,11 +690,12 @@ impl Case<'_> {
             Reason::GeneratorLimited | Reason::UpstreamLimited => Effect::LIMITED_BY_RIG,
             Reason::HostNoise => self.noise_effect(context.bound_by),
             Reason::Overloaded => Effect { latency: Ranks::AT_LEAST, is_tolerable: false, ..Effect::NONE },
-            // A paused period delays its requests, and the next one works off the queue.
+            // A throttled quota period delays its requests, and its queue delays those of the next period: twice the
+            // share.
             Reason::Throttled => {
                 Effect { latency: Ranks::delayed(2.0 * self.throttled_share()), ..Effect::NONE }
             }
-            // The actual load was smaller than configured.
+            // If connections are missing, the load was smaller than configured.
             Reason::Errors if context.are_connections_missing => Effect {
                 throughput: Factors::AT_LEAST,
                 latency: Ranks::AT_LEAST,
@@ -702,7 +705,7 @@ impl Case<'_> {
             Reason::Errors => self.errors_effect(),
             Reason::NotStationary => context.drift.map_or(Effect::UNKNOWN, Drift::effect),
             Reason::Noisy | Reason::Implausible | Reason::LimitNotApplied => Effect::UNKNOWN,
-            // No latency spans two clocks.
+            // Each latency is measured with a single clock, so latencies are not affected.
             Reason::ClockUncertain => {
                 let share = self.apart_ns() as f64 / 1e9 / self.e.record.result.duration_s;
                 let moved = Factors::within(share);
@@ -716,7 +719,7 @@ impl Case<'_> {
         self.open() && self.carried_share() >= self.t.completed_share
     }
 
-    /// A late generator bunches the arrivals of an open load.
+    /// The effect of a generator that sends late: it bunches the arrivals of an open load.
     fn late_effect(&self) -> Effect {
         let Some(late) = self.late_share() else {
             return Effect { latency: Ranks::AT_MOST, memory: Factors::EXACT, ..Effect::UNKNOWN };
@@ -730,8 +733,8 @@ impl Case<'_> {
         }
     }
 
-    /// Share of requests that were sent late or not at all. Lateness up to the median latency or the fixed threshold,
-    /// whichever is less, is in time: wake-ups on a quiet host are that late.
+    /// Share of requests that were sent late or not at all; `None` if unknown. Sending is in time up to a lateness of
+    /// the median latency or the fixed threshold, whichever is less: wake-ups on a quiet host are that late.
     fn late_share(&self) -> Option<f64> {
         let record = self.e.record;
         let lateness = record.lateness.as_ref()?.decode().ok().filter(|lateness| !lateness.is_empty())?;
@@ -742,10 +745,10 @@ impl Case<'_> {
 
     fn noise_effect(&self, bound_by: BoundBy) -> Effect {
         let Some(estimate) = self.noise else { return Effect::UNKNOWN };
-        // A stalled generator sends late.
+        // A generator that is stalled by noise sends late.
         let late = self.late_share().filter(|_| self.open()).unwrap_or(0.0);
         let cpu = Factors::within(estimate.cpu.max(LATE_COST * late));
-        // Without the stalls the throughput is higher, up to the CPU limit.
+        // Without the stalls, the throughput would be higher, up to the CPU limit.
         let running = 1.0 - estimate.stalled;
         let share_of_limit = self.e.data.and_then(|data| data.cpu_share_of_limit).unwrap_or(0.0);
         let share = Some(running.max(share_of_limit.min(1.0))).filter(|share| *share > 0.0);
@@ -756,7 +759,7 @@ impl Case<'_> {
             BoundBy::Gateway => (cpu.inverse(), Factors::EXACT),
             _ => (cpu.inverse().and(slowed), cpu.and(slowed)),
         };
-        // Noise may be why an open load was not carried; then every request may have been queued behind it.
+        // If an open load was not carried, noise may be the cause, and every request may have been queued.
         let delayed = if self.open() && !is_carried { 1.0 } else { estimate.delayed.max(late) };
         let latency = Ranks { slower: estimate.cpu, faster: estimate.latency, ..Ranks::delayed(delayed) };
         Effect { throughput, latency, cpu, cores, ..Effect::NONE }
@@ -769,8 +772,8 @@ impl Case<'_> {
         shares.sum()
     }
 
-    /// An error replaces a good response: its latency is meaningless, and it costs between zero and twice the CPU time
-    /// of a good response.
+    /// The effect of errors. An error replaces a good response: its latency is meaningless, and it costs between zero
+    /// and twice the CPU time of a good response.
     fn errors_effect(&self) -> Effect {
         let requests = &self.e.record.result.requests;
         let scheduled = requests.scheduled as f64;

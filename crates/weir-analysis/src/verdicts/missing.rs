@@ -5,10 +5,10 @@ use weir_results::Thresholds;
 use crate::figures::quantity::{number, percent};
 use crate::verdicts::evidence::Evidence;
 
-/// Reports missing connections if their share is above the limit. Their requests are late, or in a closed loop never
-/// sent, and no request count shows it.
+/// Reports missing connections if their share is above the limit. Requests meant for missing connections are sent late,
+/// or in a closed loop not at all, and no request count shows this.
 ///
-/// An overloaded gateway may refuse connections; the overload is already reported.
+/// For an overloaded gateway nothing is reported: it may refuse connections, and its overload is already reported.
 pub(crate) fn connections(
     evidence: &Evidence<'_>,
     thresholds: &Thresholds,

@@ -1,4 +1,4 @@
-//! The closed list of reasons, and the metrics that values belong to.
+//! Names of the reasons that make values invalid, and the metrics that values belong to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use weir_results::{Bounds, Reason, Verdicts};
 
 use crate::figures::quantity::counted;
 
-/// A metric that has its own verdict.
+/// A group of values that share one verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Requests per second.
+    /// Throughput: complete responses per second.
     Throughput,
     /// All latency values.
     Latency,
@@ -20,14 +20,15 @@ pub enum Metric {
 /// Keys of the non-latency values in the bounds of a judgement.
 pub(crate) mod value {
     pub(crate) const THROUGHPUT: &str = "throughput";
-    /// CPU time per request.
+    /// CPU time of the data plane per request.
     pub(crate) const CPU: &str = "cpu";
     pub(crate) const CORES: &str = "cores";
-    /// Peak memory.
+    /// Peak memory of the data plane.
     pub(crate) const MEMORY: &str = "memory";
 }
 
-/// `host-noise in 2 of 3 repeats, throttled in 1 of 3 repeats`; empty without reasons.
+/// Lists reasons with their numbers of repeats: `host-noise in 2 of 3 repeats, throttled in 1 of 3 repeats`. Empty
+/// without reasons.
 pub(crate) fn in_repeats(reasons: &[(Reason, usize)], repeats: usize) -> String {
     let of = counted(repeats as u64, "repeat");
     let words: Vec<String> =
@@ -52,13 +53,14 @@ pub fn reason_name(reason: Reason) -> &'static str {
     }
 }
 
-/// A reason with the number of repeats that it excludes, unless these are all `measured`: `host-noise 2×`.
+/// A reason with the number of `repeats` that it excludes: `host-noise 2×`. If it excludes all `measured` repeats, the
+/// number is left out.
 pub fn reason_times(reason: Reason, repeats: usize, measured: usize) -> String {
     let name = reason_name(reason);
     if repeats == measured { name.to_owned() } else { format!("{name} {repeats}×") }
 }
 
-/// The reasons of each metric: those of its invalid values.
+/// Collects for each metric the reasons that make its values invalid.
 pub(crate) fn verdicts(bounds: &BTreeMap<String, Bounds>) -> Verdicts {
     let of = |metric: Metric| {
         let values = bounds.iter().filter(|(name, of)| metric_of(name) == metric && !of.is_valid);

@@ -26,27 +26,29 @@ use crate::figures::interval::t_quantile;
 use crate::figures::quantity::{percent, rate, time_ns};
 use crate::verdicts::effects::{Effect, Factors, Ranks};
 
-/// Minimum seconds in each third: a phase under twelve seconds is not judged. A linear drift also spreads the seconds
-/// within a third. Without any noise, the difference between thirds of three seconds is 7.3 standard errors, but chance
-/// gives up to 8.6 ([`CONFIDENCE`], four degrees of freedom). With four seconds it is 8.8, and chance gives 6.0.
-/// Sections shorter than a second would depend on each other, because quotas are granted by tenths of a second.
+/// Minimum number of seconds in each third, so a phase under twelve seconds is not judged.
+///
+/// Three seconds are too few: a linear drift also spreads the seconds within a third. Even without noise, such thirds
+/// differ by only 7.3 standard errors, but up to 8.6 are possible by chance ([`CONFIDENCE`], four degrees of freedom).
+/// Thirds of four seconds differ by 8.8, and 6.0 are possible by chance. Sections shorter than a second would depend on
+/// each other, because CPU quotas are granted by tenths of a second.
 const THIRD_MIN: usize = 4;
 
 /// Minimum length of a section, seconds. A shorter last second of a phase is left out.
 const WHOLE_S: f64 = 0.999;
 
-/// Confidence that a difference is not chance. A large run compares about a hundred pairs of thirds, and each false
-/// alarm costs a headline. If the seconds vary little, the allowed share decides.
+/// Confidence that a difference is not due to chance. It is high because a large run compares about a hundred pairs of
+/// thirds, and each false alarm costs a headline. If the seconds vary little, the allowed share decides instead.
 const CONFIDENCE: f64 = 0.999;
 
-/// What drifted over the phase.
+/// The values that drifted during a phase; `None` for a value that did not.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Drift {
     throughput: Option<Drifted>,
     p50: Option<Drifted>,
 }
 
-/// A value in the first and the last third.
+/// A value that differs between the first and the last third of a phase.
 #[derive(Clone, Debug, PartialEq)]
 struct Drifted {
     first: f64,
@@ -61,7 +63,7 @@ impl Drift {
         format!("not stationary from the first to the last third of the phase: {}", words.join("; "))
     }
 
-    /// The steady value lies beyond the measured one, in the direction of the drift.
+    /// The effect on the values: the steady-state value lies beyond the measured one, in the direction of the drift.
     pub(crate) fn effect(&self) -> Effect {
         let latency = match (&self.p50, &self.throughput) {
             (Some(p50), _) if p50.last > p50.first => Ranks::AT_LEAST,
@@ -78,9 +80,9 @@ impl Drift {
     }
 }
 
-/// What drifted over the phase; `None` without a drift, or if the phase is too short to judge.
+/// Finds the values that drifted during the phase; `None` if none did, or if the phase is too short to judge.
 ///
-/// The median latency is checked only `with_latency`.
+/// The median latency is checked only if `with_latency` is true.
 pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> Option<Drift> {
     let whole = |second: &&LoadSecond| second.sustained && second.length_s >= WHOLE_S;
     let seconds: Vec<&LoadSecond> = record.seconds.iter().filter(whole).collect();
@@ -99,7 +101,7 @@ pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> 
     (throughput.is_some() || p50.is_some()).then_some(Drift { throughput, p50 })
 }
 
-/// A value over several seconds; `None` if they have none.
+/// Computes one metric from several seconds of a load. Returns `None` if these seconds hold no data for it.
 type FigureOf = fn(&[&LoadSecond]) -> Option<f64>;
 
 fn throughput(seconds: &[&LoadSecond]) -> Option<f64> {
@@ -108,7 +110,8 @@ fn throughput(seconds: &[&LoadSecond]) -> Option<f64> {
     (length_s > 0.0).then(|| completed / length_s)
 }
 
-/// Median over answered requests and, ranking last, lost ones. `None` for seconds stored without latencies.
+/// Median latency of answered and lost requests; lost ones rank as the slowest. `None` if a second was stored without
+/// latencies.
 fn p50(seconds: &[&LoadSecond]) -> Option<f64> {
     let mut merged = new_histogram();
     let mut lost = 0_u64;
@@ -119,7 +122,7 @@ fn p50(seconds: &[&LoadSecond]) -> Option<f64> {
     quantile_ns(&merged, lost.min(u64::MAX - merged.len()), 0.5).map(|ns| ns as f64)
 }
 
-/// A value in both thirds, and the largest difference by chance.
+/// A value in both thirds, and the largest difference that chance explains.
 struct Change {
     first: f64,
     last: f64,
@@ -127,7 +130,7 @@ struct Change {
 }
 
 impl Change {
-    /// Compares two groups with equally many seconds.
+    /// Compares two thirds, which have equally many seconds.
     fn between(first: &[&LoadSecond], last: &[&LoadSecond], of: FigureOf) -> Option<Self> {
         let ((first, first_variance), (last, last_variance), n) =
             (sectioned(first, of)?, sectioned(last, of)?, first.len());
@@ -139,7 +142,7 @@ impl Change {
         let (apart, larger) = ((self.last - self.first).abs(), self.first.max(self.last));
         (apart > larger * share_max && apart > self.by_chance).then(|| {
             format!(
-                "{name} went from {} to {}, {} apart (at most {}; up to {} by chance)",
+                "{name} went from {} to {}, a difference of {} (limit {}; chance explains up to {})",
                 format(self.first),
                 format(self.last),
                 percent(apart / larger),
@@ -150,7 +153,7 @@ impl Change {
     }
 }
 
-/// The value of all seconds together, and its variance estimated from the single seconds.
+/// The value of all seconds together, and its variance, estimated from the values of the single seconds.
 fn sectioned(seconds: &[&LoadSecond], of: FigureOf) -> Option<(f64, f64)> {
     let together = of(seconds)?;
     let squares: Option<f64> =

@@ -8,7 +8,8 @@ use crate::runs::{cell, plan, run, tail};
 
 const GATEWAYS: [&str; 2] = ["weir", "nginx"];
 
-/// Three repeats whose medians exceed the 100 µs of direct by these nanoseconds; `tls` is an axis.
+/// Three repeats of each gateway, of the direct baseline and of its twin, with the axis `topology.tls` at `tls`. Each
+/// median is 100 µs plus the nanoseconds in `medians`; those of the twin are `twin`. For weir, `more` is added as well.
 fn block(tls: bool, more: u64, twin: [u64; 3]) -> Vec<Cell> {
     let mut cells = Vec::new();
     let medians = [
@@ -38,7 +39,7 @@ fn added(summary: &Summary) -> &AddedLatency {
 
 /// Two direct cells that differ significantly, by 2.1 µs.
 const APART: [u64; 3] = [2_000, 2_100, 2_200];
-/// Two direct cells that do not differ.
+/// Two direct cells whose difference has intervals that include zero.
 const ALIKE: [u64; 3] = [1_000, 2_000, 3_000];
 
 #[test]
@@ -58,7 +59,7 @@ fn a_difference_is_significant_beyond_zero_and_the_bias_of_the_rig() {
     let point = &apart.points[0];
     let bias = point.bias.as_ref().unwrap();
     let [low, high] = bias.difference("p50").unwrap().interval.unwrap();
-    // Mean 2.1 µs, standard deviation 0.1 µs, t(2) 4.3027.
+    // The mean is 2.1 µs, the standard deviation 0.1 µs, and t(2) 4.3027.
     assert!((low - 1_851.6).abs() < 0.1 && (high - 2_348.4).abs() < 0.1, "{low} {high}");
     assert_eq!(bias.least_ns("p50"), Some(high));
     let claim = |row: usize| {
@@ -70,12 +71,20 @@ fn a_difference_is_significant_beyond_zero_and_the_bias_of_the_rig() {
     assert!(said.contains("weir adds 51.0 µs [48.5 .. 53.5] at p50"), "{said}");
     assert!(said.contains("nginx adds no significant latency at p50 (2.25 µs"), "{said}");
     assert!(!said.contains("Added to direct latency"), "{said}");
-    assert!(added(&apart).conclusions[0].starts_with("The rig's bias: "), "{:?}", added(&apart).conclusions);
+    assert!(
+        added(&apart).conclusions[0].starts_with("The rig is biased: "),
+        "{:?}",
+        added(&apart).conclusions
+    );
 
     let alike = summary(&block(false, 0, ALIKE));
     let said = alike.points[0].conclusions.join("\n");
     assert!(said.contains("nginx adds 2.25 µs [2.13 .. 2.37] at p50"), "{said}");
-    assert!(added(&alike).conclusions[0].contains("do not differ"), "{:?}", added(&alike).conclusions);
+    assert!(
+        added(&alike).conclusions[0].contains("The rig shows no bias"),
+        "{:?}",
+        added(&alike).conclusions
+    );
 }
 
 #[test]
@@ -113,7 +122,7 @@ fn the_cost_of_authentication_is_a_difference_in_the_same_repeat() {
 fn every_repeat_is_a_row_with_request_counts_of_gateway_and_upstream() {
     let mut cells = block(false, 0, ALIKE);
     let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { panic!("it was measured") };
-    // Two upstream requests per client request, and a client without responses to the last requests.
+    // Two upstream requests per client request, and no maximum latency, because the last requests got no response.
     measurements[0].counters.origin_requests = Some(measurements[0].counters.generator_sent * 2);
     measurements[0].record.result.latency_ns.max = None;
     let summary = summary(&cells);
@@ -130,7 +139,7 @@ fn every_repeat_is_a_row_with_request_counts_of_gateway_and_upstream() {
 }
 
 /// Makes the latency of one repeat of a gateway or direct cell invalid.
-fn void(cells: &mut [Cell], gateway: &str, repeat: u32, reason: Reason) {
+fn invalidate(cells: &mut [Cell], gateway: &str, repeat: u32, reason: Reason) {
     let is_it = |cell: &&mut Cell| cell.key.gateway == gateway && cell.key.repeat == repeat;
     let cell = cells.iter_mut().find(is_it).expect("a cell");
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -141,15 +150,15 @@ fn void(cells: &mut [Cell], gateway: &str, repeat: u32, reason: Reason) {
 #[test]
 fn the_reason_of_an_invalid_difference_names_its_cell() {
     let mut cells = block(false, 0, ALIKE);
-    void(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
-    void(&mut cells, DIRECT_TWIN, 2, Reason::HostNoise);
-    void(&mut cells, "nginx", 1, Reason::GeneratorLimited);
-    void(&mut cells, "nginx", 1, Reason::Throttled);
+    invalidate(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
+    invalidate(&mut cells, DIRECT_TWIN, 2, Reason::HostNoise);
+    invalidate(&mut cells, "nginx", 1, Reason::GeneratorLimited);
+    invalidate(&mut cells, "nginx", 1, Reason::Throttled);
     let summary = summary(&cells);
     let point = &summary.points[0];
     let of = |name: &str| point.added_reasons(point.rows.iter().find(|row| row.gateway == name).unwrap());
     assert_eq!(of("weir"), [(Side::Direct, Reason::GeneratorLimited, 1)]);
-    // Its own cell is invalid with any direct cell.
+    // A cell of nginx is invalid itself, whatever direct cell it is compared with.
     assert_eq!(of("nginx"), [(Side::Own, Reason::GeneratorLimited, 1), (Side::Own, Reason::Throttled, 1)]);
     assert_eq!(
         point.bias_reasons(),
@@ -171,8 +180,8 @@ fn added_latency_is_not_missing_if_direct_is_valid_or_the_gateway_is_invalid() {
     let mut cells = block(false, 0, ALIKE);
     assert_eq!(summary(&cells).missing_added_latency(), None);
     for gateway in ["weir", "nginx"] {
-        void(&mut cells, gateway, 0, Reason::HostNoise);
+        invalidate(&mut cells, gateway, 0, Reason::HostNoise);
     }
-    void(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
+    invalidate(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
     assert_eq!(summary(&cells).missing_added_latency(), None);
 }

@@ -1,6 +1,6 @@
-//! Searches over simulated queues of known capacity, and the summary of their results.
+//! Searches with simulated queues whose capacity is known, and the summary of their results.
 
-use weir_analysis::capacity::{Asked, Bound, Search, Seen, Step, TrialSeen, Voided};
+use weir_analysis::capacity::{Asked, Bound, InvalidBecause, Search, Seen, Step, TrialSeen};
 use weir_analysis::summarize;
 use weir_results::{
     ArrivalModel, BoundBy, Cell, CellOutcome, DIRECT, Found, Judgement, Objective, Reason, Stopped, TimesNs,
@@ -12,8 +12,9 @@ use crate::queues::Queue;
 use crate::records::record;
 use crate::runs::{cell, plan, run, tail};
 
-/// Duration of a trial and of its warm-up, seconds.
+/// Duration of a trial without its warm-up, seconds.
 const TRIAL_S: f64 = 2.0;
+/// Duration of the warm-up of a trial, seconds.
 const WARMUP_S: f64 = 0.5;
 
 fn p99(limit_ns: u64) -> Objective {
@@ -29,7 +30,7 @@ fn asked(objective: Objective) -> Asked {
 }
 
 /// Runs a search; `give` returns the result of a trial from its number and rate.
-fn search(asked: &Asked, mut give: impl FnMut(u32, f64) -> Result<Vec<Seen>, Voided>) -> Found {
+fn search(asked: &Asked, mut give: impl FnMut(u32, f64) -> Result<Vec<Seen>, InvalidBecause>) -> Found {
     let mut search = Search::new(asked.clone());
     loop {
         match search.step() {
@@ -44,7 +45,7 @@ fn search(asked: &Asked, mut give: impl FnMut(u32, f64) -> Result<Vec<Seen>, Voi
     }
 }
 
-/// The result of a trial of `queue` for p99 and errors; `pause_s` stops the queue in the middle of the trial.
+/// The result of a trial of `queue` for p99 and errors. In the middle of the trial, the queue pauses for `pause_s`.
 fn shares(queue: &Queue, random: &mut Random, rate_per_s: f64, limit_s: f64, pause_s: f64) -> Vec<Seen> {
     let times_s = queue.responses_s(random, rate_per_s, WARMUP_S, TRIAL_S, pause_s);
     let over = times_s.iter().filter(|time_s| **time_s > limit_s).count() as u64;
@@ -102,7 +103,7 @@ fn undetected_pauses_of_the_host_do_not_decide() {
     let queue = Queue::exponential(0.001, 1);
     Record::of(1_000.0 - 100.0_f64.ln() / 0.02, |random| {
         search(&asked(p99(20_000_000)), |_, rate| {
-            // In a trial of two seconds, this affects at least a tenth of the requests.
+            // In a trial of two seconds, such a pause affects at least a tenth of the requests.
             let pause_s = if random.unit() < 0.08 { 0.1 + 0.2 * random.unit() } else { 0.0 };
             Ok(shares(&queue, random, rate, 0.02, pause_s))
         })
@@ -184,23 +185,24 @@ fn errors_can_be_the_first_missed_bound() {
     );
 }
 
-/// This percentage of requests is always late.
-fn always(percent: u64) -> Result<Vec<Seen>, Voided> {
+/// The result of a trial in which `percent` of the requests are late, whatever its rate is.
+fn always(percent: u64) -> Result<Vec<Seen>, InvalidBecause> {
     let share = |over| Seen::Share { over, of: 1_000, allowed: 0.01 };
     Ok(vec![share(percent * 10), share(0)])
 }
 
 #[test]
 fn a_search_stops_at_the_limits_of_the_rig() {
-    for (voided, stopped) in
-        [(Voided::Generator, Stopped::GeneratorLimited), (Voided::Upstream, Stopped::UpstreamLimited)]
-    {
+    for (invalid, stopped) in [
+        (InvalidBecause::Generator, Stopped::GeneratorLimited),
+        (InvalidBecause::Upstream, Stopped::UpstreamLimited),
+    ] {
         let found =
-            search(&asked(p99(20_000_000)), |_, rate| if rate > 5_000.0 { Err(voided) } else { always(0) });
+            search(&asked(p99(20_000_000)), |_, rate| if rate > 5_000.0 { Err(invalid) } else { always(0) });
         let least = found.at_least_per_s.unwrap();
         assert_eq!((found.stopped, found.capacity_per_s), (stopped, None));
         assert!((4_000.0..=5_000.0).contains(&least), "{found:?}");
-        assert!(found.void >= 2 && found.trials < 20, "{found:?}");
+        assert!(found.invalid >= 2 && found.trials < 20, "{found:?}");
     }
 }
 
@@ -215,8 +217,8 @@ fn an_objective_that_is_never_met_ends_at_the_lowest_rate() {
 
 #[test]
 fn undecided_trials_end_a_search() {
-    let found = search(&asked(p99(20_000_000)), |_, _| Err(Voided::Otherwise));
-    assert_eq!((found.stopped, found.void, found.trials), (Stopped::VoidTrials, found.trials, 21));
+    let found = search(&asked(p99(20_000_000)), |_, _| Err(InvalidBecause::Otherwise));
+    assert_eq!((found.stopped, found.invalid, found.trials), (Stopped::InvalidTrials, found.trials, 21));
     let endless = search(&asked(p99(20_000_000)), |_, _| always(0));
     assert_eq!((endless.stopped, endless.trials, endless.below_per_s), (Stopped::MostTrials, 60, None));
     assert!(endless.at_least_per_s.is_some());
@@ -227,11 +229,11 @@ fn an_invalid_trial_is_repeated_and_is_no_evidence() {
     let queue = Queue::exponential(0.001, 1);
     let mut random = Random(7);
     let found = search(&asked(p99(20_000_000)), |number, rate| match number % 4 {
-        0 => Err(Voided::Otherwise),
+        0 => Err(InvalidBecause::Otherwise),
         _ => Ok(shares(&queue, &mut random, rate, 0.02, 0.0)),
     });
     assert!((found.capacity_per_s.unwrap() / 769.7 - 1.0).abs() < 0.1, "{found:?}");
-    assert_eq!(found.void, found.trials / 4);
+    assert_eq!(found.invalid, found.trials / 4);
 }
 
 /// A record of 50,000 requests, one of them without a response.
@@ -268,12 +270,12 @@ pub(crate) fn found(capacity_per_s: f64) -> Found {
         below_per_s: None,
         limited_by: Some("p99".into()),
         trials: 2,
-        void: 0,
+        invalid: 0,
         stopped: Stopped::Precise,
     }
 }
 
-/// A cell with a search of two trials; the last has the result.
+/// A cell with a search of two trials; the last trial holds the result of the search.
 pub(crate) fn searched(gateway: &str, repeat: u32, found: Found) -> Cell {
     let mut cell = cell(gateway, repeat, vec![tail(1_000_000), tail(1_000_000)]);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
@@ -310,8 +312,8 @@ fn capacities_are_compared_over_repeats_and_trials_are_no_load_points() {
         capacity.conclusions,
         [
             "Capacity at p99 at most 20.0 ms and errors at most 0.100 %: weir 800/s [780 .. 820], nginx 600/s [585 .. 615].",
-            "weir had the highest capacity: 800/s [780 .. 820]. Relative to that: nginx 75.0 %, whose \
-            interval does not overlap.",
+            "weir had the highest capacity: 800/s [780 .. 820]. Relative to weir: nginx 75.0 %; its \
+            interval does not overlap with weir's.",
         ]
     );
 }
@@ -341,7 +343,7 @@ fn a_limit_of_the_rig_is_not_a_capacity() {
     );
     assert_eq!(
         summary.problems(),
-        ["capacity (p99 at most 20.0 ms and errors at most 0.100 %): weir: no headline on its capacity: \
+        ["capacity (p99 at most 20.0 ms and errors at most 0.100 %): weir: the capacity has no headline: \
             the load generator is saturated in 3 of 3 repeats"]
     );
 }
@@ -361,7 +363,7 @@ fn lateness_that_cannot_change_the_result_invalidates_no_trial() {
         record.result.requests.sent -= unsent;
         let bounds = Bound::all(&p99(limit_ns));
         let says = TrialSeen::of(&bounds, 1_000.0, &record, &limited, 1_000_000_000, false).says();
-        assert_eq!(says == TrialSays::Void, expected, "{limit_ns} {lateness_p99_ns} {unsent}");
+        assert_eq!(says == TrialSays::Invalid, expected, "{limit_ns} {lateness_p99_ns} {unsent}");
     };
     check(20_000_000, 600_000, 0, false);
     check(20_000_000, 2_000_000, 0, false);

@@ -1,4 +1,4 @@
-//! False positives and power of comparisons, over random datasets.
+//! False positives and power of comparisons, measured with many random datasets.
 
 use weir_analysis::compare::{
     Dataset, FigureComparison, Measure, Question, RunSource, Series, Source, Verdict, compare,
@@ -37,7 +37,7 @@ impl Draws {
         low + (high - low) * self.uniform()
     }
 
-    /// A factor whose logarithm is normal with that standard deviation (Box and Muller 1958).
+    /// A factor whose logarithm is normal with the standard deviation `sigma` (Box and Muller 1958).
     fn factor(&mut self, sigma: f64) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         (sigma * radius * (std::f64::consts::TAU * self.uniform()).cos()).exp()
@@ -48,9 +48,9 @@ impl Draws {
 struct Drawing {
     repeats: usize,
     sigma: f64,
-    /// The variation of blocks by the host, which both sides of a run share.
+    /// How much the host changes values between blocks; both sides of a run share this change.
     block_sigma: f64,
-    /// The variation of cells by the speed of the host; zero if the rig's CPU time is unknown.
+    /// How much the speed of the host varies between cells; zero if the rig's CPU time is unknown.
     speed_sigma: f64,
     /// The effect of host noise on a value in [`NOISY_SHARE`] of the repeats; zero on a quiet host.
     noise_sigma: f64,
@@ -113,8 +113,8 @@ fn drawn(draws: &mut Draws, drawing: &Drawing) -> [Vec<Series>; 2] {
     sides
 }
 
-/// A value under host noise. It is raised, and valid or bounded by an estimate of the noise with errors in both
-/// directions.
+/// A value that host noise may have raised. A raised value has bounds from an estimate of the noise, which errs in both
+/// directions. It is valid if its lower bound is at least 90 % of it.
 fn disturbed(draws: &mut Draws, repeat: u32, value: f64, sigma: f64) -> Repeated {
     if sigma == 0.0 || draws.uniform() > NOISY_SHARE {
         return Repeated { repeat, sample: Sample::Value(value), ..Repeated::default() };
@@ -178,8 +178,8 @@ fn at_most_one_percent_of_equal_pairs_is_called_different() {
     }
 }
 
-/// As CPU time per request and latencies moved beside a neighbour with a tenth of a core
-/// (`docs/decisions/0024-noise-by-effect.md`).
+/// Like [`the_same_twice`], with as much host noise as a process that uses a tenth of a core caused in CPU time per
+/// request and latencies (`docs/decisions/0024-noise-by-effect.md`).
 fn the_same_twice_beside_noise(draws: &mut Draws) -> Drawing {
     let noise_sigma = draws.between(0.05, 0.6);
     Drawing { noise_sigma, ..the_same_twice(draws) }
@@ -283,7 +283,7 @@ fn the_smallest_effect_is_detected_with_a_probability_of_80_percent() {
             (high - low) / 2.0 / 1.966 * 20.0
         };
         let error = ((spread(&a[0]).powi(2) + spread(&b[0]).powi(2)) / 8.0).sqrt();
-        // t of 14 degrees of freedom at 99 % and at a power of 0.8.
+        // Quantiles of t with 14 degrees of freedom: 2.9768 for 99 %, and 0.8681 for a power of 0.8.
         (1.05_f64.ln() + (2.976_8 + 0.868_1) * error).exp()
     };
     let found = count(6, cpu_times(8, 0.03, smallest), &only_cpu(), false, is_claimed);

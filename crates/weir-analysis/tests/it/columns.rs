@@ -53,10 +53,10 @@ fn the_range_of_cpu_is_that_of_whole_seconds_of_the_phase_in_valid_repeats() {
     // Warm-up and drain are excluded; the limit is one core.
     let one = sampled(0, full(20_000), &[0.1, 0.2, 0.93, 0.97, 0.95, 0.01]);
     let other = sampled(1, full(20_000), &[0.1, 0.2, 0.91, 0.94, 0.92, 0.01]);
-    let void = sampled(2, disturbed(full(20_000)), &[0.1, 0.2, 0.5, 1.5, 0.9, 0.01]);
-    let range = row(&[one, other, void.clone()]).cpu_share_range.unwrap();
+    let invalid = sampled(2, disturbed(full(20_000)), &[0.1, 0.2, 0.5, 1.5, 0.9, 0.01]);
+    let range = row(&[one, other, invalid.clone()]).cpu_share_range.unwrap();
     assert_eq!((range.least, range.greatest, range.counts), (0.91, 0.97, true));
-    let range = row(&[void]).cpu_share_range.unwrap();
+    let range = row(&[invalid]).cpu_share_range.unwrap();
     assert_eq!((range.least, range.greatest, range.counts), (0.5, 1.5, false));
 }
 

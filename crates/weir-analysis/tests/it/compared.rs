@@ -41,12 +41,17 @@ fn verdicts_follow_the_interval_and_the_number_of_repeats() {
         &six[..3],
         &times(1.05)[..3],
         Verdict::Undecided,
-        "crosses the margin, and better and worse need 6 valid repeats of each: A has 3, B 3",
+        "crosses the margin, and the verdicts better and worse need 6 valid repeats of A and of B: A has 3, B 3",
     );
-    check(&six[..5], &times(1.5), Verdict::Undecided, "need 6 valid repeats of each: A has 5, B 6");
-    check(&six[..1], &times(1.5), Verdict::Undecided, "two valid repeats of each are required: A has 1, B 6");
+    check(&six[..5], &times(1.5), Verdict::Undecided, "need 6 valid repeats of A and of B: A has 5, B 6");
+    check(
+        &six[..1],
+        &times(1.5),
+        Verdict::Undecided,
+        "because an interval needs two valid repeats of A and of B: A has 1, B 6",
+    );
     check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "the repeats are all equal");
-    // The other side has the variation.
+    // It is enough if one of the two datasets varies.
     check(&[10.0; 6], &times(1.5), Verdict::Worse, "");
     check(&six, &[15.0; 6], Verdict::Worse, "");
     // Fewer than six repeats can give the verdict same.
@@ -66,8 +71,12 @@ fn a_comparison_that_cannot_find_anything_worse_gives_the_reason() {
     }
     assert_eq!(why(&six[..3], &times(1.001)[..3]), None, "the same is a decision");
     let few = why(&six[..3], &times(1.5)[..3]).unwrap();
-    assert_eq!(few, "better and worse need 6 valid repeats of each: A has 3, B 3");
-    assert!(why(&six[..1], &six).unwrap().starts_with("no interval, two valid repeats of each are required"));
+    assert_eq!(few, "the verdicts better and worse need 6 valid repeats of A and of B: A has 3, B 3");
+    assert!(
+        why(&six[..1], &six)
+            .unwrap()
+            .starts_with("no interval, because an interval needs two valid repeats of A and of B")
+    );
     // No block is valid on either side.
     let mut cells = cells(1.5, 1.0);
     for cell in &mut cells {
@@ -113,7 +122,7 @@ fn more_throughput_is_better() {
     assert_eq!((verdict(&a, &b), verdict(&b, &a)), (Some(Verdict::Better), Some(Verdict::Worse)));
 }
 
-/// Six repeats of weir and direct. `factor` scales the values of the gateway, `direct` those of the baseline.
+/// Six repeats of weir and the direct baseline. `factor` scales the values of weir, `direct` those of the baseline.
 fn cells(factor: f64, direct: f64) -> Vec<Cell> {
     let times = |ns: f64, factor: f64| (ns * factor) as u64;
     (0..6)
@@ -252,7 +261,7 @@ fn a_failed_side_is_worse_without_any_valid_value() {
     assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, but a does not"]);
     assert!(comparison.is_worse() && comparison.count(Verdict::Worse) == 0, "{}", comparison.headline());
     assert!(comparison.headline().starts_with("b against a: failed at 1 load point, "));
-    // With the sides swapped, and with two failed sides.
+    // B is not worse if only A failed, or if both failed.
     assert!(!compare(&bad(), &good(), &Question::default()).unwrap().is_worse());
     let other = dataset("c", |_| {}, &broken);
     assert_eq!(compare(&bad(), &other, &Question::default()).unwrap().failed, [""; 0]);
@@ -291,18 +300,20 @@ fn a_difference_below_that_of_the_rig_is_undecided() {
     let bias = figure(&honest, "tail", "p50").bias.unwrap();
     assert!(!bias.excludes_one() && (bias.ratio - 1.0).abs() < 0.01, "{bias:?}");
     assert_eq!(figure(&honest, "tail", "p50").verdict, Some(Verdict::Worse));
-    // Direct got slower by more than the gateway.
+    // The direct baseline got slower by more than the gateway.
     let biased = compared(1.3, 1.4);
     let p50 = figure(&biased, "tail", "p50");
     assert!(p50.bias.unwrap().excludes_one());
     assert_eq!(p50.verdict, Some(Verdict::Undecided));
-    assert!(p50.why.contains("the rig itself differs as much"), "{}", p50.why);
-    assert!(biased.conclusions().iter().any(|said| said.contains("the rig itself differs in p50 latency")));
+    assert!(p50.why.contains("the direct baselines differ by as much"), "{}", p50.why);
+    assert!(
+        biased.conclusions().iter().any(|said| said.contains("the direct baselines differ in p50 latency"))
+    );
     // The difference of the rig can hide a difference of the gateway.
     let hidden = compared(1.0, 1.2);
     let p50 = figure(&hidden, "tail", "p50");
     assert_eq!(p50.verdict, Some(Verdict::Undecided));
-    assert!(p50.why.contains("the rig itself differs too much"), "{}", p50.why);
+    assert!(p50.why.contains("the direct baselines differ too much"), "{}", p50.why);
     // A difference beyond that of the rig keeps its verdict.
     assert_eq!(figure(&compared(2.0, 1.2), "tail", "p50").verdict, Some(Verdict::Worse));
 }

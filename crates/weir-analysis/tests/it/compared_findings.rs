@@ -68,7 +68,7 @@ fn near(value: f64) -> [f64; 6] {
     [1.0, 1.01, 0.99, 1.005, 0.995, 1.0].map(|noise| value * noise)
 }
 
-/// The same with different noise, so that ratios of blocks vary.
+/// Like [`near`], but with different noise, so that the ratios of blocks vary.
 fn around(value: f64) -> [f64; 6] {
     [0.995, 1.0, 1.01, 1.0, 0.99, 1.005].map(|noise| value * noise)
 }
@@ -167,7 +167,7 @@ fn a_capacity_without_any_result_is_not_reached_unless_the_rig_is_the_reason() {
     // Only metrics with a verdict count.
     let [a, b] = sides(&good, &bad);
     assert!(!compare(&a, &b, &asked(&["p99"])).unwrap().is_worse());
-    let mut noisy = repeats(|repeat| searched("weir", repeat, never_met(Stopped::VoidTrials)));
+    let mut noisy = repeats(|repeat| searched("weir", repeat, never_met(Stopped::InvalidTrials)));
     for cell in &mut noisy {
         measurements(cell)[0].judgement.verdicts.latency = vec![Reason::HostNoise];
         measurements(cell)[0].judgement.bounds = None;
@@ -187,7 +187,7 @@ fn a_search_of_only_one_side_is_listed() {
     let without = repeats(|repeat| cell("weir", repeat, vec![tail(200_000)]));
     assert_eq!(compared(&both, &without).unmatched, ["only in a: weir, capacity (capacity.rate)"]);
     assert_eq!(compared(&without, &both).unmatched, ["only in b: weir, capacity (capacity.rate)"]);
-    // A fault of one side belongs to a load of both.
+    // A fault of only one side is not listed, because it belongs to a load that both sides have.
     let faulted = repeats(|repeat| {
         let mut cell = faulted("weir", repeat, &[]);
         measurements(&mut cell)[0].load = "tail".into();
@@ -282,7 +282,7 @@ fn values_of_zero_or_below_have_no_ratio() {
         for (a, b) in [(values, near(1_000.0)), (near(1_000.0), values)] {
             let of = pair(of_values(measure, a), of_values(measure, b), &asked(&[measure]));
             assert_eq!((of.ratio, of.verdict), (None, Some(Verdict::Undecided)), "{of:?}");
-            assert_eq!(of.why, "a repeat is zero or negative, so there is no ratio");
+            assert_eq!(of.why, "a repeat has a value of zero or less, so there is no ratio");
         }
     }
     // A time below the resolution is raised to it.
@@ -310,7 +310,7 @@ fn a_difference_below_one_step_of_the_measurement_is_not_claimed() {
     check(3.0, 3.9, Verdict::Undecided);
     check(3.0, 4.5, Verdict::Undecided);
     check(3.0, 5.2, Verdict::Worse);
-    // At a minute, one step is within the margin.
+    // For times of about a minute, one step of the measurement is within the margin.
     check(60.0, 60.9, Verdict::Same);
     check(3.0, 3.1, Verdict::Undecided);
 }
@@ -343,7 +343,7 @@ fn repeats_beyond_the_measured_range_rank_last() {
     let late = Some(9.0);
     check([None; 6], Verdict::Worse, "");
     check([Some(2.0), None, None, None, None, None], Verdict::Worse, "");
-    // The repeats that recover take so long that a lower bound for the other one suffices.
+    // All repeats of B rank behind those of A: five are late, and the one that does not recover ranks last.
     check([late, late, late, late, late, None], Verdict::Worse, "");
     check(
         [Some(2.0), Some(2.0), None, None, None, None],

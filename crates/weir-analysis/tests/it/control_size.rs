@@ -17,13 +17,14 @@ use crate::sizing::demand;
 const RATE_PER_S: f64 = 20_000.0;
 const P50_NS: f64 = 400_000.0;
 
-/// Throughput or p50 of a size relative to the largest, and the variation of repeats.
+/// A size of a control plane: its throughput and inverse p50 relative to the largest size, and the noise of its
+/// repeats.
 #[derive(Clone, Copy)]
 struct Size {
     cpus: f64,
     ratio: f64,
     noise: f64,
-    /// The offset of its noise, so that ratios vary.
+    /// Offset of the noise among repeats. It differs between sizes, so that their ratios vary.
     shift: u32,
 }
 
@@ -31,7 +32,7 @@ fn size(cpus: f64, ratio: f64) -> Size {
     Size { cpus, ratio, noise: 0.01, shift: (cpus * 10.0).log2() as u32 }
 }
 
-/// The factor of a repeat.
+/// The factor by which noise changes the values of a repeat.
 fn factor(size: Size, repeat: u32) -> f64 {
     let place = (repeat + size.shift) % 5;
     1.0 + size.noise * (f64::from(place) - 2.0) / 2.0
@@ -113,7 +114,7 @@ fn texts<'a>(table: &'a Table, column: &str) -> Vec<&'a str> {
     table.rows.iter().map(|row| text(table, row, column)).collect()
 }
 
-/// Verdicts of the throughput, of p50 and of the CPU time, from the smallest size.
+/// Checks the verdicts on throughput, p50 and CPU time, each from the smallest size to the largest.
 #[track_caller]
 fn check_verdicts(finding: &Finding, expected: [&[&str]; 3]) {
     let tables = ["throughput", "p50", "cpu_per_request"].map(|column| table(finding, column));
@@ -197,8 +198,8 @@ fn a_difference_needs_six_repeats() {
     };
     check(6, "matters");
     let five = check(5, "undecided");
-    let why = "throughput at users-8 with 0.1 cores (the interval excludes the margin, but a difference needs 6 valid \
-        repeats)";
+    let why = "throughput at users-8 with 0.1 cores (the interval lies beyond the margin, but weir reports a \
+        difference only with at least 6 valid repeats)";
     assert!(five.sentences[0].contains(why), "{}", five.sentences[0]);
     assert!(five.sentences[0].ends_with("a decision needs about 6 repeats."), "{}", five.sentences[0]);
 }
@@ -213,7 +214,7 @@ fn fewer_than_three_valid_repeats_have_rows_and_no_conclusion() {
         assert_eq!(table.rows.len(), 2);
         (texts(table, "verdict")[0].to_owned(), finding.sentences[0].clone())
     };
-    // Three repeats decide, so the number of repeats is the reason.
+    // Three repeats decide, so two are undecided only because they are too few.
     assert_eq!(verdicts(&cells(&sizes, 3)).0, "same within 10 %");
     let (verdict, said) = verdicts(&cells(&sizes, 2));
     assert_eq!(verdict, "undecided");
@@ -221,14 +222,14 @@ fn fewer_than_three_valid_repeats_have_rows_and_no_conclusion() {
         said.starts_with("It is undecided whether the size of the control plane matters for contour: "),
         "{said}"
     );
-    assert!(said.contains("(2 valid repeats of both sizes, at least 3 are required)"), "{said}");
+    assert!(said.contains("(3 repeats must be valid with both sizes, but only 2 are)"), "{said}");
     let mut excluded = cells(&sizes, 3);
     measurements(&mut excluded[5]).iter_mut().for_each(|of| {
         excluded_as_before_0_2(&mut of.judgement, Reason::HostNoise);
     });
     let (verdict, said) = verdicts(&excluded);
     assert_eq!(verdict, "undecided");
-    assert!(said.contains("(2 valid repeats of both sizes, at least 3 are required: host-noise)"), "{said}");
+    assert!(said.contains("(3 repeats must be valid with both sizes, but only 2 are: host-noise)"), "{said}");
 }
 
 #[test]
@@ -297,7 +298,7 @@ fn bounds_decide_on_their_strong_side_only() {
     };
     let at_least: Sides = |value| [Some(value), None];
     let at_most: Sides = |value| [None, Some(value)];
-    // A p50 of at least or at most twice that of the largest.
+    // With a ratio of 0.5, the measured p50 is twice that of the largest size.
     let Value::Text { text } = check(0.5, at_least, "matters") else { panic!("a bound in words") };
     assert!(text.starts_with("≥ 1.9"), "{text}");
     check(0.5, at_most, "undecided");
@@ -428,7 +429,7 @@ fn a_size_whose_cells_failed_is_named() {
         cell.key.axes = BTreeMap::from([("limits.control.cpus".to_owned(), json!(0.01))]);
         cell
     }));
-    // For a size with other repeats, the rows show the missing ones.
+    // One failed repeat of a size that has measured repeats gets no sentence: the rows show that it is missing.
     let mut once = failed("contour", 6);
     once.key.axes = BTreeMap::from([("limits.control.cpus".to_owned(), json!(0.1))]);
     cells.push(once);

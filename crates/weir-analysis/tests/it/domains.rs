@@ -15,7 +15,7 @@ use crate::runs::{Load, cell, plan, run};
 const RATE_PER_S: u64 = 2_000;
 const MIB: u64 = 1 << 20;
 
-/// A cell at `cpus` cores: 10 MiB plus 50 KiB for each domain; repeats are 1 MiB apart.
+/// A cell at `cpus` cores. Memory before any load is 10 MiB, plus 50 KiB for each domain, plus 1 MiB times `repeat`.
 fn at(gateway: &str, domains: u64, cpus: f64, repeat: u32) -> Cell {
     let mut record = record(Closed, RATE_PER_S, 500_000);
     record.result.tls = Some(TlsResult { handshakes: 20_000, resumed: 5_000, ..TlsResult::default() });
@@ -131,7 +131,7 @@ fn bytes_come_from_the_interfaces_if_all_gateways_have_one() {
     assert!(all.loads.iter().all(|load| load.of_interfaces));
     near(&all.loads[1].rows[2].received_bytes_per_s, 500_000.0);
     near(&all.loads[1].rows[2].sent_bytes_per_s, 700_000.0);
-    // A column does not mix two kinds of values.
+    // A column does not mix two kinds of values: if one gateway lacks counters, bytes of clients are used for all.
     let some = domains(|cell| {
         if cell.key.gateway == "weir" {
             crossed(cell)

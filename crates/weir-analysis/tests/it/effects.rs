@@ -12,7 +12,7 @@ use weir_results::{
 
 use crate::records::{agreeing, quiet, record, usage};
 
-/// Latencies from 1 µs to 10 ms, uniform over the ranks: the quantile q is 10 ms times q.
+/// Number of requests. Their latencies are 1 µs, 2 µs and so on up to 10 ms, so the quantile q is q times 10 ms.
 const REQUESTS: u64 = 10_000;
 
 struct Load {
@@ -131,7 +131,7 @@ fn a_busy_generator_bounds_a_closed_loop_from_below() {
 #[test]
 fn late_requests_of_an_open_loop_move_quantiles_by_their_share() {
     let late = |load: &mut Load| load.record.result.lateness_ns.as_mut().unwrap().p99 = Some(2_000_000);
-    // 3 % are late: p50, p99 and CPU time move by 3 %, within their tolerance.
+    // 3 % of the requests are late, so p50, p99 and CPU time may change by 3 %, which is within the tolerance.
     check(Open, Reason::GeneratorLimited, late, [Valid; 5]);
     let later = |load: &mut Load| {
         late(load);
@@ -160,7 +160,7 @@ fn a_saturated_upstream_bounds_values_that_depend_on_it() {
 
 #[test]
 fn host_noise_moves_values_by_its_possible_effect() {
-    // Noise of 0.2 cores; a part was ready for 5 s of 10: it was stalled for a fifth of the time.
+    // Other processes used 0.2 cores, so a part that waited for 5 s of 10 was stalled by them for a fifth of the time.
     let noisy = |waited_s: f64| {
         move |load: &mut Load| {
             load.host = HostShare { steal: 0.0, others: 0.1, idle: 0.3 };
@@ -169,11 +169,13 @@ fn host_noise_moves_values_by_its_possible_effect() {
             }
         }
     };
-    // The busiest part has a utilization of 0.5; all requests may be 7 % slower or 14 % faster.
+    // The busiest part has a utilization of 0.5, so two fifths of the requests may have been delayed. Without the
+    // noise, all requests may be 7 % slower or 14 % faster.
     let quantile = Sides(Some(0.6 * 0.86), Some(1.07));
     let cpu = Sides(Some(0.93), Some(1.07));
     check(Open, Reason::HostNoise, noisy(5.0), [Valid, quantile, quantile, cpu, Valid]);
-    // Parts waited for 5 % of the time, so they were stalled at most as long: ranks move by a tenth, within tolerance.
+    // Parts waited for 5 % of the time, so they were stalled at most as long: a tenth of the requests may have been
+    // delayed, which is within the tolerance.
     check(Open, Reason::HostNoise, noisy(5.0 / 30.0), [Valid, Valid, Valid, cpu, Valid]);
     let quantile = Sides(None, Some(1.07));
     let throughput = Sides(Some(1.0 / 1.07), Some(1.0 / 0.93 / 0.8));
@@ -182,14 +184,15 @@ fn host_noise_moves_values_by_its_possible_effect() {
         noisy(5.0)(load);
         load.data = Usage { runqueue_s: Some(5.0), ..usage(0.99) };
     };
-    // If the gateway is saturated, throughput moves with CPU time per request, within its tolerance.
+    // If the gateway is saturated, throughput changes with CPU time per request, within the tolerance.
     check(Closed, Reason::HostNoise, full, [Valid, quantile, quantile, cpu, Valid]);
 }
 
 #[test]
 fn noise_on_the_machine_of_an_agent_delays_the_requests_of_that_agent() {
-    // Noise of 0.2 cores on the machine of one of two agents. Its worker was busy for half of the time and waited for
-    // the other half: it was stalled for a fifth of the time, which delayed two fifths of its requests.
+    // Other processes used 0.2 cores of the machine of agent b, one of two agents. Its worker ran for half of the time
+    // and waited for the other half. The noise stalled it for at most a fifth of the time, so two fifths of its
+    // requests may have been delayed.
     let noisy = |load: &mut Load| {
         let mut shards = ["a", "b"].map(|agent| ShardResult::of(agent, &load.record, 0, 0));
         shards[1].machine = Some(AgentMachine {
@@ -211,8 +214,8 @@ fn noise_on_the_machine_of_an_agent_delays_the_requests_of_that_agent() {
     let said = load.judge().evidence.remove(0);
     assert_eq!(
         said,
-        "processes outside the rig took 10.0 % of the CPU of the machine of agent b: 0 % steal, 10.0 % there (limit \
-         2.00 %). They can have delayed 40.0 % of its requests. Stop them, or use another machine"
+        "processes outside the rig took 10.0 % of the CPU of agent b's machine (limit 2.00 %): 10.0 % on this machine, \
+         0 % in other virtual machines (steal). They may have delayed 40.0 % of its requests. Stop them, or use another machine"
     );
 }
 
@@ -231,8 +234,8 @@ fn noise_at_one_agent_does_not_excuse_another_that_sent_late() {
     shards[1].machine = Some(machine("noisy", 0.1));
     load.record.shards = shards.to_vec();
     let says = |load: &Load, words: &str| load.judge().evidence.iter().any(|said| said.contains(words));
-    assert!(says(&load, "agent late sent late: ") && says(&load, "the machine of agent noisy: "));
-    // The noise on its machine explains the lateness of an agent.
+    assert!(says(&load, "agent late sent late: ") && says(&load, "of agent noisy's machine (limit "));
+    // Noise on the agent's machine explains why the agent sent late.
     load.record.shards[0].machine = Some(machine("noisy, too", 0.1));
     assert!(!says(&load, "sent late"));
 }
@@ -249,7 +252,7 @@ fn agents_that_need_more_cores_than_their_machine_has_limit_the_load() {
         load.record.shards = vec![shard; 18];
     };
     check(Closed, Reason::GeneratorLimited, crowded, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
-    // An open load at its rate had enough cores, and a saturated gateway is the limit.
+    // The agents do not limit an open load that was carried, nor a closed load that saturates the gateway.
     check(Open, Reason::GeneratorLimited, crowded, [Valid; 5]);
     let full = |load: &mut Load| {
         crowded(load);
@@ -307,7 +310,7 @@ fn throttled_periods_delay_their_requests_and_those_of_the_next() {
     check(Open, Reason::Throttled, throttled(2), [Valid; 5]);
     let moved = Sides(Some(0.7), Some(1.0));
     check(Open, Reason::Throttled, throttled(15), [Valid, moved, moved, Valid, Valid]);
-    // From half of the periods, the lower bound is unknown.
+    // If half of the periods are throttled, the lower bound is unknown.
     check(Open, Reason::Throttled, throttled(50), [Valid, AT_MOST, AT_MOST, Valid, Valid]);
 }
 
@@ -319,7 +322,7 @@ fn errors_invalidate_every_value_that_they_can_move() {
         }
     };
     let [p50, p99] = [0.5, 0.99].map(|quantile| {
-        // No quantile is above the slowest request.
+        // The upper bound of p99 would lie above the slowest request, so it is unknown.
         let high = Some((quantile + 0.1) / quantile).filter(|_| quantile < 0.9);
         Sides(Some((quantile - 0.1) / quantile), high)
     });
@@ -391,7 +394,7 @@ fn shards_that_start_apart_move_throughput_and_cpu_by_the_share_of_the_phase() {
     for model in [Closed, Open] {
         let duration_ns = Load::new(model).record.result.duration_s * 1e9;
         check(model, Reason::ClockUncertain, started(9_000_000), [Valid; 5]);
-        // Within the tolerance of throughput and CPU time.
+        // 4 % of the phase is within the tolerance of throughput and CPU time.
         check(model, Reason::ClockUncertain, started((duration_ns * 0.04) as i64), [Valid; 5]);
         let sides = Sides(Some(0.5), Some(1.5));
         let half = started((duration_ns * 0.5) as i64);
@@ -416,7 +419,8 @@ fn two_reasons_with_opposite_bounds_leave_no_bounds() {
 #[test]
 fn a_bound_far_beyond_the_next_quantile_is_dropped() {
     let mut load = Load::new(Open);
-    // 15 % of the requests took 1 s. With 20 % errors, p66 may be one of them; p95 has no bounds.
+    // 15 % of the requests took 1 s, the others 1 ms. With 20 % errors, the upper bound of p66 is 1 s. It is dropped,
+    // because p75 is only 1 ms. The lower bound of p95 is 1 ms. It is dropped, because p90 is 1 s.
     let mut latency = new_histogram();
     latency.record_n(1_000_000, REQUESTS * 85 / 100).expect("within the bounds");
     latency.record_n(1_000_000_000, REQUESTS * 15 / 100).expect("within the bounds");

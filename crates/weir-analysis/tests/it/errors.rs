@@ -7,7 +7,7 @@ use weir_results::{BoundBy, HostShare, Objective, Reason, Requests};
 
 use crate::runs::{Load, cell, plan, run, tail};
 
-/// Host noise of half of the host.
+/// Host noise that takes half of the host's CPU.
 const DISTURBED: HostShare = HostShare { steal: 0.3, others: 0.2, idle: 0.1 };
 
 fn objective(p99_ns: Option<u64>, errors: Option<f64>) -> Objective {
@@ -125,7 +125,7 @@ fn requests_without_a_response_are_undecided_under_host_noise() {
     let quiet = HostShare { steal: 0.0, others: 0.0, idle: 0.5 };
     let summary = repeats(quiet, bound(), a_fifth_timed_out);
     assert_eq!((results(&summary), summary.outcome), (vec![("errors", Met::Missed)], Outcome::Missed));
-    // The objective allows this many, so it is met regardless of the cause.
+    // The objective allows this share of errors, so it is met whatever caused them.
     let summary = repeats(DISTURBED, Some(objective(None, Some(0.2))), a_fifth_timed_out);
     assert_eq!(results(&summary), [("errors", Met::Met)]);
 }

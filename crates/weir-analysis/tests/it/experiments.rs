@@ -1,4 +1,4 @@
-//! Findings over several load points: users at a limit, throughput per limit, the share of direct.
+//! Findings from several load points: users at a limit, throughput per limit, and the share of the direct baseline.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::runs::{Load, cell, plan, run};
 /// A closed load: connections, responses per second, and the gateway's share of its CPU limit.
 type Users = (u32, f64, f64);
 
-/// A gateway at a limit. The rates of its repeats differ by 1 %.
+/// A gateway at a CPU limit. Rates differ by 1 % between repeats.
 struct Bench {
     gateway: &'static str,
     cpus: Option<f64>,
     users: Vec<Users>,
-    /// Repeats with host noise in the load with this number of connections.
+    /// Number of connections and repeat of each load with host noise.
     disturbed: Vec<(u32, u32)>,
     repeats: u32,
 }
@@ -138,7 +138,7 @@ fn without_a_limit_nothing_is_saturated() {
     let free = |users: &[Users]| Bench { cpus: None, ..bench("weir", 1.0, users) };
     check(
         free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)]),
-        "weir has no CPU limit to saturate with 4 to 8 connections: more connections give the same throughput \
+        "weir has no CPU limit that 4 to 8 connections can saturate: more connections give the same throughput \
         within the intervals (+1.0 % from 4 to 8 connections). 5,049/s [4,926 .. 5,177] at 8 connections is a \
         lower bound of its maximum.",
     );
@@ -200,14 +200,14 @@ fn cores_are_compared_if_both_ends_are_saturated() {
     let said = |benches: &[Bench]| experiment(benches).per_core[0].conclusion.clone();
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 8_000.0, 0.99)]),
-        "weir handles 10,000/s [9,754 .. 10,251] per core with 0.5 cores and 8,000/s [7,803 .. 8,201] with 1 core, 80.0 % \
-         [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost."
+        "weir handles 10,000/s [9,754 .. 10,251] per core with 0.5 cores, and 8,000/s [7,803 .. 8,201] with 1 core, \
+         80.0 % [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost."
     );
     assert_eq!(
         said(&[at(1.0, 5_000.0, 0.99), at(3.0, 12_000.0, 0.99)]),
-        "weir handles 5,000/s [4,877 .. 5,126] per core with 1 core and 4,000/s [3,902 .. 4,100] with 3 cores, 80.0 % \
-         [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost, 10.0 % [10.0 .. 10.0] per core \
-         added."
+        "weir handles 5,000/s [4,877 .. 5,126] per core with 1 core, and 4,000/s [3,902 .. 4,100] with 3 cores, \
+         80.0 % [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost \
+         (10.0 % [10.0 .. 10.0] per added core)."
     );
     assert!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 11_000.0, 0.99)])
@@ -221,13 +221,13 @@ fn cores_are_compared_if_both_ends_are_saturated() {
         said(&[at(0.5, 5_000.0, 0.5), at(1.0, 8_000.0, 0.5)]),
         "weir: throughput per core is not compared: no limit with valid loads is saturated."
     );
-    let void = Bench { disturbed: vec![(8, 0), (8, 1)], ..at(1.0, 8_000.0, 0.99) };
+    let invalid = Bench { disturbed: vec![(8, 0), (8, 1)], ..at(1.0, 8_000.0, 0.99) };
     assert_eq!(
-        said(&[at(0.5, 5_000.0, 0.99), void]),
+        said(&[at(0.5, 5_000.0, 0.99), invalid]),
         "weir: throughput per core is not compared: only 0.5 cores is saturated, at 5,000/s; no load is valid \
         with 1 core."
     );
-    // The third repeat of one end and the first of the other are invalid, which leaves two pairs.
+    // The first repeat is invalid at one limit, the third at the other, so only two pairs are valid.
     let four = |cpus: f64, rate: f64, disturbed: u32| Bench {
         disturbed: vec![(8, disturbed)],
         repeats: 4,
@@ -250,10 +250,10 @@ fn repeats_that_scatter_show_no_loss() {
     cells.extend(others);
     let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
     let said = &summary.experiments[0].per_core[0].conclusion;
-    assert!(said.ends_with(": the intervals show no loss."), "{said}");
+    assert!(said.ends_with(": no significant loss, because the interval includes 100 %."), "{said}");
 }
 
-/// A run whose generator limits direct at its second load.
+/// A run in which the generator limits the direct baseline in the second load.
 fn limited_direct(benches: &[Bench]) -> Summary {
     let mut cells: Vec<Cell> = benches.iter().flat_map(Bench::cells).collect();
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
@@ -277,7 +277,7 @@ fn shares_of_direct_are_printed_as_a_range() {
     assert_eq!(
         summary.experiments[0].direct_conclusions,
         ["Share of direct, over all numbers of connections and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
-            limited direct, so the share is an upper bound)."]
+            limited the direct load, so the share is an upper bound)."]
     );
 }
 

@@ -11,11 +11,11 @@ use weir_results::{
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, plan, run, tail};
 
-/// The second of the drain, without sent requests.
+/// The second of the drain, in which no requests are sent.
 const DRAIN: u32 = 12;
 
-/// Twelve seconds at 100/s, of which two are warm-up, then one of drain. `wrong` lists second, unexpected and lost
-/// requests.
+/// A load of twelve seconds at 100/s, of which two are warm-up, then one second of drain. Each entry of `wrong` is a
+/// second with its numbers of unexpected and lost requests.
 fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
     let mut of = record(Open, 100, 1_000_000);
     of.seconds = (0..=DRAIN)
@@ -89,20 +89,22 @@ fn errors_are_counted_from_each_fault_to_the_next() {
         (killed.words().as_str(), returned.words().as_str()),
         ("replica 2 killed", "replica 2 returned")
     );
-    // The second of a fault is the first of its stage.
+    // A stage begins with the second of its fault.
     assert_eq!(counts(before), (600, 0, 0, Some(0.0)));
     assert_eq!(counts(killed), (1_200, 11, 45, Some(1.5)));
     assert_eq!(counts(returned), (1_200, 2, 0, Some(0.8)));
     assert!((killed.fault.as_ref().unwrap().at_s - 2.5).abs() < 1e-9);
-    // A tenth of one repeat has no response, which ranks last.
+    // A tenth of the requests of one repeat got no response, and such requests rank as the slowest.
     assert!(killed.p99_ns.beyond_timeout && !killed.p50_ns.beyond_timeout);
     assert!((before.p99_ns.mean.unwrap() / 1e6 - 1.0).abs() < 1e-3, "{:?}", before.p99_ns);
     assert_eq!(
         found.conclusions,
-        ["weir: 58 of 3,000 requests of steady failed. Before the first fault: 0 of 600; replica 2 killed: \
-            56 of 1,200, the last after 1.5 s; replica 2 returned: 2 of 1,200, the last after 0.8 s."]
+        [
+            "weir: 58 of 3,000 requests of the load steady failed. Before the first fault: 0 of 600; replica 2 killed: \
+            56 of 1,200, the last after 1.5 s; replica 2 returned: 2 of 1,200, the last after 0.8 s."
+        ]
     );
-    // Errors after faults are no problem of the run.
+    // Errors that faults cause do not count as problems of the run.
     assert_eq!(problems, [""; 0]);
 }
 
@@ -111,7 +113,10 @@ fn errors_until_the_end_of_a_stage_are_marked() {
     let cells = [faulted("weir", 0, &[(5, 1, 0), (7, 1, 0)]), faulted("weir", 1, &[])];
     let found = faults(&cells).0.unwrap();
     assert_eq!(counts(&found.courses[0].stages[1]), (800, 2, 0, None));
-    assert!(found.conclusions[0].contains("replica 2 killed: 2 of 800, until the end"), "{found:?}");
+    assert!(
+        found.conclusions[0].contains("replica 2 killed: 2 of 800, with errors until the end"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -120,7 +125,10 @@ fn requests_that_time_out_after_the_phase_count_for_its_last_stage() {
     let returned = &found.courses[0].stages[2];
     assert_eq!(counts(returned), (800, 0, 30, None));
     assert!(returned.p99_ns.beyond_timeout, "requests without a response rank last");
-    assert!(found.conclusions[0].contains("replica 2 returned: 30 of 830, until the end"), "{found:?}");
+    assert!(
+        found.conclusions[0].contains("replica 2 returned: 30 of 830, with errors until the end"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -128,7 +136,7 @@ fn a_run_without_faults_has_no_finding() {
     assert_eq!(faults(&[cell("weir", 0, vec![tail(1_000_000)])]).0, None);
 }
 
-/// The cell with host noise that delayed this share of the requests.
+/// Adds host noise to the cell. The noise delayed the share `delayed` of the requests.
 pub(crate) fn under_noise(mut cell: Cell, delayed: f64) -> Cell {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     let bounds = ["p50", "p99"].map(|name| {
@@ -146,7 +154,7 @@ fn all_delayed_requests_can_lie_in_one_stage() {
         let mut cell = faulted("weir", repeat, &[(5, 10, 0)]);
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
         for second in &mut measurements[0].record.seconds {
-            // Five of a hundred take five times as long.
+            // In every second, five of a hundred requests take five times as long.
             let mut latency = new_histogram();
             latency.record_n(1_000_000, 95).expect("within its bounds");
             latency.record_n(5_000_000, 5).expect("within its bounds");
@@ -156,7 +164,8 @@ fn all_delayed_requests_can_lie_in_one_stage() {
     };
     let (found, _) = faults(&[noisy(0), noisy(1), noisy(2)]);
     let killed = &found.expect("there were faults").courses[0].stages[1];
-    // 2 % of all requests are 5 % of the stage, so that p99 moves to p94, and p50 to p47.5.
+    // 2 % of all requests may be 5 % of the requests of this stage. So p99 may have been p94, and p50 may have been
+    // p47.5.
     assert_eq!((killed.p50_ns.valid, killed.error_share.valid), (3, 3));
     let [low, high] = [killed.p99_ns.bounds.low, killed.p99_ns.bounds.high].map(Option::unwrap);
     assert!((0.99e6..1.01e6).contains(&low) && (4.99e6..5.01e6).contains(&high), "{low} {high}");
@@ -180,7 +189,7 @@ fn a_gateway_that_serves_without_its_service_is_a_finding() {
     assert_eq!(
         found.conclusions,
         [
-            "weir: 0 of 2,000 requests of steady failed. Before the first fault: 0 of 400; nats killed: 0 of \
+            "weir: 0 of 2,000 requests of the load steady failed. Before the first fault: 0 of 400; nats killed: 0 of \
              800; nats returned: 0 of 800.",
             "weir kept serving while nats was down: 0 failed requests of 800; p99 1.00 ms [1.00 .. 1.00] (1.00 ms \
              [1.00 .. 1.00] before); throughput 100/s [100 .. 100] (100/s [100 .. 100] before)."
@@ -197,7 +206,7 @@ fn errors_during_a_stalled_service_are_compared_with_the_time_before() {
         measurements[0].faults[0].action = FaultAction::Stall;
         let failed = FailedRegistration { why: "no response".into(), took_ns: 5 };
         let details = serde_json::to_value(failed).expect("it is plain");
-        // The second one is after the return.
+        // The second registration fails after the service has returned.
         let kind = FailedRegistration::KIND;
         measurements[0].events = [5.0, 9.0]
             .map(|t_s| Event { t_s, sustained: true, kind: kind.into(), details: details.clone() })
@@ -238,6 +247,6 @@ fn gateways_that_do_not_need_the_service_are_named() {
     let summary = summarize(&plan(run(&["weir", "nginx"], None), &cells), &cells);
     let found = summary.former.faults.expect("there were faults");
     let last = found.conclusions.last().expect("it has sentences");
-    assert_eq!(last, "Not affected, because they do not use nats: nginx.");
+    assert_eq!(last, "nginx: not affected, because it does not use nats.");
     assert_eq!(found.courses.len(), 1);
 }

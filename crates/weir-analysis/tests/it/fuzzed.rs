@@ -1,4 +1,4 @@
-//! Unusual data causes no panic: seeded changes to a run, field by field.
+//! Checks that unusual data causes no panic: changes fields of a run at random, with fixed seeds.
 
 use serde_json::Value;
 use weir_analysis::capacity::{Bound, TrialSeen};
@@ -20,7 +20,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Above zero, up to one.
+    /// A random number above zero and at most one.
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Changes some scalars to nulls, zeros, huge and negative numbers.
+/// Changes some scalars at random to nulls, zeros, huge and negative numbers.
 fn change(value: &mut Value, random: &mut Random) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(|field| change(field, random)),

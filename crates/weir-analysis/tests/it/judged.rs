@@ -9,7 +9,7 @@ use weir_results::{
 
 use crate::records::{agreeing, quiet, record, usage};
 
-/// A load with all its evidence, for changes by a test.
+/// A load with all its evidence, which tests change.
 struct Load {
     record: LoadRecord,
     data: Option<Usage>,
@@ -69,7 +69,7 @@ impl Load {
     }
 }
 
-/// Checks a judgement: the bound, and the reasons for throughput, latency and CPU.
+/// Checks the judgement of a changed load: `bound_by`, and the reasons for throughput, latency and CPU.
 #[track_caller]
 fn check(
     model: ArrivalModel,
@@ -112,7 +112,7 @@ fn a_delay_of_the_upstream_limits_a_closed_loop() {
     assert_eq!(judgement.verdicts.throughput, [Reason::UpstreamLimited]);
     assert_eq!(with_delay(ArrivalModel::Closed, 0.49).judge().bound_by, BoundBy::Concurrency);
 
-    // An open loop at its rate is limited by the rate, a saturated gateway by itself.
+    // An open load that was carried is limited by its rate. A saturated gateway limits a load itself.
     assert_eq!(with_delay(ArrivalModel::Open, 0.9).judge().bound_by, BoundBy::Rate);
     let mut short = with_delay(ArrivalModel::Open, 0.9);
     short.books(|books| {
@@ -259,8 +259,8 @@ fn host_noise_is_allowed_up_to_two_percent() {
     let judgement = check(Open, busy, BoundBy::Rate, [&[], noise, noise]);
     assert_eq!(
         judgement.evidence[0],
-        "processes outside the rig took 50.0 % of the host's CPU: 0 % steal, 50.0 % on this host (limit 2.00 %). They can \
-         have delayed 100 % of the requests and moved CPU time per request by 35.0 %; busiest: cc1 (pid 42) 0.99 of a core, make (pid 41) 0.01 of a core. Stop other programs, pin them to CPUs that weir does not use \
+        "processes outside the rig took 50.0 % of the host's CPU (limit 2.00 %): 50.0 % on this host, 0 % \
+         in other virtual machines (steal). They may have delayed 100 % of the requests and changed CPU time per request by 35.0 %; busiest: cc1 (pid 42) 0.99 of a core, make (pid 41) 0.01 of a core. Stop other programs, pin them to CPUs that weir does not use \
          (`taskset`), or raise `repeats`; `weir doctor` checks this host"
     );
 }
@@ -286,7 +286,7 @@ fn overload_invalidates_only_latency() {
         }
     };
     check(Open, done(9_899, 0.97), BoundBy::Gateway, latency(&[Reason::Overloaded]));
-    // Exactly 99 % completed is no overload, so its time-outs are ordinary errors.
+    // Exactly 99 % completed is not an overload, so timed-out requests are ordinary errors.
     check(Open, done(9_900, 0.97), BoundBy::Gateway, all(&[Reason::Errors]));
     // No part is saturated, but all connections are busy, so the latency still measures a queue.
     let errors: &[Reason] = &[Reason::Errors];
@@ -393,7 +393,7 @@ fn a_load_without_its_first_seconds_after_failed_connections_is_invalid() {
             "2.50 of 10 connections were missing on average, because they could not be opened (25.0 %, limit 1.00 %)"
         );
     }
-    // A saturated gateway refuses some requests.
+    // A saturated gateway may refuse connections, so missing connections are not reported.
     let overloaded = |load: &mut Load| {
         missing(2.5, None)(load);
         load.data = Some(usage(0.97));
@@ -443,7 +443,7 @@ fn a_latency_below_the_loopback_floor_is_implausible() {
 
 #[test]
 fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
-    // 20,000/s x 2.2 ms is 44 in flight; half of that plus three is tolerated.
+    // 20,000/s x 2.2 ms is 44 in flight. At most 44 x 1.5 + 3 = 69 and at least 44 / 1.5 - 3 = 26.3 are tolerated.
     let sampled = |in_flight: f64, service_ns: f64| {
         move |load: &mut Load| {
             load.record = record(Open, 20_000, 2_000_000);
@@ -461,7 +461,7 @@ fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
     // Half of the latency is spent waiting for a connection: 22 in flight on the wire.
     check(Open, sampled(22.0, 1_100_000.0), BoundBy::Rate, VALID);
     check(Open, sampled(11.6, 1_100_000.0), BoundBy::Rate, implausible);
-    // In a phase of 20 ms, too many requests begin before it or end after it.
+    // In a phase of 20 ms, too many requests begin before it or end after it, so the check is skipped.
     let phase = |ms: u64| {
         move |load: &mut Load| {
             sampled(11.6, 1_100_000.0)(load);
@@ -500,7 +500,7 @@ fn a_record_without_other_evidence_is_judged() {
     assert_eq!(
         judgement.evidence,
         [
-            "limited by the rate: 10,000 of 10,000 scheduled requests completed in the phase, the generator was not the limit"
+            "limited by the rate: 10,000 of 10,000 scheduled requests completed in the phase; the generator was not the limit"
         ]
     );
 }

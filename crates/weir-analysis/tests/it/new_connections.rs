@@ -1,4 +1,4 @@
-//! New connections in synthetic runs: only loads with a limit of requests per connection have values.
+//! New connections in synthetic runs: only loads that limit the requests per connection have values.
 
 use serde_json::json;
 use weir_analysis::findings::NewConnections;
@@ -9,7 +9,7 @@ use weir_results::{Cell, TimesNs, TlsResult};
 use crate::records::{quiet, record, times, usage};
 use crate::runs::{Load, cell, plan, run};
 
-/// 2,000 requests per second at half a core, over short connections and over kept connections.
+/// A cell with 2,000 requests per second at half a core, over short connections and over persistent connections.
 fn at(gateway: &str, repeat: u32) -> Cell {
     let load = |name| {
         let mut record = record(Closed, 2_000, 500_000);
@@ -50,7 +50,7 @@ fn short_connections_are_counted_by_their_requests() {
     near(row.per_s.mean, 500.0);
     // Half a core divided by 2,000 requests, times four.
     near(row.cpu_us.mean, 1_000.0);
-    // A request over a kept connection costs the same.
+    // A request over a persistent connection costs the same, so the connection itself costs nothing.
     assert!(row.connection_cpu_us.as_ref().unwrap().mean.unwrap().abs() < 1e-9, "{row:?}");
     near(row.handshake_p50_ns.as_ref().unwrap().mean, 3_000_000.0);
     near(row.resumed_share.as_ref().unwrap().mean, 0.2);

@@ -44,8 +44,8 @@ fn a_noisy_headline_is_excluded_and_reported_with_its_values() {
     assert!(tail.rows.iter().all(|row| row.noisy.is_empty()));
     assert!(tail.rows[0].latency("p99").unwrap().headline);
 
-    let uncertain = "throughput 49,998/s [48,772 .. 51,256] is uncertain by 2.52 % of the mean (at most 2.00 %), \
-                     CPU per request 19.8 µs [19.3 .. 20.3] is uncertain by 2.52 % of the mean (at most 2.00 %)";
+    let uncertain = "throughput 49,998/s [48,772 .. 51,256] is uncertain by 2.52 % of the mean (allowed: 2.00 %), \
+                     CPU per request 19.8 µs [19.3 .. 20.3] is uncertain by 2.52 % of the mean (allowed: 2.00 %)";
     assert_eq!(summary.problems().len(), 2, "{:?}", summary.problems());
     assert_eq!(summary.problems()[0], format!("full (closed, 10 connections): weir: noisy: {uncertain}"));
     let said = conclusions(&summary, 0);
@@ -57,7 +57,8 @@ fn a_noisy_headline_is_excluded_and_reported_with_its_values() {
 
 #[test]
 fn added_latency_is_measured_against_the_whole() {
-    // 101 us [98.5 .. 103]: 2.5 % of added latency, but 1.2 % of the gateway's 201 us.
+    // The added latency is 101 us [98.5 .. 103]. The interval reaches 2.5 us from the mean: 2.5 % of the added latency,
+    // but only 1.2 % of the gateway's total latency of 201 us.
     let added = |summary: &Summary| -> Figure {
         let row = &summary.points[1].rows[0];
         row.added_latency_ns.iter().find(|(name, _)| name == "p50").unwrap().1.clone()

@@ -85,7 +85,7 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
     }
 }
 
-/// The use of a part in these ten seconds, with a limit of one core.
+/// Resource use of a part with a limit of one core, during the ten seconds of [`record`].
 pub(crate) fn usage(share_of_limit: f64) -> Usage {
     Usage {
         cpu_s: CpuSeconds { user: share_of_limit * 4.0, system: share_of_limit * 6.0 },

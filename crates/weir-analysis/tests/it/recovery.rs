@@ -41,7 +41,8 @@ fn a_gateway_has_recovered_at_the_end_of_the_last_second_with_an_error() {
     assert_eq!(finding.sentences[1], "nginx: replica 2 killed: not recovered in 1 of 1 repeat.");
 }
 
-/// A repeat in which the seconds of `slow` have these latencies and numbers of responses.
+/// A repeat with slow seconds. Each entry of `slow` is a second, its latency in nanoseconds, and its number of
+/// responses.
 fn with_slow(repeat: u32, slow: &[(usize, u64, u64)]) -> Cell {
     let mut cell = faulted("weir", repeat, &[]);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -84,7 +85,8 @@ fn a_second_that_is_slower_by_microseconds_is_normal() {
     assert_eq!(times(&found(&[cell]), "weir"), [Some(1.5)], "six times as slow, by 0.25 ms");
 }
 
-/// weir and nginx in six repeats: the last second with errors after the kill at 4.5 s, by repeat.
+/// Compares weir with nginx in six repeats. Each function returns the last second with errors after the kill at 4.5 s,
+/// by repeat.
 fn compared(weir: &dyn Fn(u32) -> u32, nginx: &dyn Fn(u32) -> u32) -> Comparison {
     compared_in(6, weir, nginx)
 }
@@ -104,7 +106,7 @@ fn verdict(comparison: &Comparison) -> Option<Verdict> {
     figures.find(|figure| figure.measure.name() == "recovery.time").expect("both had the fault").verdict
 }
 
-/// 2.5 s in one repeat, 3.5 s in the others.
+/// The last second with errors, so that recovery takes 2.5 s in one repeat and 3.5 s in the others.
 fn late(repeat: u32) -> u32 {
     if repeat == 0 { 6 } else { 7 }
 }

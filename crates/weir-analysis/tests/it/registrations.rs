@@ -76,7 +76,7 @@ fn seconds_of_registrations_are_compared_with_the_others() {
     assert_eq!(
         finding.sentences[0],
         "weir, steady: during 6 registrations of all routes (1,000 messages each), CPU was 2.00 [2.00 .. 2.00] times, \
-         throughput 1.00 [1.00 .. 1.00] times and p99 4.00 [4.00 .. 4.00] times that of the rest."
+         throughput 1.00 [1.00 .. 1.00] times and p99 4.00 [4.00 .. 4.00] times the value in the rest of the phase."
     );
 }
 

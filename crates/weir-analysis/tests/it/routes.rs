@@ -12,8 +12,9 @@ use crate::runs::{Load, cell, excluded_as_before_0_2, plan, run, tail};
 
 const MIB: u64 = 1 << 20;
 
-/// A cell with this number of domains: 10 MiB plus 1 KiB per domain, and 100 µs of CPU time per request. With several
-/// domains, CPU time is 10 % higher and capacity falls from 4,000/s to 3,000/s. Repeats differ by 1 %.
+/// A cell with `domains` domains. Peak memory is 10 MiB plus 1 KiB per further domain, and a request takes 100 µs of
+/// CPU time. With several domains, CPU time is 10 % higher and capacity falls from 4,000/s to 3,000/s. Repeats differ
+/// by 1 %.
 fn at(domains: u64, repeat: u32, is_searched: bool) -> Cell {
     let noise = 1.0 + 0.01 * f64::from(repeat);
     let bytes = (10 * MIB + 1024 * (domains - 1)) as f64 * noise;
@@ -32,7 +33,7 @@ fn at(domains: u64, repeat: u32, is_searched: bool) -> Cell {
             below_per_s: None,
             limited_by: Some("p99".into()),
             trials: 12,
-            void: 0,
+            invalid: 0,
             stopped: Stopped::Precise,
         };
         let trial = Trial { number: 12, says: TrialSays::Met, why: String::new(), found: Some(found) };

@@ -11,7 +11,7 @@ use weir_results::{
 
 use crate::records::{agreeing, quiet, record, usage};
 
-/// A run of `gateways` without cells in its plan; [`plan`] fills it in.
+/// A run of `gateways` with an empty plan; [`plan`] fills in the plan.
 pub(crate) fn run(gateways: &[&str], objective: Option<Objective>) -> Run {
     Run {
         schema_version: SCHEMA_VERSION,
@@ -29,7 +29,7 @@ pub(crate) fn run(gateways: &[&str], objective: Option<Objective>) -> Run {
     }
 }
 
-/// Takes the plan from the cells.
+/// Sets the plan of `run` to the keys of `cells`.
 pub(crate) fn plan(mut run: Run, cells: &[Cell]) -> Run {
     run.plan = cells.iter().map(|cell| cell.key.clone()).collect();
     run
@@ -39,7 +39,7 @@ pub(crate) fn key(gateway: &str, repeat: u32) -> CellKey {
     CellKey { index: repeat, gateway: gateway.into(), axes: BTreeMap::new(), repeat }
 }
 
-/// A load to judge.
+/// What a measurement is made of: the record of a load, the gateway's resource use, and the host's.
 pub(crate) struct Load {
     pub(crate) name: &'static str,
     pub(crate) record: LoadRecord,
@@ -58,7 +58,7 @@ pub(crate) fn tail(p50_ns: u64) -> Load {
     Load { name: "tail", record: record(Open, 5_000, p50_ns), data: usage(0.5), host: quiet() }
 }
 
-/// A measured cell, judged.
+/// A measured cell whose loads are judged.
 pub(crate) fn cell(gateway: &str, repeat: u32, loads: Vec<Load>) -> Cell {
     let direct = is_baseline(gateway);
     let parts = if direct { Vec::new() } else { vec![part(gateway)] };
@@ -82,7 +82,7 @@ pub(crate) fn failed(gateway: &str, repeat: u32) -> Cell {
         outcome: CellOutcome::Failed {
             cause: "never-ready".into(),
             message: "127.0.0.1:8080 did not answer within 10 s".into(),
-            remedy: "see its log".into(),
+            remedy: "see the log of weir".into(),
             log_tail: "starting".into(),
         },
         ..cell(gateway, repeat, Vec::new())
@@ -141,7 +141,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
     }
 }
 
-/// Adds `reason` to every value of the judgement, without bounds.
+/// Makes all values of the judgement invalid for `reason`, without bounds, as versions before 0.2 stored it.
 pub(crate) fn excluded_as_before_0_2(judgement: &mut Judgement, reason: Reason) {
     judgement.bounds = None;
     let Verdicts { throughput, latency, cpu } = &mut judgement.verdicts;

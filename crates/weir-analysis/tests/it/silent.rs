@@ -7,7 +7,7 @@ use weir_results::{Cell, CellOutcome, Event};
 use crate::faults::faulted;
 use crate::runs::{plan, run};
 
-/// A burst of 100 connections from 4.5 s to 7.5 s of the record's clock; `wrong` as for faults.
+/// A cell with a burst of 100 connections from 4.5 s to 7.5 s of the record's clock; `wrong` as in [`faulted`].
 fn with_burst(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
     let mut cell = faulted(gateway, repeat, wrong);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };

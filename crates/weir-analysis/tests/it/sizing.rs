@@ -17,7 +17,7 @@ use crate::runs::{Load, cell, failed, full, plan, run};
 /// A measured load point: name, rate, p99 in milliseconds, share of the CPU limit.
 type Rate = (&'static str, u64, f64, f64);
 
-/// 2,500/s has a p99 below 20 ms, twice the rate exceeds it.
+/// p99 is below 20 ms at 2,500/s, and above at 5,000/s.
 const GOROUTER: [Rate; 3] =
     [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 18.0, 0.5), ("high", 5_000, 60.0, 0.9)];
 
@@ -81,7 +81,7 @@ fn sized(cells: &[Cell], demand: Demand) -> Sized {
     }
 }
 
-/// The kind of a refusal, and its message with remedy.
+/// Returns the kind of a refusal, and its message with the remedy.
 #[track_caller]
 fn refused(cells: &[Cell], demand: Demand) -> (RefusedFor, String) {
     match offer(cells, demand).outcome {
@@ -121,7 +121,8 @@ fn the_interval_of_the_rate_is_carried_through() {
         measurements(cell)[1].record.result.rate_per_s = carried_per_s;
     }
     let answer = sized(&cells, demand(10_000.0));
-    // Standard deviation of the logs 0.0200, t(2) 4.3027: a factor of exp(0.0497) around 2,499.7.
+    // The standard deviation of the logarithms is 0.0200 and t(2) is 4.3027, so the ends are a factor of exp(0.0497)
+    // from 2,499.7.
     let Span { value, low, high } = answer.rate_per_s;
     assert!((value, low.round(), high.round()) == (2_500.0, 2_378.0, 2_627.0), "{:?}", answer.rate_per_s);
     // 10,000 / 2,627 is 3.8, and 10,000 / 2,378 is 4.2.
@@ -136,7 +137,7 @@ fn a_rate_that_was_not_reached_is_replaced_by_the_throughput() {
     for cell in &mut cells {
         measurements(cell)[1].record.result.rate_per_s = 2_400.0;
     }
-    // 4 % below the offered rate; chance and the method allow 1 %.
+    // The throughput is 4 % below the offered rate. Up to 1 % below, the offered rate would be used.
     let answer = sized(&cells, demand(10_000.0));
     assert_eq!((answer.rate_per_s.value.round(), answer.instances), (2_400.0, count(5, 5, 5)));
 }
@@ -174,7 +175,7 @@ fn costs_are_those_of_a_month_and_growth_is_compounded() {
 fn a_target_below_one_instance_is_one_instance() {
     let answer = sized(&measured("weir", 3, &GOROUTER), demand(500.0));
     assert_eq!(answer.instances, count(1, 1, 1));
-    assert_eq!(answer.notes[1], "the target is 20.0 % of the rate of one instance");
+    assert_eq!(answer.notes[1], "less than one instance: the target is 20.0 % of the rate of one instance");
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.0)).instances, count(1, 1, 1));
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.1)).instances, count(2, 2, 2));
 }
@@ -328,12 +329,12 @@ fn an_undecided_rate_is_no_limit() {
         }
         sized(&cells, demand(10_000.0))
     };
-    let void = "no valid value for p99: 0 of 3 repeats valid: generator-limited";
+    let invalid = "no valid value for p99: 0 of 3 repeats valid: generator-limited";
     let answer = without(&[1, 2]);
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::AtLeast));
     let known = "objective met at 1,000/s, the highest rate with valid results: an instance may carry more. `weir run \
          capacity` searches for the maximum";
-    let unknown = ["2,500/s", "5,000/s"].map(|rate| format!("undecided: at {rate}, {void}"));
+    let unknown = ["2,500/s", "5,000/s"].map(|rate| format!("undecided: at {rate}, {invalid}"));
     assert_eq!(answer.notes, [&unknown[0], &unknown[1], known]);
     let answer = without(&[1]);
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::Measured));
@@ -414,7 +415,7 @@ fn each_point_of_the_limits_is_an_instance_type_and_the_cheapest_comes_first() {
     };
     assert_eq!(settings(demand(6_000.0)), ["2.0", "1.0", "0.5"], "by their number: 3, 4 and 12");
     let per_core = Some(Price { per_hour: 0.1, of: PriceOf::Core });
-    // 4 x 1, 3 x 2 and 12 x 0.5 cores: equal costs keep the order of the axis.
+    // The offers cost 4 x 1, 12 x 0.5 and 3 x 2 cores. Equal costs keep the order of the axis.
     assert_eq!(settings(Demand { price: per_core, ..demand(6_000.0) }), ["1.0", "0.5", "2.0"]);
 }
 

@@ -103,7 +103,7 @@ fn a_drift_of_throughput_invalidates_everything() {
     assert_eq!(
         judgement.evidence[0],
         "not stationary from the first to the last third of the phase: throughput went from 10,000/s to \
-        8,000/s, 20.0 % apart (at most 10.0 %; up to 0 % by chance)"
+        8,000/s, a difference of 20.0 % (limit 10.0 %; chance explains up to 0 %)"
     );
     assert_eq!(judgement.evidence.len(), 2, "a sentence for the reason and one for the bound");
     check(Closed, drifted(0), DRIFTED);
@@ -139,7 +139,7 @@ fn a_phase_under_twelve_seconds_is_not_judged() {
     let twelve = thirds(4, [per_s(1_000), per_s(3_000), per_s(9_000)]);
     check(Closed, twelve[1..].to_vec(), &[]);
     check(Closed, twelve.clone(), DRIFTED);
-    // The phase of quickstart, with a shorter last second.
+    // A phase of about one second, as in the quickstart scenario; its last second is shorter.
     let quickstart = vec![per_s(1_000), LoadSecond { length_s: 0.6, ..per_s(60) }];
     check(Closed, quickstart, &[]);
     let mut cut_short = twelve;
@@ -183,7 +183,7 @@ fn the_growing_queue_of_an_overload_is_no_drift() {
     let verdicts = overloaded(growing);
     assert_eq!(verdicts.latency, [Reason::Overloaded]);
     assert!(verdicts.throughput.is_empty() && verdicts.cpu.is_empty(), "{verdicts:?}");
-    // Its throughput must still be constant.
+    // The throughput of an overloaded gateway must still be constant.
     let fewer = |completed| second(&[(completed, 100 * MS)], 0);
     let verdicts = overloaded(thirds(4, [fewer(900), fewer(900), fewer(500)]));
     assert_eq!(verdicts.throughput, DRIFTED);
@@ -199,17 +199,19 @@ fn seconds_with_only_counts_have_no_drift_of_latency() {
 #[test]
 fn seconds_with_a_large_variation_are_no_drift() {
     let per_s = |counts: [u64; 12]| counts.map(|completed| second(&[(completed, 2 * MS)], 0)).to_vec();
-    // 100/s and 120/s: 17 % apart, and seconds of 50 to 170.
+    // In both loads, the first third has 100/s and the last 120/s, 17 % apart. In the first load the seconds vary so
+    // much that this may be chance.
     check(Closed, per_s([50, 150, 80, 120, 90, 110, 100, 100, 110, 170, 80, 120]), &[]);
     check(Closed, per_s([99, 101, 100, 100, 110, 110, 110, 110, 119, 121, 120, 120]), DRIFTED);
 }
 
-/// Exponentially distributed with mean one.
+/// A random number, exponentially distributed with mean one.
 fn exponential(random: &mut Random) -> f64 {
     -random.unit().ln()
 }
 
-/// The number of `loads` with an alarm, and with counts of thirds that differ by more than a tenth.
+/// The number of `loads` with an alarm, and the number of `loads` whose first and last third differ by more than a
+/// tenth.
 fn alarms(loads: impl Iterator<Item = Vec<LoadSecond>>) -> (usize, usize) {
     let (mut alarms, mut apart) = (0, 0);
     for seconds in loads {
@@ -222,7 +224,7 @@ fn alarms(loads: impl Iterator<Item = Vec<LoadSecond>>) -> (usize, usize) {
     (alarms, apart)
 }
 
-/// The maximum number of alarms: 0.1 % of two comparisons per load, plus six sigma.
+/// The maximum number of alarms by chance: 0.1 % of two comparisons per load, plus six standard deviations.
 fn most(loads: usize) -> usize {
     let expected = 2.0 * loads as f64 / 1_000.0;
     (expected + 6.0 * expected.sqrt()).ceil() as usize
@@ -253,7 +255,7 @@ fn queues_with_correlated_waits_are_no_drift() {
     const LOADS: usize = 150;
     let mut random = Random(2);
     let loads = (0..LOADS).map(|_| {
-        // M/M/1 at 80 %, 50/s, for fifteen seconds after five that are discarded.
+        // An M/M/1 queue at 80 % utilization and 50/s, for fifteen seconds after five that are discarded.
         let mut latencies: Vec<Vec<(u64, u64)>> = vec![Vec::new(); 15];
         let (mut at_s, mut free_s) = (0.0, 0.0_f64);
         while at_s < 20.0 {

@@ -15,7 +15,8 @@ fn disturbed(load: Load) -> Load {
     Load { host: HostShare { steal: 0.1, others: 0.0, idle: 0.2 }, ..load }
 }
 
-/// Two gateways and direct, three valid repeats. In the closed load, direct is limited by concurrency.
+/// Two gateways and the direct baseline, with three valid repeats. In the closed load, concurrency limits the direct
+/// baseline.
 pub(crate) fn undisturbed() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (repeat, (weir, nginx, direct)) in
@@ -53,7 +54,8 @@ fn figures_are_geometric_means_with_t_intervals() {
     let summary = summary(&["weir", "nginx"], None, &undisturbed());
     let weir = &summary.points[0].rows[0];
     near(weir.throughput_per_s.mean, 49_998.3);
-    // Standard deviation of the logs 0.01, t(2) 4.3027: a factor of exp(0.02484).
+    // The standard deviation of the logarithms is 0.01 and t(2) is 4.3027, so the ends are a factor of exp(0.02484)
+    // away.
     let [low, high] = weir.throughput_per_s.interval.unwrap();
     near(Some(low), 48_772.0);
     near(Some(high), 51_256.0);
@@ -89,10 +91,10 @@ fn conclusions_follow_from_the_values() {
     assert_eq!(
         summary.points[0].conclusions,
         [
-            "weir had the highest throughput: 49,998/s [48,772 .. 51,256]. Relative to that: nginx 80.0 %, \
-            whose interval does not overlap.",
-            "weir used the least CPU time per request: 19.8 µs [19.3 .. 20.3]. Relative to that: nginx 1.25 \
-            times, whose interval does not overlap.",
+            "weir had the highest throughput: 49,998/s [48,772 .. 51,256]. Relative to weir: nginx 80.0 %; \
+            its interval does not overlap with weir's.",
+            "weir used the least CPU time per request: 19.8 µs [19.3 .. 20.3]. Relative to weir: nginx 1.25 \
+            times; its interval does not overlap with weir's.",
             "weir (15.0 MiB [15.0 .. 15.0]) and nginx (15.0 MiB [15.0 .. 15.0]) had the lowest peak memory; \
             their intervals overlap, so this run cannot rank them.",
             "Throughput through the gateway as share of direct: weir 50.0 %, nginx 40.0 %.",
@@ -102,8 +104,8 @@ fn conclusions_follow_from_the_values() {
     assert_eq!(
         summary.points[1].conclusions,
         [
-            "weir had the lowest p99 latency: 502 µs [496 .. 509]. Relative to that: nginx 1.50 times, whose \
-            interval does not overlap.",
+            "weir had the lowest p99 latency: 502 µs [496 .. 509]. Relative to weir: nginx 1.50 times; its \
+            interval does not overlap with weir's.",
             "weir (100 µs [100 .. 100]) and nginx (100 µs [100 .. 100]) used the least CPU time per request; \
             their intervals overlap, so this run cannot rank them.",
             "Added to direct latency: weir 101 µs [98.5 .. 103] at p50 and 253 µs [246 .. 259] at p99; nginx \
@@ -142,8 +144,8 @@ fn nothing_invalid_reaches_a_headline() {
     cells.push(cell("weir", 1, vec![disturbed(full(1_000_000)), disturbed(tail(1))]));
     let summary = summary(&["weir", "nginx"], None, &cells);
     for (point, problem) in summary.points.iter().zip([
-        "full (closed, 10 connections): weir: no headline on throughput and CPU per request: host-noise in 1 of 3 repeats",
-        "tail (open, 5,000/s, 10 connections): weir: no headline on latency and CPU per request: host-noise in 1 of 3 repeats",
+        "full (closed, 10 connections): weir: throughput and CPU per request have no headline: host-noise in 1 of 3 repeats",
+        "tail (open, 5,000/s, 10 connections): weir: latency and CPU per request have no headline: host-noise in 1 of 3 repeats",
     ]) {
         let weir = &point.rows[0];
         assert_eq!(weir.throughput_per_s.valid, 2);
@@ -185,7 +187,7 @@ fn a_baseline_limited_by_the_rig_gives_an_upper_bound_of_the_ratio() {
     let summary = summary(&["weir", "nginx"], None, &cells);
     let ratio = summary.points[0].rows[0].ratio_to_direct.as_ref().unwrap();
     assert!(ratio.at_most && ratio.ratio.headline);
-    let sentence = "Throughput through the gateway is at most this share of direct, which the rig limited: weir 50.8 %, nginx 40.7 %.";
+    let sentence = "Throughput through the gateway is at most this share of the direct load, because the rig limited the direct load: weir 50.8 %, nginx 40.7 %.";
     assert!(
         summary.points[0].conclusions.contains(&sentence.to_owned()),
         "{:?}",

@@ -80,7 +80,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Validates `tls`, the value of the field `place`.
+/// Validates `tls`. `place` is the path of its field, for messages.
 fn check_tls(place: &str, tls: &BackendTls) -> Result<(), Problem> {
     if let Some((field, _)) = tls.files().into_iter().find(|(_, file)| file.is_empty()) {
         return Err(no_file(format!("{place}.{field}")));
@@ -100,7 +100,8 @@ fn check_tls(place: &str, tls: &BackendTls) -> Result<(), Problem> {
     }
 }
 
-/// The problem of a field at `place` that names the backend `wanted`, which is none of `names`.
+/// The problem of the field `place`, which names the unknown backend `wanted`. `names` are the known backends, for the
+/// suggestion.
 pub(crate) fn unknown_backend<'n>(
     place: String,
     wanted: &str,

@@ -10,9 +10,9 @@ use crate::model::{Instead, Listener, Passthrough, Tls};
 use crate::problem::{failed, no_file};
 use crate::tls::policy;
 
-/// Matches every client.
+/// As a host, it matches every client.
 const EVERY: &str = "*";
-/// The upper end is that of TLS 1.3 (RFC 8446, 4.6.1).
+/// Allowed lifetimes of session tickets. The upper limit is that of TLS 1.3 (RFC 8446, 4.6.1).
 const TICKET_LIFETIME: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
 
@@ -46,7 +46,7 @@ fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
 
 /// Validates `passthrough` of the listener `key`: each host appears once, and each entry has one target.
 fn check_passthrough(key: &str, listener: &Listener) -> Result<(), Problem> {
-    // `None` is every client.
+    // `None` stands for `*`, which matches every client.
     let mut taken: FastMap<Option<HostPattern>, usize> = FastMap::default();
     for (index, entry) in listener.passthrough.iter().enumerate() {
         let place = format!("{key}.passthrough[{index}]");
@@ -67,7 +67,7 @@ fn check_passthrough(key: &str, listener: &Listener) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Exactly one of `backend` and `instead` is required.
+/// Validates the target of a passthrough entry: exactly one of `backend` and `instead` is required.
 fn check_target(place: &str, entry: &Passthrough, listener: &Listener) -> Result<(), Problem> {
     match (&entry.backend, entry.instead) {
         (None, None) => Err(Problem::of(place, "`backend` or `instead` is required")
@@ -84,7 +84,7 @@ fn check_target(place: &str, entry: &Passthrough, listener: &Listener) -> Result
     }
 }
 
-/// The pattern of the field `place`; `None` for `*`, which is every host.
+/// Parses a host; `None` for `*`, which matches every host. `place` is the path of its field, for messages.
 fn host_pattern(place: &str, host: &str) -> Result<Option<HostPattern>, Problem> {
     if host == EVERY {
         return Ok(None);

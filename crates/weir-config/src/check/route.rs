@@ -12,7 +12,7 @@ use crate::path::check_path_of;
 use crate::problem::{failed, no_file};
 use crate::table::series;
 
-/// Methods that clients send in upper case.
+/// Standard methods, which are upper case. Methods are case-sensitive, so `get` is probably a mistake.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
 pub(super) fn check(key: &str, route: &Route) -> Vec<Problem> {
@@ -35,7 +35,7 @@ pub(super) fn check(key: &str, route: &Route) -> Vec<Problem> {
     found
 }
 
-/// Exactly one of `path`, `exact` and `regex` is required.
+/// Validates that exactly one of `path`, `exact` and `regex` is set.
 fn check_path_kind(key: &str, route: &Route) -> Result<(), Problem> {
     let ways =
         [("path", route.path.is_some()), ("exact", route.exact.is_some()), ("regex", route.regex.is_some())];
@@ -57,11 +57,11 @@ fn check_path_kind(key: &str, route: &Route) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The problems of the conditions on method, header fields and query.
+/// Validates the conditions on method, headers and query.
 fn check_conditions(key: &str, route: &Route) -> Vec<Problem> {
     let of_query = match route.query.contains_key("") {
         true => Err(Problem::of(format!("{key}.query"), "a query parameter has an empty name")
-            .help("write `name: value`, or remove it")),
+            .help("write `name: value`, or remove the parameter")),
         false => Ok(()),
     };
     failed([check_methods(key, &route.methods), check_headers(key, &route.headers), of_query])

@@ -1,22 +1,22 @@
-//! Lists whose versions share the pages that did not change.
+//! Lists with cheap versions: a new version shares all unchanged pages with the previous one.
 //!
-//! A change copies the pages that it touches; a version shares all other pages with the one before. An entry keeps its
-//! position until it is removed, so references by position stay valid.
+//! A change copies only the pages that it touches. An entry keeps its position until it is removed, so references by
+//! position stay valid.
 
 use std::ops::Index;
 use std::sync::Arc;
 
-/// Entries per page: few enough to copy within microseconds, enough that 100,000 entries take only 400 pages. A new
-/// version increments the reference count of each page.
+/// Number of entries per page. A change copies each page that it touches, which takes microseconds. A new version also
+/// increments the reference count of every page: 400 pages for 100,000 entries.
 pub(crate) const PAGE: usize = 256;
 
-/// Entries at stable positions. There can be gaps between them.
+/// A list with stable positions. There can be gaps between entries.
 #[derive(Debug)]
 pub struct Pages<T>(Vec<Arc<Page<T>>>);
 
 type Page<T> = [Option<T>; PAGE];
 
-/// Free positions; released positions are reused first.
+/// Assigns positions; released positions are reused first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
     free: Vec<u32>,
@@ -24,10 +24,10 @@ pub(crate) struct Slots {
 }
 
 impl<T> Pages<T> {
-    /// Entries per page; the last page can have fewer.
+    /// Number of entries per page; the last page can have fewer.
     pub const PAGE: usize = PAGE;
 
-    /// The entry at this position.
+    /// The entry at this position, if any.
     #[inline]
     pub fn get(&self, position: usize) -> Option<&T> {
         self.0.get(position / PAGE)?[position % PAGE].as_ref()
@@ -43,12 +43,12 @@ impl<T> Pages<T> {
         self.0.len()
     }
 
-    /// Whether this page is shared with `other`, so that it did not change between the versions.
+    /// Whether both versions share this page, so that it did not change between them.
     pub fn shares_page(&self, other: &Pages<T>, page: usize) -> bool {
         matches!((self.0.get(page), other.0.get(page)), (Some(own), Some(others)) if Arc::ptr_eq(own, others))
     }
 
-    /// Whether all pages are shared with `other`.
+    /// Whether both versions share all pages, so that nothing changed between them.
     pub fn shares_all(&self, other: &Pages<T>) -> bool {
         self.0.len() == other.0.len() && (0..self.0.len()).all(|page| self.shares_page(other, page))
     }
@@ -76,8 +76,7 @@ impl<T: Clone> Pages<T> {
 impl<T> Index<usize> for Pages<T> {
     type Output = T;
 
-    /// # Panics
-    /// Panics if there is no entry: a position is valid only within its version.
+    /// # Panics Panics if the position has no entry. A position from one version can be empty in another one.
     #[inline]
     fn index(&self, position: usize) -> &T {
         match self.get(position) {
@@ -100,7 +99,7 @@ impl<T> Default for Pages<T> {
 }
 
 impl Slots {
-    /// A free position.
+    /// Reserves a free position.
     pub(crate) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.end += 1;

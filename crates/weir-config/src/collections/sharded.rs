@@ -1,7 +1,7 @@
-//! Maps from names whose versions share the shards that did not change.
+//! Maps with names as keys and with cheap versions: a new version shares all unchanged shards with the previous one.
 //!
-//! Names are spread over shards by hash. A change copies the shards that it touches; a lookup follows one pointer more
-//! than in a plain map.
+//! The hash of a name selects its shard. A change copies only the shards that it touches; a lookup follows one more
+//! pointer than in a plain map.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use foldhash::fast::RandomState;
 
 use crate::collections::FastMap;
 
-/// Average entries per shard of a map that is built at once.
+/// Average number of entries per shard after a map is resharded.
 const ENTRIES: usize = 128;
-/// Average entries per shard above which the map is resharded. The gap to [`ENTRIES`] keeps resharding rare.
+/// If the average number of entries per shard exceeds this, the map is resharded. It is much larger than [`ENTRIES`],
+/// so that maps are seldom resharded.
 const ENTRIES_MAX: usize = 4 * ENTRIES;
 
-/// A map from names.
+/// A map with names as keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharded<V> {
-    /// A power of two; empty before the first insert.
+    /// The number of shards is a power of two; 0 before the first insert.
     shards: Vec<Arc<Shard<V>>>,
     spread: RandomState,
     len: usize,
@@ -47,7 +48,7 @@ impl<V> Sharded<V> {
 }
 
 impl<V: Clone> Sharded<V> {
-    /// Reserves space for `more` names.
+    /// Reserves space for `more` names, so that inserting them does not reshard the map.
     pub(crate) fn reserve(&mut self, more: usize) {
         let len = self.len + more;
         if len > self.shards.len() * ENTRIES_MAX {
@@ -66,7 +67,7 @@ impl<V: Clone> Sharded<V> {
         self.len += 1;
     }
 
-    /// The value of a name, for changes. Copies its shard.
+    /// The value of a name, to be changed. Copies its shard if other versions share it.
     pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut V> {
         self.get(name)?;
         let at = self.shard_of(name);
@@ -99,7 +100,7 @@ impl<V> Default for Sharded<V> {
 
 #[cfg(test)]
 impl<V> Sharded<V> {
-    /// The number of shards that are not shared with `other`, and the number of all shards.
+    /// Returns the number of shards that are not shared with `other`, and the number of all shards.
     pub(crate) fn differing_from(&self, other: &Sharded<V>) -> (usize, usize) {
         let is_other = |at: &usize| !other.shards.get(*at).is_some_and(|o| Arc::ptr_eq(o, &self.shards[*at]));
         ((0..self.shards.len()).filter(is_other).count(), self.shards.len())

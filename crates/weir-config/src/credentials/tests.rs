@@ -26,7 +26,7 @@ fn pair(names: &[&str]) -> (Vec<u8>, Vec<u8>) {
     (certificate.pem().into_bytes(), key.serialize_pem().into_bytes())
 }
 
-/// File contents by name, for checks of a configuration that names these files.
+/// Contents of files by name, for configurations that name these files.
 struct Folder(BTreeMap<&'static str, Vec<u8>>);
 
 impl Folder {
@@ -178,7 +178,7 @@ fn invalid_file_of_a_dynamic_source_changes_nothing() {
     assert!(Arc::ptr_eq(&first, &config(&applied.table.unwrap())));
 }
 
-/// The configuration with other TLS fields instead of `client_ca`.
+/// The configuration with `more` instead of `client_ca` in the TLS settings.
 fn with_tls(more: &str) -> String {
     TEXT.replace("client_ca: a.pem", more)
 }
@@ -382,7 +382,7 @@ fn rejects_duplicate_names_of_listeners_with_ticket_files() {
     folder.check(&text, "listeners[1].name", "listeners[0] has the same name, `web`");
 }
 
-/// A listener ignores only the invalid pair, and only until the pair is valid.
+/// A listener ignores only an invalid pair, and only until the pair becomes valid.
 #[test]
 fn invalid_pair_does_not_affect_other_pairs() {
     let text =
@@ -406,7 +406,7 @@ fn invalid_pair_does_not_affect_other_pairs() {
     let refused: Vec<&str> = applied.refused.iter().map(|(key, _)| key.name()).collect();
     assert_eq!(refused, ["b.key", "b.pem"]);
     assert!(!Arc::ptr_eq(&before, &config(&applied.table.unwrap())), "the other changes take effect");
-    // A pair that makes another pair unusable is rejected. The pair that was there before is not.
+    // If a new pair makes an existing pair unusable, the new one is rejected.
     let (certificate, key) = pair(&["a", "c"]);
     let changes = Folder(BTreeMap::from([("a.pem", certificate), ("a.key", key)])).changes();
     let applied = state.apply(Batch { version: 3, policy: Policy::EachAlone, changes });
@@ -445,7 +445,7 @@ fn renewed_pair_replaces_the_previous_one() {
     assert_eq!(is_same, [true, false, true]);
     assert!(!Arc::ptr_eq(&config(&first), &config(&second)));
     assert!(Arc::ptr_eq(&config(&second), &config(&apply(renewed.changes()))), "equal pair, no change");
-    // A pair with other names: the gateway selects all certificates again.
+    // The renewed pair contains other names, so all names are assigned to certificates again.
     let third = apply(with(Folder(BTreeMap::new()), ["b.pem", "b.key"], "d.test").changes());
     assert_eq!(third.certificates()[1].names(), ["d.test"]);
     assert!(shown(&third)[0] == before[0] && shown(&third)[2] == before[2]);

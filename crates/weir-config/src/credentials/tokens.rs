@@ -8,7 +8,7 @@ use weir_document::Problem;
 use crate::files::Line;
 use crate::tls::digest::sha256;
 
-/// The longest token; request headers of the default size can hold several.
+/// Maximum length of a token in bytes. Request headers of the default size can contain several.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// A set of tokens. It keeps only digests, so that neither the time of a lookup nor a memory dump reveals a token.
@@ -49,7 +49,7 @@ impl TokenSet {
     }
 }
 
-/// `b64token` of RFC 6750, 2.1.
+/// Whether the text has the form `b64token` of RFC 6750, 2.1.
 fn is_token(token: &[u8]) -> bool {
     let end = token.iter().rposition(|&b| b != b'=').map_or(0, |last| last + 1);
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~+/".contains(b);

@@ -17,14 +17,14 @@ use crate::model::retries::check_retries;
 use crate::path::check_path_of;
 use crate::problem::failed;
 
-/// The message that a header belongs to.
+/// The kind of message whose headers are changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Head {
     Request,
     Response,
 }
 
-/// The problems of the filters of `route`, at most one of each filter.
+/// Validates the filters of `route`. Returns at most one problem per filter.
 pub(crate) fn check(key: &str, route: &Route) -> Vec<Problem> {
     let of = |field: &str| format!("{key}.{field}");
     let is_from_manifest = route.is_from_manifest();
@@ -61,7 +61,7 @@ fn check_weights(key: &str, route: &Route) -> Result<(), Problem> {
     }
 }
 
-/// Exactly one action is required; fields of another action are an error.
+/// Validates that a route has exactly one action, and no fields that need another action.
 fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     let actions = [
         ("backend", route.backend.is_some()),
@@ -131,7 +131,7 @@ fn check_redirect(place: &str, redirect: &Redirect) -> Result<(), Problem> {
     }
     if *port == Some(0) {
         let problem = Problem::of(format!("{place}.port"), "port 0 is not valid");
-        return Err(problem.help("write the port, or remove it"));
+        return Err(problem.help("write a port from 1 to 65535, or remove `port`"));
     }
     if let Some(host) = host {
         check_host(&format!("{place}.host"), host)?;
@@ -184,7 +184,8 @@ fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Manifests of Gateway API can remove, set and add the same name; the changes apply in this order.
+/// Validates header changes. A configuration file can list each header only once. A Gateway API manifest can list a
+/// header in each of `remove`, `set` and `add`.
 fn check_changes(
     place: &str,
     changes: &HeaderChanges,
@@ -222,7 +223,7 @@ fn check_twice(place: String, name: &str, names: &mut BTreeSet<String>) -> Resul
     }
 }
 
-/// Rejects an invalid name, and headers that the gateway controls itself.
+/// Rejects invalid names, and headers that the gateway sets itself.
 fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
     if !is_token(name) {
         let message = format!("invalid header name `{}`", name.escape_debug());
@@ -262,7 +263,7 @@ fn check_value(place: &str, value: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Gateway API allows an empty list of origins, and every origin together with credentials.
+/// Validates `cors`. Gateway API manifests can have an empty list of origins, and `*` together with credentials.
 fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Problem> {
     if cors.origins.is_empty() && !is_from_manifest {
         return Err(Problem::of(format!("{place}.origins"), "the list of origins is empty")
@@ -311,7 +312,7 @@ fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Pr
 }
 
 fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Problem> {
-    // A manifest can ask for every request twice.
+    // A Gateway API manifest can send each request twice to the same backend.
     match route.backend.as_ref() == Some(&mirror.backend) && !route.is_from_manifest() {
         true => Err(Problem::of(
             format!("{place}.backend"),
@@ -328,7 +329,7 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
             .help("set `request`, `backend`, `response`, `body` or `upgraded`"));
     }
     let of_none = "remove it to set no timeout for this route";
-    let of_backend = "remove it to use the value of the backend or the gateway";
+    let of_backend = "remove it to use the value of the backend, or of the gateway if the backend sets none";
     let of_gateway = "remove it to use the value of the gateway";
     let times = [
         ("request", timeouts.request, of_none),

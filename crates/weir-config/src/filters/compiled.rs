@@ -1,4 +1,4 @@
-//! Filters as the data plane uses them.
+//! Filters in the form that the data plane uses.
 
 use std::sync::Arc;
 
@@ -10,32 +10,33 @@ use crate::model::Route;
 /// The filters of a route. Routes that only forward to one backend have none.
 #[derive(Debug)]
 pub struct Filters {
-    /// The key of the route, which identifies it across versions.
+    /// The key of the route. It is the same in all versions of the configuration.
     pub key: String,
-    /// The route. The other fields hold its backends as positions.
+    /// The configured route. The other fields contain its backends as positions.
     pub route: Arc<Route>,
-    /// The backends that share the requests; `None` if the route has at most one.
+    /// The backends that share the requests; `None` if the route does not set `backends`.
     weighted: Option<Box<[WeightedPosition]>>,
-    /// Where copies of requests go.
+    /// Settings of `mirror`.
     pub copies: Option<Copies>,
-    /// Permissions of web pages from other origins.
+    /// Settings of `cors`.
     pub cors: Option<CorsPolicy>,
-    /// Compression of responses.
+    /// Settings of `compress`.
     pub compress: Option<CompressPolicy>,
 }
 
-/// A backend with its weight.
+/// One of several backends that share the requests of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightedPosition {
     /// Position among [`crate::Table::backends`].
     pub backend: usize,
-    /// Its share is this weight divided by the sum of all weights. With 0 it gets no requests.
+    /// The backend gets this share of requests: its weight divided by the sum of all weights. With 0 it gets no
+    /// requests.
     pub weight: u32,
-    /// Position among [`crate::Table::series`].
+    /// Position among [`crate::Table::series`], where requests to this backend are counted.
     pub series: u32,
 }
 
-/// Where copies of requests go, and which share of them.
+/// The backend that gets copies of requests, and which share of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copies {
     /// Position among [`crate::Table::backends`].
@@ -47,7 +48,7 @@ pub struct Copies {
 /// What handles the requests of a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'f> {
-    /// The route's one backend.
+    /// The backend of the route.
     Backend,
     /// One of these backends, by weight.
     OneOf(&'f [WeightedPosition]),
@@ -58,7 +59,8 @@ pub enum Action<'f> {
 }
 
 impl Filters {
-    /// The filters of a valid route, or `None` if it has none. `series` are those of its backends, if it has several.
+    /// Compiles the filters of a valid route; `None` if it has none. `position` returns the position of a backend.
+    /// `series` are the positions of the metrics series of `backends`, in the same order.
     pub(crate) fn of(
         key: &str,
         route: &Arc<Route>,
@@ -101,7 +103,7 @@ impl Filters {
         })
     }
 
-    /// What handles the requests.
+    /// What handles the requests of the route.
     pub fn action(&self) -> Action<'_> {
         if let Some(redirect) = &self.route.redirect {
             Action::Redirect(redirect)

@@ -7,15 +7,16 @@ use weir_document::{Problem, Size};
 
 use crate::model::forms::is_token;
 
-/// Levels of gzip.
+/// Allowed levels of gzip.
 const GZIP_LEVELS: std::ops::RangeInclusive<u32> = 1..=9;
-/// Levels of Brotli. Higher levels need tables of 8 MiB and more per response.
+/// Allowed levels of Brotli. Higher levels need tables of 8 MiB and more per response.
 const BROTLI_LEVELS: std::ops::RangeInclusive<u32> = 1..=6;
-/// The levels if none is configured.
+/// The gzip level if neither `gzip` nor `brotli` is set.
 const GZIP_DEFAULT: u32 = 5;
+/// The Brotli level if neither `gzip` nor `brotli` is set.
 const BROTLI_DEFAULT: u32 = 4;
 
-/// The media types if none are configured.
+/// The media types that are compressed by default.
 const TYPES: [&str; 12] = [
     "text/*",
     "application/atom+xml",
@@ -34,23 +35,24 @@ const TYPES: [&str; 12] = [
 /// Compress responses for clients that accept it (`Accept-Encoding`). If neither `gzip` nor `brotli` is set, the
 /// gateway offers both at their default levels; if one is set, only that one. The client's weights decide; if they are
 /// equal, Brotli comes before gzip, and both before `identity`. Clients without `Accept-Encoding`, HTTP/1.0 clients,
-/// HEAD requests and clients that refuse every coding get the upstream's response.
+/// HEAD requests and clients that refuse every coding get the upstream's response unchanged.
 ///
 /// Not compressed: statuses 204, 205, 206 and 304, interim responses, responses of the gateway itself, and responses
-/// with `Content-Encoding`, `Content-Range`, a digest of the content or `Cache-Control: no-transform`.
-/// `response_headers` apply first. Upstreams get `Accept-Encoding` of the client.
+/// with `Content-Encoding`, `Content-Range`, a digest of the content or `Cache-Control: no-transform`. The gateway
+/// applies `response_headers` before it checks the headers of the response. Upstreams get the client's
+/// `Accept-Encoding`.
 ///
 /// A compressed response is chunked, has `Content-Encoding`, and neither `Content-Length` nor `Accept-Ranges`. A strong
-/// `ETag` becomes weak. Responses that would be compressed for another client, and each 304, vary by `Accept-Encoding`.
-/// Data is compressed as it arrives (up to 32 KiB at a time). A response needs up to 0.6 MiB of memory for gzip and
-/// 4 MiB for Brotli.
+/// `ETag` becomes weak. Responses that would be compressed for another client, and each 304, get `Vary:
+/// Accept-Encoding`. Data is compressed as it arrives (up to 32 KiB at a time). Compressing a response needs up to 0.6
+/// MiB of memory for gzip and 4 MiB for Brotli.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compress {
     /// Media types to compress, `type/subtype`, `type/*` or `*/*`. Parameters and case are ignored.
     #[schemars(length(min = 1), example = json!(["text/*", "application/json"]))]
     pub types: Vec<String>,
-    /// A body with a smaller `Content-Length` is not compressed; one of unknown length is.
+    /// Minimum `Content-Length` to compress a body. Bodies of unknown length are always compressed.
     pub min_size: Size,
     /// Offer gzip at this level, 1 (fast) to 9 (small).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +72,7 @@ impl Default for Compress {
     }
 }
 
-/// Validates `compress`, the value of the field `place`.
+/// Validates `compress`. `place` is the path of its field, for messages.
 pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Problem> {
     if compress.types.is_empty() {
         return Err(Problem::of(
@@ -91,7 +93,8 @@ pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Pro
             let message =
                 format!("level {level} is out of range; allowed: {} to {}", levels.start(), levels.end());
             let remedy = match level {
-                0 => "remove it, and set a level only for the other coding",
+                0 if field == "gzip" => "to offer only Brotli, remove `gzip` and set `brotli`",
+                0 => "to offer only gzip, remove `brotli` and set `gzip`",
                 _ if field == "brotli" => {
                     "use 4; higher levels are too slow to compress responses on the fly"
                 }
@@ -107,20 +110,20 @@ fn is_media_type(text: &str) -> bool {
     text.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
 }
 
-/// Compression as the data plane applies it.
+/// The settings of `compress` in the form that the data plane uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressPolicy {
     types: Box<[Box<str>]>,
-    /// Minimum length of a body, if it is known.
+    /// Minimum length of a body in bytes, if the length is known.
     pub min_bytes: u64,
-    /// The level of gzip, if it is offered.
+    /// The gzip level; `None` if gzip is not offered.
     pub gzip: Option<u32>,
-    /// The level of Brotli, if it is offered.
+    /// The Brotli level; `None` if Brotli is not offered.
     pub brotli: Option<u32>,
 }
 
 impl CompressPolicy {
-    /// The policy of a valid configuration.
+    /// Compiles valid settings.
     pub(super) fn of(compress: &Compress) -> CompressPolicy {
         let (gzip, brotli) = match (compress.gzip, compress.brotli) {
             (None, None) => (Some(GZIP_DEFAULT), Some(BROTLI_DEFAULT)),
@@ -130,7 +133,7 @@ impl CompressPolicy {
         CompressPolicy { types, min_bytes: compress.min_size.0, gzip, brotli }
     }
 
-    /// Whether responses with this `Content-Type` are compressed.
+    /// Whether responses with this `Content-Type` may be compressed.
     pub fn matches(&self, content_type: &[u8]) -> bool {
         let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         self.types.iter().any(|kind| match kind.strip_suffix("/*") {

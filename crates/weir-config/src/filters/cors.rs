@@ -3,13 +3,13 @@
 use super::forms::Cors;
 use crate::host::HostPattern;
 
-/// Matches all names or origins.
+/// As an origin or a name, it allows all of them.
 pub(super) const EVERY: &str = "*";
 
-/// What a route allows to pages of other origins.
+/// The settings of `cors` in the form that the data plane uses.
 #[derive(Debug)]
 pub struct CorsPolicy {
-    /// `None` allows every origin: as `*`, or by name if credentials are allowed.
+    /// Allowed origins; `None` allows every origin.
     origins: Option<Box<[OriginPattern]>>,
     credentials: bool,
     methods: Allowed,
@@ -18,14 +18,14 @@ pub struct CorsPolicy {
     max_age_s: Option<Box<str>>,
 }
 
-/// A preflight request.
+/// The headers of a preflight request.
 #[derive(Clone, Copy, Debug)]
 pub struct Preflight<'r> {
-    /// `Origin`
+    /// Value of `Origin`.
     pub origin: &'r [u8],
-    /// `Access-Control-Request-Method`
+    /// Value of `Access-Control-Request-Method`.
     pub method: &'r [u8],
-    /// `Access-Control-Request-Headers`
+    /// Value of `Access-Control-Request-Headers`, if sent.
     pub headers: Option<&'r [u8]>,
 }
 
@@ -33,24 +33,25 @@ pub struct Preflight<'r> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OriginPattern {
     Exact(Box<str>),
-    /// The text before and after the labels: `https://` and `.example.org`.
+    /// Any subdomain: the text before and after it, such as `https://` and `.example.org`.
     Around(Box<str>, Box<str>),
-    /// The text before and after any host: `https://` and `:8443`.
+    /// Any host: the text before and after it, such as `https://` and `:8443`.
     EveryHost(Box<str>, Box<str>),
 }
 
-/// What is allowed in addition to what CORS always allows.
+/// Names of methods or headers that are allowed in addition to those that CORS always allows.
 #[derive(Debug)]
 enum Allowed {
     Nothing,
-    /// Sent as it is.
+    /// These names, as configured.
     Listed(Box<str>),
-    /// The requested names: with credentials, browsers take `*` for a name.
+    /// Whatever names the browser requests. With credentials, this replaces `*`, because browsers then read `*` as a
+    /// literal name.
     AsRequested,
 }
 
 impl CorsPolicy {
-    /// The policy of a valid configuration.
+    /// Compiles valid settings.
     pub(super) fn of(cors: &Cors) -> CorsPolicy {
         let is_every = cors.origins.iter().any(|origin| origin == EVERY);
         let patterns = cors.origins.iter().filter_map(|origin| OriginPattern::parse(origin).ok());
@@ -70,7 +71,8 @@ impl CorsPolicy {
         }
     }
 
-    /// Passes the header fields of a response to `field`. `origin` is that of the request, if it has one.
+    /// Calls `field` for each CORS header of a response, with its name and value. `origin` is the `Origin` header of
+    /// the request, if any.
     pub fn response(&self, origin: Option<&[u8]>, mut field: impl FnMut(&'static str, &[u8])) {
         if let Some(origin) = origin.filter(|origin| self.allows(origin)) {
             self.allow(origin, &mut field);
@@ -81,7 +83,7 @@ impl CorsPolicy {
         self.vary(&mut field);
     }
 
-    /// Passes the header fields of the response to a preflight to `field`.
+    /// Calls `field` for each CORS header of the response to a preflight, with its name and value.
     pub fn preflight(&self, requested: &Preflight<'_>, mut field: impl FnMut(&'static str, &[u8])) {
         if self.allows(requested.origin) {
             self.allow(requested.origin, &mut field);
@@ -112,14 +114,15 @@ impl CorsPolicy {
         }
     }
 
-    /// A cache must not serve the response for one origin to another origin, or to requests without one.
+    /// Sends `Vary: Origin` if responses depend on the origin: a cache must not serve the response for one origin to
+    /// another origin, or to requests without one.
     fn vary(&self, field: &mut impl FnMut(&'static str, &[u8])) {
         if self.names_origins() {
             field("Vary", b"Origin");
         }
     }
 
-    /// Whether responses name the origin: with credentials, browsers reject `*`.
+    /// Whether responses contain the origin of the request instead of `*`. With credentials, browsers reject `*`.
     fn names_origins(&self) -> bool {
         self.origins.is_some() || self.credentials
     }
@@ -141,7 +144,7 @@ impl Allowed {
 }
 
 impl OriginPattern {
-    /// The pattern in `text`, or why it is invalid.
+    /// Parses an allowed origin. The error is a message.
     pub(super) fn parse(text: &str) -> Result<OriginPattern, String> {
         let lower = text.to_ascii_lowercase();
         let Some((scheme, rest)) = lower.split_once("://") else {
@@ -178,7 +181,7 @@ impl OriginPattern {
         })
     }
 
-    /// Whether pages of every host are allowed.
+    /// Whether the pattern allows every host.
     pub(super) fn has_every_host(&self) -> bool {
         matches!(self, OriginPattern::EveryHost(..))
     }
@@ -194,7 +197,7 @@ impl OriginPattern {
     }
 }
 
-/// The part of `origin` between these two texts; case is ignored.
+/// The part of `origin` between these two texts, ignoring case; `None` if `origin` does not start and end with them.
 fn between<'o>(origin: &'o [u8], before: &str, after: &str) -> Option<&'o [u8]> {
     let length = origin.len().checked_sub(before.len() + after.len())?;
     let (start, rest) = origin.split_at(before.len());

@@ -1,4 +1,4 @@
-//! Filters of a route, as a configuration states them.
+//! The fields of filters in a configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,31 +13,33 @@ use weir_document::{Share, Time};
 use crate::model::bounds::{TIMEOUT_MAX, WEIGHT_MAX};
 use crate::model::forms::{HOST, PATH, TOKEN};
 
-/// The statuses of redirects.
+/// Statuses that a redirect can have.
 pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// One of several backends that share the requests of a route. Each worker splits requests exactly by weight and evenly
-/// spread; a reload that does not change the weights continues the sequence. A retry goes to the same backend. A chosen
-/// backend without endpoints responds 503. If all weights are 0, the response is 500 (`no_backend`).
+/// One of several backends that share the requests of a route. Each worker splits requests exactly in proportion to the
+/// weights, and spreads them evenly; a reload that does not change the weights continues the sequence. A retry goes to
+/// the same backend. If the selected backend has no endpoints, the client gets 503. If all weights are 0, it gets 500
+/// (`no_backend`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WeightedBackend {
     /// Name of the backend.
     #[schemars(example = &"web")]
     pub backend: String,
-    /// Its share is this weight divided by the sum of all weights. With 0 it gets no requests.
+    /// The backend gets this share of requests: its weight divided by the sum of all weights. With 0 it gets no
+    /// requests.
     #[serde(default = "one")]
     #[schemars(range(max = WEIGHT_MAX), extend("x-unit" = "parts"))]
     pub weight: u32,
 }
 
-/// Changes the URL of the upstream request. The query is kept.
+/// Changes the path or host of the upstream request. The query is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Rewrite {
     /// `rewrite: /v2` replaces the matched prefix, or the whole path of an exact match.
     Prefix(String),
-    /// `rewrite: { host: internal.example.org, prefix: /v2 }`
+    /// `rewrite: { host: internal.example.org, prefix: /v2 }` replaces several parts.
     Parts(Box<RewriteParts>),
 }
 
@@ -54,7 +56,8 @@ pub struct RewriteParts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/index.html")]
     pub path: Option<String>,
-    /// Replace the matched prefix, or the whole path of an exact match. No double slash results.
+    /// Replace the matched prefix, or the whole path of an exact match. A slash at the end of the new prefix is not
+    /// doubled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/v2")]
     pub prefix: Option<String>,
@@ -92,18 +95,19 @@ pub struct Redirect {
     pub status: u16,
 }
 
-/// A scheme of the web.
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// Plain text.
+    /// Plain HTTP.
     Http,
-    /// TLS.
+    /// HTTP with TLS.
     Https,
 }
 
-/// A fixed response from the gateway itself. Redirects, fixed responses and CORS preflight responses discard a request
-/// body of up to 64 KiB. After a longer body, or one that waits for `100 Continue`, the gateway closes the connection.
+/// A fixed response from the gateway itself. The gateway reads and discards the body of a request that gets a redirect,
+/// a fixed response or a CORS preflight response, up to 64 KiB. After a longer body, or one that waits for `100
+/// Continue`, it closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Respond {
@@ -122,10 +126,10 @@ pub struct Respond {
 }
 
 /// Changes to end-to-end headers. Each name can appear only once in all three fields; names ignore case. New headers
-/// follow the existing ones, sorted by name. `response_headers` apply to final responses of upstreams, redirects and
-/// fixed responses, not to interim responses, 101 and the gateway's own errors. `Connection`, `Keep-Alive`,
-/// `Proxy-Connection`, `TE`, `Upgrade`, `Content-Length`, `Transfer-Encoding`, `Trailer`, and in requests `Host` and
-/// `Expect`, cannot be changed.
+/// are added after the existing ones, sorted by name. `response_headers` apply to final responses of upstreams,
+/// redirects and fixed responses, not to interim responses, 101 and the gateway's own errors. `Connection`,
+/// `Keep-Alive`, `Proxy-Connection`, `TE`, `Upgrade`, `Content-Length`, `Transfer-Encoding`, `Trailer`, and in requests
+/// `Host` and `Expect`, cannot be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeaderChanges {
@@ -137,21 +141,22 @@ pub struct HeaderChanges {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "Via": "weir" }))]
     pub add: BTreeMap<String, String>,
-    /// Headers to remove. The gateway adds a new `Date` if it is removed from a response.
+    /// Headers to remove. If `Date` is removed from a response, the gateway adds a new one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Debug"]))]
     pub remove: Vec<String>,
 }
 
 /// Origins whose web pages may read the responses (CORS, Fetch standard). The gateway responds to preflights (OPTIONS
-/// with one `Origin` and `Access-Control-Request-Method`) with 204, before `tokens`; `methods` of the route must
-/// include OPTIONS. It forwards other requests whatever their origin. It replaces `Access-Control-*` headers of
-/// upstreams and adds them to its own errors, and sends `Vary: Origin` if another origin would get another response.
+/// with one `Origin` and `Access-Control-Request-Method`) with 204, before it checks `tokens`; `methods` of the route
+/// must include OPTIONS. It forwards other requests whatever their origin. It replaces `Access-Control-*` headers of
+/// upstreams and adds them to its own errors, and sends `Vary: Origin` if the response depends on the origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
-    /// Allowed origins: `https://app.example.org`, `https://*.example.org` for every name below, `https://*` for every
-    /// host at the default port, `https://*:8443` at that port, or only `*` for all. The response to `*` is `*`.
+    /// Allowed origins: `https://app.example.org`, `https://*.example.org` for all its subdomains, `https://*` for
+    /// every host at the default port, `https://*:8443` for every host at that port, or `*` as the only element for
+    /// all. With `*`, `Access-Control-Allow-Origin` in responses is `*` too.
     #[schemars(length(min = 1), example = json!(["https://app.example.org", "https://*.example.net"]))]
     pub origins: Vec<String>,
     /// Allowed methods in addition to GET, HEAD and POST, which are always allowed; `*` allows all.
@@ -166,8 +171,9 @@ pub struct Cors {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Total"]))]
     pub expose: Vec<String>,
-    /// Whether requests may include credentials such as cookies. Not with the origins `*` and `https://*` or with
-    /// `expose: ['*']`; the response to `*` in `methods` and `headers` is what the browser requested.
+    /// Whether requests may include credentials such as cookies. Cannot be combined with the origins `*` and
+    /// `https://*`, or with `expose: ['*']`. If true and `methods` or `headers` is `*`, the response to a preflight
+    /// lists the names that the browser requests instead of `*`.
     #[serde(default)]
     pub credentials: bool,
     /// How long a browser may cache a preflight response, in whole seconds.
@@ -176,25 +182,26 @@ pub struct Cors {
     pub max_age: Option<Time>,
 }
 
-/// Copies of requests for another backend, as the upstream gets them, over connections of their own. The gateway
-/// discards the responses; copies never delay or fail the client's request. Each worker has at most 64 copies in
-/// flight, each of up to 64 KiB of headers and body. Others are not sent (`weir_mirror_dropped_total`), nor are
-/// upgrades and incomplete requests. Without a complete response within `timeouts.response` a copy has failed
-/// (`weir_mirror_failures_total`). After 1 MiB of response body the connection is closed.
+/// Sends a copy of each upstream request to another backend, over separate connections. The gateway discards the
+/// responses; copies never delay or fail the client's request. Each worker has at most 64 copies in flight, each of up
+/// to 64 KiB of headers and body. Requests above these limits are not copied (`weir_mirror_dropped_total`). Upgrades
+/// and incomplete requests are not copied either. A copy without a complete response within `timeouts.response` counts
+/// as failed (`weir_mirror_failures_total`). After 1 MiB of response body the gateway closes the connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mirror {
     /// Name of the backend; must differ from `backend` of the route.
     #[schemars(example = &"next")]
     pub backend: String,
-    /// Share of requests to copy, exact per worker: at 10 %, one of every ten.
+    /// Share of requests to copy. Each worker copies exactly this share: at 10 %, one of every ten.
     #[serde(default = "whole")]
     pub share: Share,
 }
 
-/// Timeouts of the requests of a route. They start again for each request and apply in addition to `timeouts` of the
-/// gateway. When `request` or `backend` expires, the client gets 504 (`request_timeout`, `backend_timeout`); a response
-/// that has begun is cut. Only `upgraded` limits upgraded connections.
+/// Timeouts of the requests of a route. They start again for each request. `response`, `body` and `upgraded` replace
+/// those of the gateway; its other timeouts apply in addition. When `request` or `backend` expires, the client gets 504
+/// (`request_timeout`, `backend_timeout`); a response that has begun is cut. Only `upgraded` limits upgraded
+/// connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteTimeouts {
@@ -202,15 +209,15 @@ pub struct RouteTimeouts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"10s", extend("x-default" = "none"))]
     pub request: Option<Time>,
-    /// The same for each attempt, starting when it needs a connection; at most `request`.
+    /// Time for one attempt: from the moment when it needs a connection to the end of the response; at most `request`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2s", extend("x-default" = "none"))]
     pub backend: Option<Time>,
-    /// Time from the complete request, or an interim response, to complete response headers.
+    /// Time from the end of the request, or from an interim response (1xx), to complete response headers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"5m", extend("x-default" = "`timeouts.response` of the backend or the gateway"))]
+    #[schemars(example = &"5m", extend("x-default" = "`timeouts.response` of the backend, else of the gateway"))]
     pub response: Option<Time>,
-    /// Time without data of a request or response body.
+    /// Time without progress of a request or response body.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"5m", extend("x-default" = "`timeouts.body` of the gateway"))]
     pub body: Option<Time>,
@@ -221,7 +228,7 @@ pub struct RouteTimeouts {
 }
 
 impl Rewrite {
-    /// What replaces the matched prefix, or the whole path of an exact match.
+    /// The text that replaces the matched prefix, or the whole path of an exact match.
     pub fn prefix(&self) -> Option<&str> {
         match self {
             Rewrite::Prefix(prefix) => Some(prefix),
@@ -229,7 +236,7 @@ impl Rewrite {
         }
     }
 
-    /// What replaces the whole path.
+    /// The path that replaces the whole path.
     pub fn path(&self) -> Option<&str> {
         match self {
             Rewrite::Prefix(_) => None,
@@ -237,7 +244,7 @@ impl Rewrite {
         }
     }
 
-    /// The host that the upstream is asked for.
+    /// The Host header of the upstream request, if the rewrite sets it.
     pub fn host(&self) -> Option<&str> {
         match self {
             Rewrite::Prefix(_) => None,
@@ -247,12 +254,12 @@ impl Rewrite {
 }
 
 impl RouteTimeouts {
-    /// The longest timeout.
+    /// The maximum of every timeout.
     pub const LONGEST: Time = Time(TIMEOUT_MAX);
 }
 
 impl Scheme {
-    /// The scheme as in a URL.
+    /// The scheme as written in a URL.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -275,13 +282,13 @@ impl HeaderChanges {
         self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
     }
 
-    /// Whether existing fields of this name stay.
+    /// Whether existing headers with this name stay.
     pub fn keeps(&self, name: &str) -> bool {
         let gone = |other: &String| other.eq_ignore_ascii_case(name);
         !self.set.keys().chain(&self.remove).any(gone)
     }
 
-    /// The fields to append.
+    /// The headers to append, with name and value.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         self.set.iter().chain(&self.add).map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -303,7 +310,7 @@ fn whole() -> Share {
     Share(1.0)
 }
 
-// The error that serde derives names types of Rust.
+// Written by hand, because the error of the derived implementation contains names of Rust types.
 
 impl<'de> Deserialize<'de> for Rewrite {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rewrite, D::Error> {

@@ -12,7 +12,7 @@ fn apply(fields: &str) -> Applied {
     apply_with(fields, None)
 }
 
-/// Applies the same configuration; the route has this precedence.
+/// As [`apply`], with this precedence for the route.
 fn apply_with(fields: &str, precedence: Option<Precedence>) -> Applied {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nroutes: [{{ path: /, backend: a }}, {{ path: /x, {fields} }}]\n\
@@ -137,7 +137,7 @@ fn rejects_invalid_redirects() {
     let statuses = "use 301, 302, 303, 307 or 308";
     check("{ scheme: https, status: 300 }", ".status: 300 is not a redirect status", statuses);
     check("{ scheme: https, status: 200 }", ".status: 200 is not a redirect status", statuses);
-    check("{ port: 0 }", ".port: port 0 is not valid", "write the port, or remove it");
+    check("{ port: 0 }", ".port: port 0 is not valid", "write a port from 1 to 65535, or remove `port`");
     check(
         "{ host: 'a:80' }",
         ".host: `a:80` contains a port; a host matches on every port",
@@ -295,7 +295,7 @@ fn rejects_invalid_cors_policies() {
     );
 }
 
-/// Gateway API allows these values, so the checks of the compact form do not apply to manifests.
+/// Gateway API allows these values, so checks that apply to configuration files do not apply to manifests.
 #[test]
 fn manifests_allow_values_that_the_compact_form_rejects() {
     let place = || Some(Precedence { created_s: 0, resource: "default/r".to_owned(), position: (0, 0) });
@@ -326,7 +326,7 @@ fn rejects_invalid_route_timeouts() {
     check("{ backend: 721h }", ".backend: 721h is out of range; allowed: 1ns to 30 days", remedy);
     let remedy = "remove it to use the value of the gateway";
     check("{ body: 0s }", ".body: 0s is out of range; allowed: 1ns to 30 days", remedy);
-    let of_backend = "remove it to use the value of the backend or the gateway";
+    let of_backend = "remove it to use the value of the backend, or of the gateway if the backend sets none";
     check("{ response: 0s }", ".response: 0s is out of range; allowed: 1ns to 30 days", of_backend);
     check(
         "{ request: 1s, upgraded: 721h }",
@@ -443,7 +443,7 @@ fn rejects_invalid_compression() {
     check("{ gzip: 10 }", "gzip: level 10 is out of range; allowed: 1 to 9", "use 5, the default");
     let ahead = "use 4; higher levels are too slow to compress responses on the fly";
     check("{ brotli: 11 }", "brotli: level 11 is out of range; allowed: 1 to 6", ahead);
-    let other = "remove it, and set a level only for the other coding";
+    let other = "to offer only Brotli, remove `gzip` and set `brotli`";
     check("{ gzip: 0 }", "gzip: level 0 is out of range; allowed: 1 to 9", other);
     check_form_refused("backend: a, compress: { level: 5 }", "unknown field `level`");
     check_form_refused("backend: a, compress: { min_size: 5 }", "has no unit");

@@ -10,10 +10,10 @@ use crate::matching::pattern::{Pattern, Patterns};
 use crate::model::Route;
 use crate::model::ValueMatch;
 
-/// The conditions of one route. All must hold.
+/// The conditions of one route. A request must meet all of them.
 #[derive(Debug)]
 pub(crate) struct Conditions {
-    /// Any of these methods; if empty, every method.
+    /// The method must be one of these; if empty, every method matches.
     methods: Vec<Box<str>>,
     values: ValueConditions,
 }
@@ -21,13 +21,13 @@ pub(crate) struct Conditions {
 /// Conditions on header fields and query parameters.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ValueConditions {
-    /// By name, in lower case.
+    /// Headers by name, in lower case.
     fields: Vec<(Box<str>, Wanted)>,
-    /// By name.
+    /// Query parameters by name.
     parameters: Vec<(Box<str>, Wanted)>,
 }
 
-/// What a value must be.
+/// A condition on a value, which must be present.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wanted {
     Exact(Box<str>),
@@ -35,22 +35,23 @@ pub(crate) enum Wanted {
     Present,
 }
 
-/// A condition that does not hold.
+/// A condition that a request does not meet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unmet<'c> {
-    /// The method is none of these.
+    /// The method is not one of these.
     Method(&'c [Box<str>]),
-    /// The field with this name.
+    /// The header with this name lacks the wanted value.
     Field(&'c str, &'c Wanted),
-    /// The query parameter with this name.
+    /// The query parameter with this name lacks the wanted value.
     Parameter(&'c str, &'c Wanted),
 }
 
-/// How many conditions there are, in the order of Gateway API; routes with more conditions are tried first.
+/// The number of conditions, ordered as in Gateway API: method, headers, query parameters. Routes with more conditions
+/// are tried first.
 pub(crate) type Weight = Reverse<(bool, usize, usize)>;
 
 impl Conditions {
-    /// The conditions of `route`, if any.
+    /// Compiles the conditions of `route`; `None` if it has none.
     pub(crate) fn of(route: &Route, patterns: &Patterns) -> Option<Arc<Conditions>> {
         if route.methods.is_empty() && route.headers.is_empty() && route.query.is_empty() {
             return None;
@@ -63,12 +64,12 @@ impl Conditions {
         Some(Arc::new(Conditions { methods, values }))
     }
 
-    /// Whether all of them hold.
+    /// Whether the request meets all conditions.
     pub(crate) fn hold(&self, values: &Values<'_, '_>) -> bool {
         self.unmet(values).is_none()
     }
 
-    /// The first of them that does not hold.
+    /// The first condition that the request does not meet.
     pub(crate) fn unmet(&self, values: &Values<'_, '_>) -> Option<Unmet<'_>> {
         let ValueConditions { fields, parameters } = &self.values;
         if !self.methods.is_empty() && !self.methods.iter().any(|method| **method == *values.request.method) {
@@ -88,7 +89,8 @@ impl Conditions {
         Reverse((!self.methods.is_empty(), self.values.fields.len(), self.values.parameters.len()))
     }
 
-    /// What no other route for the same host and path may claim: each method together with the other conditions.
+    /// Each method together with the conditions on values; `None` stands for every method. Two routes for the same host
+    /// and path must not have one of these pairs in common.
     pub(crate) fn claims(&self) -> Vec<(Option<&str>, Option<&ValueConditions>)> {
         let values = Some(&self.values);
         match self.methods.as_slice() {
@@ -114,7 +116,7 @@ pub(crate) fn covers(wide: Option<&Conditions>, narrow: Option<&Conditions>) -> 
 }
 
 impl Wanted {
-    /// Whether every value that meets `narrow` meets this.
+    /// Whether every value that meets `narrow` also meets `self`.
     fn covers(&self, narrow: &Wanted) -> bool {
         match (self, narrow) {
             (Wanted::Present, _) => true,

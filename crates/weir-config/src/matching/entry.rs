@@ -9,19 +9,19 @@ use crate::matching::paths::{Candidate, PathTable};
 use crate::matching::pattern::{Pattern, Patterns};
 use crate::model::{OneOrMany, Route};
 
-/// A route with its key and its compiled conditions. Versions that did not change it share it.
+/// A route with its key and its compiled conditions. Versions of the configuration share it until the route changes.
 #[derive(Debug)]
 pub(crate) struct RouteEntry {
     pub(crate) key: Arc<str>,
     pub(crate) route: Arc<Route>,
-    /// Its position in tables, until it is removed. Path tables refer to it.
+    /// Position in tables, which the route keeps until it is removed. Path tables refer to routes by it.
     pub(crate) position: u32,
     pub(crate) conditions: Option<Arc<Conditions>>,
     pub(crate) pattern: Option<Arc<Pattern>>,
 }
 
 impl RouteEntry {
-    /// The entry of a valid route whose patterns are compiled.
+    /// Makes the entry of a valid route, whose patterns are compiled.
     pub(crate) fn of(key: &Arc<str>, route: Arc<Route>, position: u32, patterns: &Patterns) -> RouteEntry {
         RouteEntry {
             key: Arc::clone(key),
@@ -32,7 +32,7 @@ impl RouteEntry {
         }
     }
 
-    /// Adds each path of the route.
+    /// Adds `candidate` for each path of the route.
     pub(crate) fn add_to(&self, paths: &mut PathTable, candidate: &Candidate) {
         if let Some(prefix) = &self.route.path {
             paths.add_prefix(prefix, candidate.clone());
@@ -45,19 +45,19 @@ impl RouteEntry {
         }
     }
 
-    /// The key, with the name if there is one: ``routes[3] `checkout` ``.
+    /// The key with the name, if any: ``routes[3] `checkout` ``.
     pub(crate) fn label(&self) -> String {
         self.route.name.as_ref().map_or_else(|| self.key.to_string(), |name| format!("{} `{name}`", self.key))
     }
 }
 
 impl Route {
-    /// What replaces the matched part of the path.
+    /// The text that replaces the matched part of the path; `None` without such a rewrite.
     pub(crate) fn prefix_rewrite(&self) -> Option<Arc<str>> {
         self.rewrite.as_ref().and_then(Rewrite::prefix).map(Into::into)
     }
 
-    /// Whether it matches the same requests as `other`, with the same precedence.
+    /// Whether this route matches the same requests as `other`, with the same precedence.
     pub(crate) fn matches_as(&self, other: &Route) -> bool {
         let Route { listeners, hosts, path, exact, regex, methods, headers, query, precedence, .. } = self;
         *hosts == other.hosts
@@ -72,13 +72,13 @@ impl Route {
     }
 }
 
-/// Order of two routes in their source. Routes without a precedence come first.
+/// Compares two routes by their order in the source. Routes without a precedence come first.
 pub(crate) fn source_order(a: &RouteEntry, b: &RouteEntry) -> Ordering {
     let by_precedence = a.route.precedence.cmp(&b.route.precedence);
     by_precedence.then_with(|| key_order(&a.key, &b.key))
 }
 
-/// Order of two keys in their source: those of a file by position, others by text.
+/// Compares two keys by their order in the source: keys of a file by position, others by text.
 pub(crate) fn key_order(a: &str, b: &str) -> Ordering {
     let position = |key: &str| -> Option<(usize, u64)> {
         let (list, index) = key.strip_suffix(']')?.rsplit_once('[')?;

@@ -1,7 +1,7 @@
-//! Hosts of routes, per scope.
+//! The hosts of routes, separately for each scope.
 //!
-//! A scope is a set of listeners with the same routes. If no route names a listener, there is only one scope, and a
-//! request pays only for a comparison.
+//! A scope is a set of listeners with the same routes. If no route names a listener, there is only one scope, and
+//! finding it takes one comparison per request.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::host::HostPattern;
 use crate::matching::paths::PathTable;
 use crate::model::{Listener, Route};
 
-/// The hosts of one scope with their paths. Versions share the parts that did not change.
+/// The hosts of one scope with their paths. Versions share unchanged parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts {
     pub(crate) exact: Sharded<Arc<PathTable>>,
-    /// By suffix, including its dot.
+    /// Wildcard hosts by suffix, such as `.example.com`.
     pub(crate) suffixes: Sharded<Arc<PathTable>>,
     pub(crate) every: Option<Arc<PathTable>>,
 }
@@ -23,9 +23,9 @@ pub(crate) struct Hosts {
 /// All scopes of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Scopes {
-    /// The listeners that routes name, in order. Scope 0 is that of all others.
+    /// The names of listeners that routes use, sorted. The first name has scope 1; scope 0 is for all other listeners.
     names: Vec<Box<str>>,
-    /// One more than there are names.
+    /// The hosts of each scope: one more entry than there are names.
     hosts: Vec<Hosts>,
     /// The scope of each listener; empty if no route names a listener.
     of_listeners: Vec<Scope>,
@@ -41,7 +41,7 @@ impl Hosts {
         }
     }
 
-    /// Sets or removes the paths of a host.
+    /// Sets or removes the paths of a host; `None` as host stands for every host.
     pub(crate) fn set(&mut self, host: Option<&HostPattern>, paths: Option<Arc<PathTable>>) {
         let (names, name) = match host {
             None => return self.every = paths,
@@ -56,8 +56,8 @@ impl Hosts {
 }
 
 impl Scopes {
-    /// The scopes if routes name these listeners; `None` if they are the same. A new scope starts with the hosts of
-    /// scope 0.
+    /// Returns the scopes for routes that name the listeners `names`; `None` if these are the same names as before. The
+    /// scope of a new name starts with the hosts of scope 0.
     pub(crate) fn renamed<'n>(&self, names: impl Iterator<Item = &'n str>) -> Option<Scopes> {
         let names: Vec<Box<str>> = names.map(Box::from).collect();
         if names == self.names {
@@ -71,7 +71,7 @@ impl Scopes {
         Some(Scopes { names, hosts, of_listeners: Vec::new() })
     }
 
-    /// Assigns a scope to each of these listeners.
+    /// Determines the scope of each of these listeners.
     pub(crate) fn assign(&mut self, listeners: &[Listener]) {
         let scope_of =
             |listener: &Listener| match self.names.binary_search_by(|name| (**name).cmp(&listener.label())) {
@@ -91,12 +91,12 @@ impl Scopes {
         &mut self.hosts[scope.0 as usize]
     }
 
-    /// The listener of a scope; `None` for scope 0.
+    /// The name of the listener of a scope; `None` for scope 0.
     pub(crate) fn name(&self, scope: Scope) -> Option<&str> {
         self.names.get((scope.0 as usize).checked_sub(1)?).map(|name| &**name)
     }
 
-    /// Whether requests of `scope` can match the route.
+    /// Whether requests of `scope` can match `route`.
     pub(crate) fn has(&self, scope: Scope, route: &Route) -> bool {
         let name = || self.names.get((scope.0 as usize).checked_sub(1)?);
         route.listeners.is_empty() || name().is_some_and(|name| route.listeners.iter().any(|l| **l == **name))
@@ -116,7 +116,7 @@ impl Scopes {
         self.of_listeners.is_empty()
     }
 
-    /// The scope of the listener at this position; scope 0 if there is none.
+    /// The scope of the listener at this position; scope 0 for `None`.
     pub(crate) fn of_listener(&self, position: Option<usize>) -> Scope {
         position.and_then(|position| self.of_listeners.get(position).copied()).unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! The paths of a set of routes. Order of lookup: exact paths by hash, prefixes by a tree of segments, regular
-//! expressions, and last the prefix `/`.
+//! Lookup of a path among a set of routes. It tries exact paths by hash, then prefixes by a tree of segments, then
+//! regular expressions, and last the prefix `/`.
 //!
-//! Most paths have one candidate without conditions, which costs no more than the lookup. Other candidates are tried in
-//! order, the one with most conditions first. A regular expression hangs at the node of the segments that all its
+//! Most paths have one candidate without conditions, which needs no more than the lookup. Several candidates are tried
+//! in order, those with most conditions first. A regular expression is stored at the node of the segments that all its
 //! matches start with, so that requests for other paths never run it.
 
 use std::cmp::Ordering;
@@ -23,12 +23,12 @@ pub(crate) struct PathTable {
     /// The positions of all routes in the table, in order.
     members: Box<[u32]>,
     exact: FastMap<Box<str>, Choices>,
-    /// The first node is the root, for the prefix `/`. Empty without prefixes and patterns.
+    /// The first node is the root, for the prefix `/`. The list is empty without prefixes and patterns.
     nodes: Vec<Node>,
     has_patterns: bool,
 }
 
-/// A route with a matching path.
+/// A route that has a certain path, and its other conditions.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) target: u32,
@@ -38,22 +38,22 @@ pub(crate) struct Candidate {
 /// Two routes that match the same requests.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Clash {
-    /// The later one.
+    /// The later of the two routes.
     pub(crate) target: u32,
     pub(crate) taken_by: u32,
-    /// The exact path of both; `None` for a prefix or a pattern.
+    /// The exact path of both routes; `None` for a prefix or a pattern.
     pub(crate) exact: Option<Box<str>>,
 }
 
-/// A matching route.
+/// The route that matches a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) target: u32,
-    /// How many bytes of the path a rewrite replaces.
+    /// Number of bytes of the path that a rewrite replaces.
     pub(crate) matched: usize,
 }
 
-/// The order of two targets in their source.
+/// Compares the order of two targets in their source.
 pub(crate) type SourceOrder<'o> = &'o dyn Fn(u32, u32) -> Ordering;
 
 /// The candidates for one path.
@@ -63,17 +63,17 @@ enum Choices {
     None,
     /// One candidate without conditions.
     Only(u32),
-    /// In the order in which they are tried.
+    /// Candidates in the order in which they are tried.
     Ranked(Vec<Candidate>),
 }
 
 #[derive(Debug, Default)]
 struct Node {
     parent: u32,
-    /// Bytes of the path up to this node.
+    /// Length of the path up to this node, in bytes.
     matched: u32,
     choices: Choices,
-    /// In order of rank.
+    /// Sorted by rank.
     patterns: Vec<PatternChoice>,
     children: FastMap<Box<str>, u32>,
 }
@@ -82,12 +82,12 @@ struct Node {
 struct PatternChoice {
     pattern: Arc<Pattern>,
     candidate: Candidate,
-    /// The position among all patterns of the table.
+    /// Position in the order in which the patterns of the table are tried.
     rank: u32,
 }
 
 impl PathTable {
-    /// A table of these routes, in order, without their paths.
+    /// A table for these routes, in order of their positions. Their paths are added later.
     pub(crate) fn of(members: &[u32]) -> PathTable {
         PathTable { members: members.into(), ..PathTable::default() }
     }
@@ -118,7 +118,8 @@ impl PathTable {
         node.patterns.push(PatternChoice { pattern, candidate, rank: 0 });
     }
 
-    /// Sorts candidates into the order in which they are tried. Returns those that match the same requests.
+    /// Sorts candidates into the order in which they are tried. Returns pairs of candidates that match the same
+    /// requests.
     pub(crate) fn settle(&mut self, order: SourceOrder<'_>) -> Vec<Clash> {
         let mut clashes = Vec::new();
         for (path, choices) in &mut self.exact {
@@ -131,12 +132,12 @@ impl PathTable {
         if self.has_patterns {
             clashes.extend(self.settle_patterns(order));
         }
-        // The map has no stable order.
+        // The order of the hash map is random.
         clashes.sort();
         clashes
     }
 
-    /// The target of a request for one of these paths.
+    /// Finds the route that matches the path and the other values of a request.
     #[inline]
     pub(crate) fn find(&self, values: &Values<'_, '_>) -> Option<Found> {
         let path = values.request.path;
@@ -168,7 +169,7 @@ impl PathTable {
         })
     }
 
-    /// The first matching pattern between this node and the root.
+    /// The first matching pattern, by rank, of the nodes from `deepest` to the root.
     #[inline(never)]
     fn find_pattern(&self, deepest: u32, values: &Values<'_, '_>) -> Option<Found> {
         // `*` (OPTIONS) is not a path.
@@ -190,7 +191,7 @@ impl PathTable {
         }
     }
 
-    /// The node of a path without a trailing slash.
+    /// The node for this path, which has no trailing slash. Adds missing nodes.
     fn node_at(&mut self, path: &str) -> &mut Node {
         if self.nodes.is_empty() {
             self.nodes.push(Node::default());
@@ -237,7 +238,7 @@ impl Candidate {
         self.conditions.as_ref().map(|conditions| conditions.weight()).unwrap_or_default()
     }
 
-    /// The order of two candidates for the same path.
+    /// Compares two candidates for the same path by the order in which they are tried.
     fn before(&self, other: &Candidate, order: SourceOrder<'_>) -> Ordering {
         self.weight().cmp(&other.weight()).then_with(|| order(self.target, other.target))
     }
@@ -280,7 +281,8 @@ impl Choices {
     }
 }
 
-/// The candidates, with their patterns, that match what an earlier candidate already matches.
+/// Finds candidates that never match, because an earlier candidate has the same pattern and one of the same claims
+/// ([`Conditions::claims`]). `candidates` are in the order in which they are tried, each with its pattern.
 fn clashes<'c>(candidates: impl Iterator<Item = (&'c str, &'c Candidate)>) -> Vec<Clash> {
     let mut taken: FastMap<(&str, Option<&str>, Option<&ValueConditions>), u32> = FastMap::default();
     let mut clashes = Vec::new();

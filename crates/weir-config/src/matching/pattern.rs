@@ -1,8 +1,8 @@
 //! Regular expressions that match whole values.
 //!
-//! Each pattern is compiled into one automaton, which reads a value byte by byte: no cache, no lock and no allocation
-//! per request, and time proportional to the length of the value. Its memory is limited: patterns with a larger
-//! automaton are refused.
+//! Each pattern is compiled into one automaton, which reads a value byte by byte. A match needs no cache, no lock and
+//! no allocation, and takes time proportional to the length of the value. Patterns whose automaton needs too much
+//! memory are rejected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,22 +18,22 @@ use weir_document::Problem;
 
 use crate::model::{PATTERN_BYTES_MAX, Route};
 
-/// Maximum size of an automaton, and of the memory to build it.
+/// Maximum size of an automaton, and maximum memory to build it, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 1 << 20;
 
 /// A compiled pattern.
 pub(crate) struct Pattern {
     text: Box<str>,
     automaton: dense::DFA<Vec<u32>>,
-    /// The whole segments that all matching paths start with: `/a/b` for `/a/b/[0-9]+`.
+    /// The complete segments that all matching paths start with: `/a/b` for `/a/b/[0-9]+`.
     leading_segments: Box<str>,
 }
 
-/// The patterns of all routes, by text. Routes with the same pattern share it.
+/// The compiled patterns of all routes, by text. Routes with the same pattern share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patterns {
     known: BTreeMap<String, Known>,
-    /// Patterns that may be unused.
+    /// Patterns that may be unused by now.
     doubtful: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ struct Known {
 }
 
 impl Pattern {
-    /// Compiles `text`. The error has a message and a remedy.
+    /// Compiles `text`. The error consists of a message and a remedy.
     fn new(text: &str) -> Result<Pattern, (String, &'static str)> {
         if text.len() > PATTERN_BYTES_MAX {
             let message = format!("the pattern is longer than {PATTERN_BYTES_MAX} bytes");
@@ -72,19 +72,19 @@ impl Pattern {
             .start_kind(StartKind::Anchored)
             .dfa_size_limit(Some(AUTOMATON_BYTES_MAX))
             .determinize_size_limit(Some(AUTOMATON_BYTES_MAX));
-        // Without Unicode there is no assertion that the automaton does not support.
+        // Without Unicode, the automaton supports every assertion of the syntax.
         let automaton =
             dense::Builder::new().configure(config).build_from_nfa(&nfa).map_err(|_| too_large())?;
         Ok(Pattern { text: text.into(), automaton, leading_segments })
     }
 
-    /// Whether it matches the whole `value`.
+    /// Whether the pattern matches the whole `value`.
     pub(crate) fn matches(&self, value: &[u8]) -> bool {
         let input = Input::new(value).anchored(Anchored::Yes);
         matches!(self.automaton.try_search_fwd(&input), Ok(Some(_)))
     }
 
-    /// Whether it can match a path at all; paths start with a slash.
+    /// Whether the pattern can match any path. Paths start with a slash.
     pub(crate) fn may_match_a_path(&self) -> bool {
         let start = self.automaton.start_state_forward(&Input::new("/").anchored(Anchored::Yes));
         start.is_ok_and(|start| !self.automaton.is_dead_state(self.automaton.next_state(start, b'/')))
@@ -120,7 +120,7 @@ impl Hash for Pattern {
 }
 
 impl Patterns {
-    /// Compiles the patterns of `route`, whose key is `key`.
+    /// Compiles the patterns of `route` that are not known yet. `key` names the route in messages.
     pub(crate) fn learn(&mut self, key: &str, route: &Route) -> Result<(), Problem> {
         for (field, text) in route.patterns() {
             if !self.known.contains_key(text) {
@@ -135,14 +135,14 @@ impl Patterns {
         Ok(())
     }
 
-    /// Counts the uses of `route`, whose patterns are compiled.
+    /// Counts the patterns of `route` as used. They must be compiled.
     pub(crate) fn hold(&mut self, route: &Route) {
         for (_, text) in route.patterns() {
             self.known.get_mut(text).into_iter().for_each(|known| known.uses += 1);
         }
     }
 
-    /// Takes back the uses of `route`.
+    /// Subtracts the patterns of `route` from the uses.
     pub(crate) fn release(&mut self, route: &Route) {
         for (_, text) in route.patterns() {
             let Some(known) = self.known.get_mut(text) else { continue };
@@ -153,7 +153,8 @@ impl Patterns {
         }
     }
 
-    /// Removes unused patterns.
+    /// Removes unused patterns. [`release`](Self::release) does not remove them yet, because a refused batch restores
+    /// the routes that use them.
     pub(crate) fn forget_unused(&mut self) {
         for text in std::mem::take(&mut self.doubtful) {
             if self.known.get(&text).is_some_and(|known| known.uses == 0) {
@@ -162,7 +163,7 @@ impl Patterns {
         }
     }
 
-    /// The pattern `text` of a valid route.
+    /// The compiled pattern `text` of a valid route.
     pub(crate) fn find(&self, text: &str) -> Arc<Pattern> {
         Arc::clone(&self.known[text].pattern)
     }
@@ -190,7 +191,7 @@ fn leading_segments(pattern: &Hir) -> String {
             _ => break,
         }
     }
-    // The last segment can continue.
+    // The last segment is incomplete: the pattern can continue it.
     let end = literal.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     literal.truncate(end);
     String::from_utf8(literal).unwrap_or_default()

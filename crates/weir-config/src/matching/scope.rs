@@ -1,6 +1,6 @@
-//! The scope of a listener.
+//! The scope of a listener: which routes apply to it.
 
-/// The routes that requests of a listener can match: those for every listener, and those for this listener. It is valid
-/// for the [`crate::Table`] that returned it.
+/// Selects the routes that requests of a listener can match: routes for every listener, and routes that name this
+/// listener. It is valid only for the [`crate::Table`] that returned it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope(pub(super) u32);

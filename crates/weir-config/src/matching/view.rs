@@ -29,12 +29,12 @@ pub struct RequestView<'r> {
 }
 
 impl<'r> RequestView<'r> {
-    /// A GET without query and header fields, for the routes of every listener.
+    /// A GET without query and headers, for the routes of every listener.
     pub fn get(host: &'r str, path: &'r str) -> RequestView<'r> {
         RequestView { method: "GET", host, path, query: None, fields: &[], scope: Scope::default() }
     }
 
-    /// The value of the header field `name`; case is ignored. Repeated fields make one list (RFC 9110, 5.3).
+    /// The value of the header `name`, ignoring case. Values of repeated headers are joined with `, ` (RFC 9110, 5.3).
     pub(crate) fn field(&self, name: &str) -> Option<Cow<'r, [u8]>> {
         let mut values = fields_named(self.fields, name).map(|field| field.value);
         let first = values.next()?;
@@ -48,20 +48,20 @@ impl<'r> RequestView<'r> {
         Some(Cow::Owned(list))
     }
 
-    /// The value of the first query parameter `name`, both form-decoded.
+    /// The value of the first query parameter `name`. Both are form-decoded.
     pub(crate) fn parameter(&self, name: &str) -> Option<Cow<'r, [u8]>> {
         let mut named = pairs(self.query).filter(|(key, _)| *form_decoded(key) == *name.as_bytes());
         named.next().map(|(_, value)| form_decoded(value))
     }
 }
 
-/// The names and values of a query, as sent.
+/// The names and values of a query, not decoded.
 fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     let pairs = query.into_iter().flat_map(|query| query.split('&'));
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// The text with escapes decoded and plus signs as spaces. Invalid escapes stay as they are.
+/// Decodes escapes, and plus signs as spaces. Invalid escapes stay as they are.
 fn form_decoded(text: &str) -> Cow<'_, [u8]> {
     let mut rest = text.as_bytes();
     work::count(1 + rest.len());

@@ -8,16 +8,17 @@ use weir_document::{Problem, Share, nearest};
 
 use crate::problem::no_file;
 
-/// Maximum number of suggested names in an error, and minimum length of a word that is compared.
+/// Maximum number of suggested names in the error for an unknown value.
 const NEAR_MOST: usize = 4;
+/// Minimum length of a word that the suggestions compare.
 const WORD_LEAST: usize = 3;
 
 /// Optional metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
-    /// Request latency (`weir_request_duration_seconds`), as a histogram of 23 series per listener, group and backend.
-    /// It reads the clock twice per request.
+    /// Request latency (`weir_request_duration_seconds`), as a histogram of 23 series per listener, `metrics_group` and
+    /// backend. If true, the gateway reads the clock twice per request.
     pub latency: bool,
 }
 
@@ -49,30 +50,31 @@ impl Default for AccessLog {
     }
 }
 
-/// The format of a line.
+/// The parsed format of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// In order, without the line break.
+    /// Fixed texts and values in order, without the line break.
     pub pieces: Vec<LogPiece>,
-    /// How values are written.
+    /// How values are written in this line.
     pub style: LogStyle,
 }
 
-/// How values are written.
+/// How values are written in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStyle {
-    /// As JSON values: quoted unless they are numbers, `null` if there is none.
+    /// As JSON values: strings unless they are numbers, `null` if there is no value.
     Json,
-    /// As they are, `-` if there is none. Quotation marks, backslashes and unprintable bytes are written as `\xHH`.
+    /// As plain text, `-` if there is no value. Quotation marks, backslashes and unprintable bytes are written as
+    /// `\xHH`.
     Plain,
 }
 
-/// A part of a line.
+/// A piece of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPiece {
     /// A fixed text.
     Text(String),
-    /// A value of the request.
+    /// A value of the request, inserted when the line is written.
     Value(LogValue),
 }
 
@@ -102,7 +104,7 @@ log_values! {
     RemoteAddressSource "remote_addr_source" "Where `$remote_addr` comes from: `forwarded` (a trusted proxy reports it) or `peer` (the other end of the connection).";
     PeerAddress "peer_addr" "Address and port of the other end of the connection.";
     Scheme "scheme" "`http` or `https`.";
-    Request "request" "Method, target and version as the client sent them; of a malformed request, what could be read.";
+    Request "request" "Method, target and version as the client sent them; for a malformed request, the parts that parsed.";
     Method "request_method" "The method.";
     Target "request_uri" "Path and query as the client sent them.";
     Host "host" "The requested host.";
@@ -111,7 +113,7 @@ log_values! {
     Cause "cause" "Cause of the error, as in X-Weir-Error.";
     BytesSent "bytes_sent" "Bytes sent to the client, with headers and framing; for a tunnel only the headers.";
     Duration "request_time" "Seconds from complete request headers to the end of the response.";
-    Route "route" "Key of the route.";
+    Route "route" "Key of the route, such as `routes[3]`; with manifests: kind, name and rule.";
     Group "group" "Group in metrics.";
     Backend "backend" "Name of the backend.";
     Upstream "upstream_addr" "The endpoint of the last attempt.";
@@ -124,7 +126,7 @@ log_values! {
     UpstreamTries "upstream_tries" "Number of upstream attempts.";
 }
 
-/// The fields of a JSON line with their values, in order.
+/// The fields of a JSON line, in order, each with the name of its value.
 const JSON_FIELDS: [(&str, &str); 25] = [
     ("time", "time_iso8601"),
     ("listener", "listener"),
@@ -154,7 +156,7 @@ const JSON_FIELDS: [(&str, &str); 25] = [
 ];
 
 impl LogValue {
-    /// The value called `name`; header fields start with `http_` and have `_` for `-`.
+    /// The value called `name`, such as `status`. `http_x_a` is the request header `x-a`.
     fn named(name: &str) -> Option<LogValue> {
         match name.strip_prefix("http_") {
             Some(field) if !field.is_empty() => Some(LogValue::Field(field.replace('_', "-"))),
@@ -162,12 +164,12 @@ impl LogValue {
         }
     }
 
-    /// The field of a JSON line that has the value called `name`.
+    /// The field of a JSON line that contains the value called `name`.
     pub fn json_field(name: &str) -> Option<&'static str> {
         JSON_FIELDS.iter().find(|(_, value)| *value == name).map(|(field, _)| *field)
     }
 
-    /// Whether it comes from the request headers, which are freed once the request is forwarded.
+    /// Whether the value comes from the request headers, which are freed once the request is forwarded.
     pub fn is_of_head(&self) -> bool {
         use LogValue::{Field, Host, Method, Protocol, Request, Target};
         matches!(self, Request | Method | Target | Host | Protocol | Field(_))
@@ -175,12 +177,12 @@ impl LogValue {
 }
 
 impl AccessLog {
-    /// The log with its parsed format, which is valid.
+    /// The settings with the parsed format; `None` if the format is invalid.
     pub(crate) fn with_line(&self) -> Option<(AccessLog, LogLine)> {
         Some((self.clone(), self.line().ok()?))
     }
 
-    /// The parsed format, or why it is invalid.
+    /// Parses `format`.
     pub(crate) fn line(&self) -> Result<LogLine, Problem> {
         match self.format.as_str() {
             "json" => Ok(LogLine { pieces: json_pieces(), style: LogStyle::Json }),
@@ -261,8 +263,8 @@ fn unknown_value(place: &str, name: &str) -> Problem {
     }
 }
 
-/// Suggestions for `name`, the most likely first: the closest spelling, then names with common words. A common first
-/// word counts most.
+/// Suggestions for the unknown value `name`, the most likely first: the closest spelling, then names with words in
+/// common. A common first word counts twice.
 fn near(name: &str) -> Vec<&'static str> {
     let names = || LogValue::NAMED.iter().map(|(known, ..)| *known);
     let words: Vec<&str> = name.split('_').filter(|word| word.len() >= WORD_LEAST).collect();
@@ -277,7 +279,7 @@ fn near(name: &str) -> Vec<&'static str> {
     nearest.into_iter().chain(alike).take(NEAR_MOST).collect()
 }
 
-/// Validates `log`.
+/// Validates `access_log`.
 pub(crate) fn check(log: &AccessLog) -> Result<(), Problem> {
     if log.file.as_deref() == Some("") {
         return Err(no_file("access_log.file"));

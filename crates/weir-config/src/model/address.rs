@@ -1,4 +1,4 @@
-//! IP addresses with a port, as text.
+//! Deserializes IP addresses with a port from text.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -37,8 +37,8 @@ pub struct Backend {
     #[serde(default, skip_serializing_if = "Balance::is_default")]
     #[schemars(extend("x-default" = "`round_robin`"))]
     pub balance: Balance,
-    /// Time in which a new or recovered endpoint ramps up from a tenth to its full share of requests. Not with `hash`,
-    /// and not for the endpoints that the backend starts with.
+    /// Time in which a new or recovered endpoint ramps up from a tenth to its full share of requests. The endpoints
+    /// that a backend starts with get their full share at once. Cannot be combined with `hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start: Option<Time>,
     /// TLS settings for connections to the endpoints.
@@ -61,13 +61,13 @@ pub struct Backend {
     /// the client connected to. A connection then serves one request or tunnel. Default: no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Limits on the lifetime of a connection.
+    /// Limits on the lifetime of connections to the endpoints.
     #[serde(default, skip_serializing_if = "Keepalive::is_default")]
     pub keepalive: Keepalive,
 }
 
 impl Backend {
-    /// The endpoints; `addresses` resolves host names.
+    /// The endpoints with resolved addresses: `addresses` returns the IP addresses of a host name.
     pub fn members(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<Member> {
         let mut members = Vec::with_capacity(self.endpoints.len());
         for Endpoint { address, weight } in &self.endpoints {
@@ -77,7 +77,7 @@ impl Backend {
         members
     }
 
-    /// Whether some of its endpoints are Unix sockets.
+    /// Whether at least one endpoint is a Unix socket.
     pub(crate) fn has_unix_sockets(&self) -> bool {
         let is_unix = |endpoint: &Endpoint| {
             matches!(endpoint.address, EndpointAddress::Known(UpstreamAddress::Unix(_)))
@@ -85,7 +85,7 @@ impl Backend {
         self.endpoints.iter().any(is_unix)
     }
 
-    /// The host names among its endpoints.
+    /// The host names among the endpoints.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.endpoints.iter().filter_map(|endpoint| match &endpoint.address {
             EndpointAddress::Known(_) => None,

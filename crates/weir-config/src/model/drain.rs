@@ -1,4 +1,4 @@
-//! Graceful shutdown.
+//! Settings of the graceful shutdown.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::bounds::check_time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Drain {
-    /// Time during which the gateway still accepts clients, so that load balancers can see `/readyz` fail first; can
-    /// be 0s.
+    /// Time after the signal during which the gateway still accepts clients, so that load balancers can see `/readyz`
+    /// fail first; can be 0s.
     pub delay: Time,
-    /// Time from the signal until all open connections are closed; must be longer than `delay`. Connections that are
-    /// still open are cut and reported in the program log.
+    /// Time from the signal until all connections must be closed; must be longer than `delay`. Connections that are
+    /// still open then are cut and reported in the program log.
     pub timeout: Time,
 }
 

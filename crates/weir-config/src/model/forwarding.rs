@@ -7,8 +7,8 @@ use weir_document::{Problem, Share};
 /// The maximum number of trusted proxies.
 const TRUSTED_HOPS_MAX: u32 = 16;
 
-/// Headers that the gateway adds to upstream requests. By default it adds none. `request_headers` of a route apply
-/// later.
+/// Headers that the gateway adds to upstream requests. By default it adds none. The `request_headers` of a route are
+/// applied after them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forwarding {
@@ -17,14 +17,16 @@ pub struct Forwarding {
     pub x_forwarded: bool,
     /// Send `Forwarded` (RFC 7239) with `for`, `host` and `proto`.
     pub forwarded: bool,
-    /// Number of trusted proxies in front of this gateway, 0 to 16. Each appends one element to `trusted_header`;
-    /// elements to the left of theirs come from the client and are dropped. With 0, `X-Forwarded-*`, `Forwarded` and
-    /// `X-Real-IP` of clients are dropped. If neither `x_forwarded` nor `forwarded` is on, the address is read only for
-    /// the access log and `hash: client_address`, and these headers stay as they are.
+    /// Number of trusted proxies in front of this gateway, 0 to 16. Each of them appends one element to
+    /// `trusted_header`; the gateway drops all elements before these, because they come from the client. With 0,
+    /// `X-Forwarded-*`, `Forwarded` and `X-Real-IP` of clients are dropped if `x_forwarded` or `forwarded` is on. If
+    /// neither is on, these headers stay as they are, and the client address is read only for the access log and `hash:
+    /// client_address`.
     pub trusted_hops: u32,
-    /// Header that all trusted proxies append to. It decides who the client is; the other header is written from it.
-    /// IPv4 and IPv6 addresses, with or without port; IPv6 with a port needs brackets. With nginx before 1.23 behind
-    /// another proxy, clients can forge `forwarded`, because `$http_forwarded` is only the first line.
+    /// Header that all trusted proxies append to. The gateway reads the client address from it, and writes
+    /// `X-Forwarded-For` and `Forwarded`, if they are on, from the addresses in it. Elements are IPv4 or IPv6
+    /// addresses, with or without port; IPv6 with a port needs brackets. With nginx before 1.23 behind another proxy,
+    /// clients can forge `forwarded`, because `$http_forwarded` is only the first line.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"forwarded")]
     #[schemars(extend("x-default" = "`forwarded` if only `forwarded` is on, else `x_forwarded_for`"))]
@@ -37,7 +39,7 @@ pub struct Forwarding {
     pub trace: Option<Trace>,
 }
 
-/// A field that proxies append the address of their client to.
+/// The header to which proxies append the address of their client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TrustedHeader {
@@ -65,13 +67,13 @@ pub enum RequestId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trace {
-    /// Send `traceparent` (W3C Trace Context). A valid one stays, with its `tracestate`; otherwise it is created and
-    /// `tracestate` is dropped.
+    /// Send `traceparent` (W3C Trace Context). A valid one from the client is forwarded, with its `tracestate`;
+    /// otherwise the gateway creates one and drops `tracestate`.
     pub w3c: bool,
-    /// Send Zipkin B3 headers. Valid ones stay in the form that they have; otherwise they are created. A trace from
-    /// `traceparent` is continued in them, and the other way round.
+    /// Send Zipkin B3 headers. Valid ones from the client are forwarded in the form in which they arrive; otherwise the
+    /// gateway creates them. If the client sent only `traceparent`, the B3 headers continue its trace, and vice versa.
     pub b3: B3,
-    /// Share of traces that start here and are marked as sampled, 0 to 100 %.
+    /// Share of the traces started by this gateway that are marked as sampled, 0 to 100 %.
     pub sampled: Share,
 }
 
@@ -85,7 +87,7 @@ impl Default for Trace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum B3 {
-    /// None.
+    /// No B3 headers.
     #[default]
     Off,
     /// The single header `b3`.
@@ -95,7 +97,7 @@ pub enum B3 {
 }
 
 impl Forwarding {
-    /// Whether anything is added to requests, or the client address is read from them.
+    /// Whether the gateway adds headers to requests or reads the client address from them.
     pub(crate) fn is_any(&self) -> bool {
         self.adds_client_address()
             || self.trusted_hops > 0
@@ -103,12 +105,12 @@ impl Forwarding {
             || self.trace.is_some()
     }
 
-    /// Whether upstreams get the client address.
+    /// Whether the gateway sends the client address to upstreams.
     pub fn adds_client_address(&self) -> bool {
         self.x_forwarded || self.forwarded
     }
 
-    /// The field that the trusted proxies append to.
+    /// The header to which the trusted proxies append: the configured one, else its default.
     pub fn trusted_header(&self) -> TrustedHeader {
         let default = match self.forwarded && !self.x_forwarded {
             true => TrustedHeader::Forwarded,
@@ -128,7 +130,7 @@ pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
     }
     if trusted_header.is_some() && *trusted_hops == 0 {
         return Err(Problem::of("forwarding.trusted_header", "`trusted_hops` is 0, so no proxy is trusted")
-            .help("set `trusted_hops` to the number of proxies in front, or leave `trusted_header` out"));
+            .help("set `trusted_hops` to the number of proxies in front, or remove `trusted_header`"));
     }
     if trace.as_ref().is_some_and(|trace| !trace.w3c && trace.b3 == B3::Off) {
         return Err(Problem::of("forwarding.trace", "no effect: `w3c` and `b3` are both off")

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_document::{Problem, Size};
 
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
-/// The parser keeps its slots for header fields on the stack, which sets the upper limit.
+/// Allowed values of `fields`. The parser has a slot for each header field on its stack, which sets the upper limit.
 const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
 
 /// Limits on sizes and connections.
@@ -19,8 +19,8 @@ pub struct Limits {
     pub fields: u32,
     /// Maximum size of a request body; 0 allows no body.
     pub body: Size,
-    /// Maximum number of client connections, per process. At the limit, a new one replaces the connection of its worker
-    /// that has been idle longest, for at least 1 s.
+    /// Maximum number of client connections, per process. At the limit, a new connection replaces the one of the same
+    /// worker that has been idle longest, if it has been idle for at least 1 s.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub connections: u32,
     /// Maximum number of client connections per client address (IPv6: per /64 network), per process. Connections from
@@ -28,8 +28,8 @@ pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), example = 100, extend("x-unit" = "connections", "x-default" = "no limit"))]
     pub connections_per_address: Option<u32>,
-    /// Maximum number of connections per backend, per process. `limits.pending` of the backend sets how many
-    /// requests can wait for one.
+    /// Maximum number of connections per backend, per process. `limits.pending` of a backend sets how many requests can
+    /// wait for one.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub upstream_connections: u32,
     /// Maximum number of idle upstream connections per worker and endpoint.

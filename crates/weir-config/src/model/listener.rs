@@ -29,15 +29,15 @@ pub struct Listener {
     #[schemars(example = json!({ "certificate": "shop.pem", "key": "shop.key" }))]
     #[schemars(extend("x-default" = "no TLS"))]
     pub tls: Option<Box<Tls>>,
-    /// TLS passthrough by server name (SNI). Other names use `tls`; without `tls` the gateway closes their connections
-    /// (`unknown_name`). The first message can have 16 KiB and must arrive within `timeouts.head`; then
-    /// `timeouts.upgraded` applies.
+    /// TLS passthrough by server name (SNI). Clients with other names use `tls`; without `tls` the gateway closes their
+    /// connections (`unknown_name`). The client's first message can have 16 KiB and must arrive within `timeouts.head`;
+    /// after that `timeouts.upgraded` applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "hosts": ["bank.example"], "backend": "sealed" }]))]
     pub passthrough: Vec<Passthrough>,
-    /// Require a PROXY protocol header (version 1 or 2) with the client address on every connection, before TLS. It can
-    /// have 2 KiB and must arrive within `timeouts.head`; otherwise the gateway closes the connection (`proxy_header`).
-    /// A reload applies to new connections.
+    /// Require a PROXY protocol header (version 1 or 2) with the client address on every connection, before TLS. The
+    /// header can have 2 KiB and must arrive within `timeouts.head`; otherwise the gateway closes the connection
+    /// (`proxy_header`). A reload applies to new connections.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("x-default" = "`false`"))]
     pub proxy_protocol: bool,
@@ -62,7 +62,7 @@ impl Listener {
         }
     }
 
-    /// The name that routes use: the configured name, else the configured address.
+    /// The name that routes use for this listener: the configured name, else the configured address.
     pub fn label(&self) -> Cow<'_, str> {
         match &self.name {
             Some(name) => Cow::Borrowed(name),

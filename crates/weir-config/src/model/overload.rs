@@ -15,12 +15,13 @@ use super::bounds::check_time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overload {
-    /// Memory threshold: a share of the cgroup limit, or of host memory if there is no limit (`90%`), or a size of
-    /// the process (`256MiB`).
+    /// Memory threshold: a share of the cgroup limit, or of host memory if there is no limit (`90%`), or a size that
+    /// the process must not exceed (`256MiB`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"90%", extend("x-default" = "no limit"))]
     pub memory: Option<MemoryBound>,
-    /// Event loop lag of a worker that lasts for half a second; measured every 100 ms.
+    /// Event loop lag, measured every 100 ms. A worker rejects requests after its lag has exceeded this threshold for
+    /// half a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"50ms", extend("x-default" = "no limit"))]
     pub lag: Option<Time>,
@@ -29,9 +30,9 @@ pub struct Overload {
 /// A memory threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MemoryBound {
-    /// Of the available memory.
+    /// A share of the cgroup limit, or of host memory if there is no limit.
     Share(Share),
-    /// Of the process.
+    /// A size that the memory of the process must not exceed.
     Size(Size),
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn check(overload: &Overload) -> Result<(), Problem> {
     };
     if is_nothing {
         return Err(Problem::of("overload.memory", "0 would reject every request with 503")
-            .help("write a share like 90% or a size like 256MiB, or remove it to set no limit"));
+            .help("write a share like 90% or a size like 256MiB, or remove `memory` to set no limit"));
     }
     overload.lag.map_or(Ok(()), |lag| check_time("overload.lag", lag, "remove it to set no limit"))
 }
@@ -64,7 +65,7 @@ impl FromStr for MemoryBound {
             true => text.parse().ok().map(MemoryBound::Share),
             false => text.parse().ok().map(MemoryBound::Size),
         };
-        // The text of an error is `cause; remedy`.
+        // `weir_document` splits error texts at the first `; ` into cause and remedy.
         bound.ok_or_else(|| {
             format!("`{text}` is not a memory limit; write a share like 90% or a size like 256MiB")
         })

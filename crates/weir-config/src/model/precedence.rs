@@ -4,11 +4,11 @@
 /// name, then by position in the resource. Lower values win.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
-    /// When its resource was created, in seconds of Unix time; the maximum if unknown.
+    /// When the Kubernetes resource that defines the route was created, in seconds of Unix time; `i64::MAX` if unknown.
     pub created_s: i64,
-    /// `namespace/name` of its resource.
+    /// `namespace/name` of the Kubernetes resource that defines the route.
     pub resource: String,
-    /// The position of its rule in the resource, and of its match in the rule.
+    /// The index of the rule in the resource, and the index of the match in the rule.
     pub position: (usize, usize),
 }
 

@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramLog {
-    /// Lowest level to log. `--log-level` overrides it, and the admin server overrides both.
+    /// Lowest level to log. `--log-level` overrides it. A level set through the admin server overrides both.
     pub level: Severity,
-    /// Format of a line.
+    /// Format of a log line.
     pub format: ProgramLogFormat,
 }
 
-/// Severity of a line. A level logs its own lines and those of higher severity.
+/// Severity of a log line. As a log level, a severity includes its own lines and those of all higher severities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// A requested action failed.
+    /// An action that was requested has failed.
     Error,
-    /// A condition that somebody should check.
+    /// A condition that an operator should check.
     #[default]
     Warn,
     /// Normal operation.
     Info,
-    /// Single failed requests.
+    /// Details, such as single failed requests.
     Debug,
 }
 
@@ -38,7 +38,7 @@ pub enum ProgramLogFormat {
     /// Time, level, process and message as plain text.
     #[default]
     Text,
-    /// The same fields as JSON.
+    /// Time, level, process and message as JSON.
     Json,
 }
 
@@ -46,7 +46,7 @@ impl Severity {
     /// All severities, the most severe first.
     pub const ALL: [Severity; 4] = [Severity::Error, Severity::Warn, Severity::Info, Severity::Debug];
 
-    /// The name in configurations.
+    /// The name of this severity in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",
@@ -63,7 +63,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A text that names no [`Severity`].
+/// A text that is not the name of a [`Severity`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown level `{}`; write error, warn, info or debug", .0.escape_debug())]
 pub struct UnknownSeverity(String);

@@ -12,8 +12,8 @@ use super::address::addresses;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resolver {
-    /// DNS servers, as IP address and port, over UDP, and over TCP for long responses. If empty, the gateway uses
-    /// `/etc/resolv.conf` with its search list. `/etc/hosts` takes precedence over both.
+    /// DNS servers, each an IP address with a port. The gateway asks over UDP, and over TCP for long responses. If
+    /// empty, it uses `/etc/resolv.conf` with its search list. `/etc/hosts` takes precedence over both.
     #[schemars(with = "Vec<String>")]
     #[serde(deserialize_with = "addresses", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<SocketAddr>,

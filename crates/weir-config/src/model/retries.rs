@@ -13,7 +13,7 @@ use super::bounds::check_time;
 /// More retries only add load to an upstream that is failing.
 const ATTEMPTS_MAX: u32 = 10;
 
-/// Error statuses.
+/// Statuses that `on` can list: client and server errors.
 const STATUSES: std::ops::RangeInclusive<u16> = 400..=599;
 
 /// Retries of failed requests.
@@ -22,7 +22,7 @@ const STATUSES: std::ops::RangeInclusive<u16> = 400..=599;
 pub struct Retries {
     /// Maximum number of retries per request, 1 to 10.
     pub attempts: u32,
-    /// Failures that lead to a retry.
+    /// Outcomes of an attempt that lead to a retry.
     pub on: Vec<RetryOn>,
     /// Also retry methods that are not idempotent (POST, PATCH), even if the upstream may have processed the
     /// request.
@@ -39,7 +39,7 @@ pub enum RetryOn {
     Connect,
     /// The upstream closed or reset the connection before complete response headers.
     Reset,
-    /// A timeout of the attempt expired before any byte of the response was forwarded.
+    /// A timeout of this attempt expired before any byte of the response was forwarded.
     Timeout,
     /// The response has this status.
     Status(u16),
@@ -56,7 +56,7 @@ impl Default for Retries {
     }
 }
 
-/// Validates `retries`, the value of the field `place`.
+/// Validates `retries`. `place` is the path of its field, for messages.
 pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Problem> {
     if !(1..=ATTEMPTS_MAX).contains(&retries.attempts) {
         let message = format!("{} is out of range; allowed: 1 to {ATTEMPTS_MAX}", retries.attempts);
@@ -106,7 +106,7 @@ impl Serialize for RetryOn {
     }
 }
 
-// The text of an error is `cause; remedy`.
+// `weir_document` splits error texts at the first `; ` into cause and remedy.
 
 impl<'de> Deserialize<'de> for RetryOn {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RetryOn, D::Error> {

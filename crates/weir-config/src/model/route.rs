@@ -16,7 +16,7 @@ use crate::filters::{
     Compress, Cors, HeaderChanges, Mirror, Redirect, Respond, Rewrite, RouteTimeouts, WeightedBackend,
 };
 
-/// The longest regular expression.
+/// The maximum length of a regular expression, in bytes.
 pub(crate) const PATTERN_BYTES_MAX: usize = 1 << 10;
 
 /// Matches requests and defines what happens to them. Set exactly one of `path`, `exact` and `regex`, and exactly
@@ -25,7 +25,7 @@ pub(crate) const PATTERN_BYTES_MAX: usize = 1 << 10;
 #[schemars(extend("allOf" = [one_of(&["path", "exact", "regex"]), one_of(&ACTIONS)]))]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// Name in messages.
+    /// Name of the route, for messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"checkout", extend("x-default" = "its position"))]
     pub name: Option<String>,
@@ -48,8 +48,8 @@ pub struct Route {
     #[schemars(example = json!(["/health", "/version"]))]
     pub exact: Option<OneOrMany>,
     /// Regular expression that must match the whole path. Syntax of Rust's regex crate without Unicode: `\w`, `\d` and
-    /// `(?i)` are ASCII, `.` is any byte; no look-around, no backreferences. It can have 1024 bytes and compile to 1
-    /// MiB, as in `headers` and `query`.
+    /// `(?i)` are ASCII, `.` is any byte; no look-around, no backreferences. At most 1024 bytes, and 1 MiB when
+    /// compiled; the same limits apply in `headers` and `query`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = PATTERN_BYTES_MAX), example = "/users/[0-9]+")]
     pub regex: Option<String>,
@@ -63,7 +63,7 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "x-version": "2" }))]
     pub headers: BTreeMap<String, ValueMatch>,
-    /// Required query parameters, by decoded name. Names and values are decoded as those of forms: `%20` and `+` are
+    /// Required query parameters, by decoded name. Names and values are decoded like form fields: `%20` and `+` are
     /// spaces. If a parameter is repeated, the first one counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "preview": { "present": true } }))]
@@ -88,11 +88,11 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = "/v2", extend("x-default" = "unchanged"))]
     pub rewrite: Option<Rewrite>,
-    /// Changes to the request headers that the upstream receives.
+    /// Changes to request headers before the request is sent upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "set": { "X-Tier": "gold" } }))]
     pub request_headers: Option<Box<HeaderChanges>>,
-    /// Changes to the response headers that the client receives.
+    /// Changes to response headers before the response is sent to the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "remove": ["Server"] }))]
     pub response_headers: Option<Box<HeaderChanges>>,
@@ -116,24 +116,25 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Box<Retries>>,
     /// File of accepted bearer tokens, one per line, relative to the directory of the configuration; empty lines and
-    /// lines that start with `#` are ignored. Requests without exactly one `Authorization: Bearer` header with one of
-    /// them get 401. The upstream gets the header too. Read at start and by SIGHUP.
+    /// lines that start with `#` are ignored. Requests without exactly one `Authorization: Bearer` header with a listed
+    /// token get 401. The upstream gets the header too. Read at start and by SIGHUP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
     pub tokens: Option<String>,
-    /// The precedence among routes for the same requests. Routes without one must not match the same requests.
+    /// Which route wins if several match the same requests. Two routes without a precedence must not match the same
+    /// requests.
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
     /// Group in metrics, 1 to 128 printable characters, not `other`. Routes with the same group are counted together.
-    /// Above 1,000 groups, further ones count as `other`. A group without routes or requests makes room, at most once a
-    /// minute, and starts at 0 again.
+    /// Above 1,000 groups, further ones count as `other`. To make room, groups that no route uses any more are removed,
+    /// at most once a minute; a group that returns starts at 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"checkout", extend("x-default" = "name of the backend"))]
     pub metrics_group: Option<String>,
 }
 
 impl Route {
-    /// The paths of the route, each with its field.
+    /// The prefix and exact paths of the route, each with its field.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (PathField, &str)> {
         let prefix = self.path.iter().map(|path| (PathField::Path, path.as_str()));
         let exact = self.exact.iter().flat_map(OneOrMany::as_slice).enumerate();
@@ -146,7 +147,7 @@ impl Route {
         of_path.chain(patterns_of("headers", &self.headers)).chain(patterns_of("query", &self.query))
     }
 
-    /// The backends of the route, each with its field.
+    /// The backends that the route names, including that of `mirror`, each with its field.
     pub(crate) fn backend_names(&self) -> impl Iterator<Item = (BackendField, &str)> {
         let one = self.backend.iter().map(|name| (BackendField::Backend, name.as_str()));
         let several = self.backends.iter().flatten().enumerate();
@@ -161,11 +162,11 @@ impl Route {
     }
 }
 
-/// The field of a path.
+/// A field of a route that contains a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PathField {
     Path,
-    /// The position in the list.
+    /// `exact[1]`: the index in the list.
     Exact(usize),
 }
 
@@ -178,7 +179,7 @@ impl fmt::Display for PathField {
     }
 }
 
-/// The field of a backend.
+/// A field of a route that names a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackendField {
     /// `backend`
@@ -229,7 +230,7 @@ fn patterns_of<'r>(
     })
 }
 
-// The error that serde derives names types of Rust.
+// Written by hand, because the error of the derived implementation contains names of Rust types.
 
 impl<'de> Deserialize<'de> for OneOrMany {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMany, D::Error> {

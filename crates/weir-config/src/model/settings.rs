@@ -1,4 +1,4 @@
-//! Settings of the whole gateway.
+//! Settings of the whole gateway: everything except listeners, routes and backends.
 
 use weir_document::Problem;
 
@@ -17,10 +17,10 @@ use crate::problem::failed;
 
 pub(crate) const WORKERS_MAX: u32 = 1024;
 
-/// Settings of the whole gateway.
+/// Settings of the whole gateway: everything except listeners, routes and backends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Worker threads; `None` is one per CPU, limited by the cgroup quota.
+    /// Number of worker threads; `None` means one per CPU, limited by the cgroup quota.
     pub workers: Option<u32>,
     /// Normalization of request paths.
     pub paths: PathRules,
@@ -30,11 +30,11 @@ pub struct Settings {
     pub limits: Limits,
     /// Thresholds above which the gateway sheds load (503).
     pub overload: Overload,
-    /// Timeouts of clients and upstreams.
+    /// Timeouts for clients and upstreams.
     pub timeouts: Timeouts,
     /// Graceful shutdown.
     pub drain: Drain,
-    /// One log line per request.
+    /// Settings of the access log; `None` if there is none.
     pub access_log: Option<AccessLog>,
     /// Log of the program itself, on standard error.
     pub log: ProgramLog,
@@ -42,13 +42,13 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Headers with client address, request ID and trace that the gateway adds to upstream requests.
     pub forwarding: Forwarding,
-    /// Whether header fields with other characters than letters, digits and `-` in their names pass.
+    /// Whether to forward request headers whose names contain characters other than letters, digits and `-`.
     pub underscores_in_headers: bool,
-    /// Which trailers pass.
+    /// Trailers to forward, by name.
     pub trailers: Trailers,
 }
 
-/// The problems of the settings, at most one of each part.
+/// Validates the settings. Returns at most one problem per section.
 pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
     let workers = settings.workers.filter(|workers| !(1..=WORKERS_MAX).contains(workers));
     let workers = workers.map_or(Ok(()), |workers| {

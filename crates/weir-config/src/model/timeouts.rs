@@ -8,27 +8,28 @@ use weir_document::{Problem, Time};
 
 use super::bounds::check_time;
 
-/// Timeouts of clients and upstreams, more than 0 and at most 30 days. Their resolution is 100 ms: a timeout expires up
-/// to 200 ms late and never early.
+/// Timeouts of clients and upstreams, more than 0 and at most 30 days. The gateway checks them every 100 ms, so a
+/// timeout can expire up to 200 ms late, but never early.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// Time from the first byte of a request to the end of its headers (408). Also the time for a TLS handshake.
+    /// Time from the first byte of a request to the end of its headers (408). It also limits a TLS handshake with a
+    /// client.
     pub head: Time,
     /// Time without progress while reading a request body (408) or a response body, which is then cut.
     pub body: Time,
     /// Time without progress while writing to a client, which is then disconnected, or to an upstream (504).
     pub write: Time,
-    /// Time to connect to an upstream, and the same again for the TLS handshake. Then the next endpoint is tried
-    /// (finally 504).
+    /// Time to connect to an upstream, and the same time again for the TLS handshake. After that, the gateway tries the
+    /// next endpoint; after the last one, the client gets 504.
     pub connect: Time,
-    /// Time from the complete request, or an interim response, to complete response headers (504).
+    /// Time from the end of the request, or from an interim response (1xx), to complete response headers (504).
     pub response: Time,
     /// Idle time of a client connection between two requests.
     pub idle: Time,
     /// Idle time of an upstream connection between two requests. Keep it below the idle timeout of the upstream.
     pub upstream_idle: Time,
-    /// Time without data in either direction of an upgraded connection, or of TLS passthrough.
+    /// Time without data in either direction of an upgraded connection or of TLS passthrough.
     pub upgraded: Time,
 }
 

@@ -15,7 +15,7 @@ use weir_document::Time;
 
 use super::forms::{HOST_OR_ANY, one_of};
 
-/// The name of the file with the system's CA certificates (PEM), which the source passes.
+/// The name under which the source passes the system's CA certificates (PEM), as if they were a file.
 pub const SYSTEM_AUTHORITIES: &str = "<system CA certificates>";
 
 /// TLS settings for clients. Files are PEM unless noted otherwise; paths are relative to the directory of the
@@ -36,27 +36,28 @@ pub struct Tls {
     #[schemars(length(min = 1), example = "shop.ocsp")]
     pub ocsp: Option<String>,
     /// Server names that use this certificate, exact or `*.suffix`. `*` stands for the names in the certificate. A
-    /// client gets the certificate of the most specific match; certificates that contain the name come first.
+    /// client gets the certificate of the most specific match; a certificate that contains the name has precedence over
+    /// one that does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["shop.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
-    /// More certificates, each for the names in it; `*.example.org` covers one label. A name can have one certificate
-    /// per key type: a client gets the first that it can verify, ECDSA before Ed25519 before RSA. Of two of one type,
-    /// the first is used.
+    /// More certificates, each for the names that it contains; `*.example.org` covers one label. A name can have one
+    /// certificate per key type: a client gets the first whose signature it can verify, ECDSA before Ed25519 before
+    /// RSA. Of two with the same key type, the first is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "certificate": "blog.pem", "key": "blog.key" }]))]
     pub certificates: Vec<CertificateFiles>,
-    /// CA certificates that must have signed the client certificates, which must not be expired. Otherwise the
+    /// CA certificates. One of them must have signed the client certificate, which must not be expired; otherwise the
     /// handshake fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "partners.pem", extend("x-default" = "no client certificates"))]
     pub client_ca: Option<String>,
-    /// Whether clients must send a certificate. Requires `client_ca`.
+    /// Whether clients must send a certificate. This field requires `client_ca`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"optional", extend("x-default" = "`required`"))]
     pub client_auth: Option<ClientAuth>,
-    /// Reject clients that send no server name (SNI), or one without a certificate (cause `unknown_name`, alert
-    /// `access_denied`).
+    /// Reject clients that send no server name (SNI), or a name for which there is no certificate (cause
+    /// `unknown_name`, alert `access_denied`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true, extend("x-default" = false))]
     pub strict_sni: bool,
@@ -68,12 +69,13 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["TLS_AES_128_GCM_SHA256"]), extend("x-default" = "all, AES-128-GCM first"))]
     pub ciphers: Vec<String>,
-    /// Enabled key exchange groups: `X25519`, `P-256`, `P-384`, `X25519MLKEM768`. The client's preference decides. A
-    /// client without a key share for its first common group gets a HelloRetryRequest.
+    /// Enabled key exchange groups: `X25519`, `P-256`, `P-384`, `X25519MLKEM768`. The client's preference decides. The
+    /// gateway uses the first group of the client's list that is enabled here. If the client sent no key share for this
+    /// group, it gets a HelloRetryRequest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["X25519", "P-256"]), extend("x-default" = "all"))]
     pub curves: Vec<String>,
-    /// Session tickets, for resumption; `off` turns it off.
+    /// Session tickets, with which clients resume sessions; `off` disables resumption.
     #[serde(default, skip_serializing_if = "Tickets::is_default")]
     #[schemars(example = json!({ "lifetime": "1h" }), extend("x-default" = { "lifetime": "12h" }))]
     pub tickets: Tickets,
@@ -114,23 +116,23 @@ pub struct CertificateFiles {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "blog.ocsp")]
     pub ocsp: Option<String>,
-    /// Server names that use this certificate. `*` stands for the names in the certificate.
+    /// Server names that use this certificate, exact or `*.suffix`. `*` stands for the names in the certificate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["blog.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
 }
 
-/// The files of a certificate and its key, as a resource names them.
+/// The file names of a certificate and its key, as the TLS settings list them.
 #[derive(Clone, Debug)]
 pub(crate) struct PairFiles<'t> {
     pub(crate) certificate: &'t str,
     pub(crate) key: &'t str,
     pub(crate) ocsp: Option<&'t str>,
-    /// The prefix of the fields: `certificates[3].`.
+    /// The prefix of the fields, such as `certificates[3].`; empty for the first certificate.
     pub(crate) prefix: String,
 }
 
-/// Whether a client must show a certificate.
+/// Whether a client must send a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientAuth {
@@ -149,7 +151,7 @@ pub enum TlsVersion {
     V13,
 }
 
-/// Session resumption of a listener.
+/// Whether clients of a listener can resume sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tickets {
     /// No resumption.
@@ -168,19 +170,19 @@ pub struct TicketKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tickets.keys", extend("x-default" = "random keys"))]
     pub file: Option<String>,
-    /// Lifetime of a ticket, 1s to 7 days. Resumption does not check the client certificate again, so it also limits
-    /// how long an expired one is accepted.
+    /// Lifetime of a ticket, 1s to 7 days. Resumption does not check the client certificate again, so this lifetime
+    /// also limits how long an expired certificate is accepted.
     pub lifetime: Time,
 }
 
 /// TLS settings for connections to endpoints: TLS 1.2 and 1.3, ALPN `http/1.1`, with session resumption. Files are PEM;
-/// paths are relative to the directory of the configuration. A change of a file or field uses new connections and
-/// sessions.
+/// paths are relative to the directory of the configuration. After a change of a file or a field, the gateway uses new
+/// connections and sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("dependentRequired" = { "certificate": ["key"], "key": ["certificate"] }))]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTls {
-    /// CA certificates that must have signed the certificate of the endpoint. Default: `SSL_CERT_FILE` and
+    /// CA certificates. One of them must have signed the certificate of the endpoint. Default: `SSL_CERT_FILE` and
     /// `SSL_CERT_DIR`, else those of the distribution, read at start and by SIGHUP.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "those of the system"))]
@@ -213,13 +215,13 @@ pub struct Passthrough {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"sealed")]
     pub backend: Option<String>,
-    /// What to do with these clients instead of passthrough.
+    /// What the gateway does with these clients instead of passthrough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"open")]
     pub instead: Option<Instead>,
 }
 
-/// How to handle clients that are excluded from the passthrough of a less specific host.
+/// How the gateway handles clients that a less specific host would otherwise pass through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instead {
@@ -256,7 +258,7 @@ impl Tickets {
 }
 
 impl Tls {
-    /// All files, each with its field.
+    /// All files that these settings name, each with its field.
     pub(crate) fn files(&self) -> Vec<(String, &str)> {
         let mut files = vec![
             ("certificate".to_owned(), self.certificate.as_str()),
@@ -274,19 +276,20 @@ impl Tls {
         files
     }
 
-    /// The certificates in order, the default one first.
+    /// The files of all certificates in order, the default one first.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = PairFiles<'_>> {
         (0..=self.certificates.len()).filter_map(move |position| self.pair(position))
     }
 
-    /// The certificate at this position.
+    /// The files of the certificate at this position: 0 is the default one, 1 is `certificates[0]`. `None` if there is
+    /// none.
     pub(crate) fn pair(&self, position: usize) -> Option<PairFiles<'_>> {
         let (certificate, key, ocsp) = self.pair_files(position)?;
         let prefix = position.checked_sub(1).map(|index| format!("certificates[{index}]."));
         Some(PairFiles { certificate, key, ocsp, prefix: prefix.unwrap_or_default() })
     }
 
-    /// The hosts of the certificate at this position; if empty, the names in the certificate.
+    /// The configured `hosts` of the certificate at this position. If empty, it is used for the names that it contains.
     pub(crate) fn hosts(&self, position: usize) -> &[String] {
         let further = position.checked_sub(1).map(|index| self.certificates.get(index));
         match further {
@@ -295,7 +298,7 @@ impl Tls {
         }
     }
 
-    /// The files of the pair at this position: certificate, key and OCSP response.
+    /// Certificate, key and OCSP response of the certificate at this position; `None` if there is none.
     pub(crate) fn pair_files(&self, position: usize) -> Option<(&str, &str, Option<&str>)> {
         Some(match position.checked_sub(1) {
             None => (&self.certificate, &self.key, self.ocsp.as_deref()),
@@ -306,7 +309,7 @@ impl Tls {
         })
     }
 
-    /// Whether the certificate at this position uses one of these files.
+    /// Whether the certificate at this position consists of at least one of these files.
     pub(crate) fn names_any(&self, position: usize, files: &BTreeSet<&str>) -> bool {
         self.pair_files(position).is_some_and(|(certificate, key, ocsp)| {
             files.contains(certificate)
@@ -317,14 +320,14 @@ impl Tls {
 }
 
 impl PairFiles<'_> {
-    /// The field `name` of this pair: `certificates[3].key`.
+    /// The full name of the field `name` of this certificate, such as `certificates[3].key`.
     pub(crate) fn field(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 }
 
 impl BackendTls {
-    /// All files, each with its field. Without `ca`, the system's CA certificates are one of them.
+    /// All files that these settings name, each with its field. Without `ca`, [`SYSTEM_AUTHORITIES`] is one of them.
     pub(crate) fn files(&self) -> Vec<(&'static str, &str)> {
         let mut files = vec![("ca", self.ca.as_deref().unwrap_or(SYSTEM_AUTHORITIES))];
         files.extend(self.certificate.as_deref().map(|certificate| ("certificate", certificate)));
@@ -333,7 +336,8 @@ impl BackendTls {
     }
 }
 
-// YAML reads `1.3` as a number and `off` as a boolean. The text of an error is `cause; remedy`.
+// YAML reads `1.3` as a number and `off` as a boolean. `weir_document` splits error texts at the first `; ` into cause
+// and remedy.
 
 impl FromStr for TlsVersion {
     type Err = String;

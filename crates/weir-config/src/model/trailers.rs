@@ -8,25 +8,25 @@ use weir_http::{is_hop_by_hop, is_plain_name};
 
 use super::forms::{TOKEN, is_token};
 
-/// Trailers to forward in chunked bodies, by name. All others are dropped: a server may take a trailer for a header
-/// that was checked, changed or removed. Trailers that the route sets or removes as headers are dropped too, and
-/// digests such as `Content-Digest` if the gateway compresses the body. Names that frame, route or authenticate a
+/// Trailers to forward in chunked bodies, by name. All others are dropped, because a server may confuse a trailer with
+/// a header that was checked, changed or removed. Also dropped are trailers that the route sets or removes as headers,
+/// and digests such as `Content-Digest` if the gateway compresses the body. Names that frame, route or authenticate a
 /// message, forwarding headers, `Cookie` and `X-Weir-Error` cannot be listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trailers {
-    /// Trailers of requests.
+    /// Trailers of requests to forward to upstreams.
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Checksum"]))]
     #[schemars(extend("x-default" = "none"))]
     pub request: Vec<String>,
-    /// Trailers of responses.
+    /// Trailers of responses to forward to clients.
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["Server-Timing"]))]
     #[schemars(extend("x-default" = "none"))]
     pub response: Vec<String>,
 }
 
-/// Fields that must be known before the body: they frame or route a message, authenticate it, name its sender, or
-/// decide how it is read (RFC 9110, 6.5.1).
+/// Fields that cannot be trailers, because a recipient needs them before the body: they frame or route a message,
+/// authenticate it, name its sender, or decide how it is read (RFC 9110, 6.5.1).
 const FORBIDDEN: [&str; 39] = [
     "age",
     "authorization",
@@ -72,18 +72,19 @@ const FORBIDDEN: [&str; 39] = [
 const FORBIDDEN_PREFIXES: [&str; 4] = ["access-control-", "if-", "x-b3-", "x-forwarded-"];
 
 impl Trailers {
-    /// Whether a trailer of a request passes.
+    /// Whether the request trailer `name` is forwarded.
     pub fn passes_of_request(&self, name: &str) -> bool {
         self.request.iter().any(|passed| passed.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a trailer of a response passes.
+    /// Whether the response trailer `name` is forwarded.
     pub fn passes_of_response(&self, name: &str) -> bool {
         self.response.iter().any(|passed| passed.eq_ignore_ascii_case(name))
     }
 }
 
-/// Validates `trailers`.
+/// Validates `trailers`. Without `underscores_in_headers`, names with other characters than letters, digits and hyphens
+/// are rejected for requests.
 pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result<(), Problem> {
     for (index, name) in trailers.request.iter().enumerate() {
         let place = format!("trailers.request[{index}]");
@@ -110,8 +111,10 @@ fn check_name(place: &str, name: &str) -> Result<(), Problem> {
         || FORBIDDEN.contains(&lower.as_str())
         || FORBIDDEN_PREFIXES.iter().any(|prefix| lower.starts_with(prefix));
     if is_forbidden {
-        let message = format!("`{name}` cannot pass as a trailer: it has to be known before the body");
-        return Err(Problem::of(place, message).help("leave it out, and send it as a header field"));
+        let message = format!("`{name}` cannot be a trailer: recipients need it before the body");
+        return Err(
+            Problem::of(place, message).help("remove it from this list; send it as a header field instead")
+        );
     }
     Ok(())
 }

@@ -7,24 +7,24 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-/// What the value of a field or of a query parameter must be.
+/// A condition on the value of a header or a query parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[serde(untagged)]
 pub enum ValueMatch {
-    /// `name: value`: this value.
+    /// `name: value`: the value is equal to this text.
     Value(String),
-    /// `name: { exact: value }`: the same.
+    /// `name: { exact: value }`: long form of `name: value`.
     Exact {
-        /// The value.
+        /// The text that the value must be equal to.
         exact: String,
     },
-    /// `name: { regex: pattern }`: one that the regular expression matches from end to end.
+    /// `name: { regex: pattern }`: the regular expression matches the whole value.
     Regex {
         /// The regular expression.
         regex: String,
     },
-    /// `name: { present: true }`: any, if it is there.
+    /// `name: { present: true }`: the header or parameter is present, with any value.
     Present {
         /// Always `true`.
         #[schemars(extend("const" = true))]
@@ -33,7 +33,7 @@ pub enum ValueMatch {
 }
 
 impl ValueMatch {
-    /// The text that the value must be equal to, if the condition is one.
+    /// The text that the value must be equal to; `None` for other conditions.
     pub(crate) fn exact(&self) -> Option<&str> {
         match self {
             ValueMatch::Value(exact) | ValueMatch::Exact { exact } => Some(exact),
@@ -78,7 +78,7 @@ impl<'de> Visitor<'de> for Form {
             (None, Some(regex), None) => Ok(ValueMatch::Regex { regex }),
             (None, None, Some(true)) => Ok(ValueMatch::Present { present: true }),
             (None, None, Some(false)) => Err(de::Error::custom(
-                "`present: false` is not supported; write `present: true`, or remove it",
+                "`present: false` is not supported; write `present: true`, or remove the condition",
             )),
             _ => Err(de::Error::custom(
                 "more than one condition for one value; write only one of `exact`, `regex` and `present`",

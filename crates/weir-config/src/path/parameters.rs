@@ -6,13 +6,13 @@
 
 use super::PathProblem;
 
-/// Whether a segment has parameters. Escapes in `path` have upper-case digits.
+/// Whether a segment of `path` has parameters. Escapes in `path` must have upper-case digits.
 pub(super) fn has_parameters(path: &str) -> bool {
     path.contains(';') || path.contains("%3B")
 }
 
-/// Rejects parameters that hide a segment from servers that do not remove them: after `.` or `..`, and at the start of
-/// a segment that is not the last one.
+/// Rejects parameters after `.` or `..`, and at the start of a segment that is not the last one. Servers that remove
+/// parameters read such a segment as a dot segment or as empty; others do not.
 pub(super) fn check_parameters(path: &str) -> Result<(), PathProblem> {
     let mut rest = path;
     loop {
@@ -38,8 +38,8 @@ pub(super) fn without_parameters(path: &str) -> String {
     out
 }
 
-/// The length in `path` of the first `matched` bytes of the path without parameters, including the parameters that
-/// follow.
+/// The number of bytes in `path` that correspond to the first `matched` bytes of the path without parameters, including
+/// the parameters directly after them.
 pub(super) fn in_text(path: &str, matched: usize) -> usize {
     let (mut bare, mut at) = (0, 0);
     for segment in path.split('/').skip(1) {
@@ -50,7 +50,7 @@ pub(super) fn in_text(path: &str, matched: usize) -> usize {
         bare += bytes;
         at += 1 + segment.len();
     }
-    // A match ends with a segment.
+    // A match always ends at the end of a segment.
     at
 }
 

@@ -6,7 +6,8 @@ use weir_document::Problem;
 
 use super::{NormalTarget, PathParameters, PathProblem, PathRules, Unroutable};
 
-/// Rejects a `path`, the value of the field `place`, that no request can have.
+/// Rejects a configured `path` that no request can have under any rules. `place` is the path of its field, for
+/// messages.
 pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
     let wrong = |message: String, remedy: String| Err(Problem::of(place.to_string(), message).help(remedy));
     if !path.starts_with('/') {
@@ -33,7 +34,7 @@ pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Probl
     }
 }
 
-/// Rejects a path that no request has after normalization by these rules.
+/// Rejects a configured `path` that no request can have after normalization by these rules.
 pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -> Result<(), Problem> {
     let (message, remedy) = match NormalTarget::of(path, rules) {
         Ok(normal) if normal.as_str() == path && normal.path() == path => return Ok(()),
@@ -57,7 +58,7 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
                 PathProblem::BadEscape => "write `%25` for a percent sign",
                 PathProblem::EscapedSlash => "write `/`, or set `paths.escaped_slashes: keep`",
                 PathProblem::Parameter | PathProblem::HiddenByParameter => {
-                    "leave out what follows `;`, or set `paths.path_parameters: keep`"
+                    "remove the parameters (`;` and the text after it), or set `paths.path_parameters: keep`"
                 }
                 PathProblem::HiddenDotSegment | PathProblem::Nul | PathProblem::NotAbsolute => {
                     "write a path that is not ambiguous"

@@ -1,4 +1,4 @@
-//! Resources before a batch.
+//! Resources as they were before a batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::files::Content;
 use crate::matching::entry::RouteEntry;
 use crate::model::{Backend, Listener, Settings};
 
-/// The routes of a state.
+/// The routes of a state, by key.
 pub(crate) type Routes = BTreeMap<Arc<str>, Arc<RouteEntry>>;
 
 /// The resources that a batch changed, with their previous content; `None` if a resource did not exist.
@@ -20,7 +20,7 @@ pub(crate) struct Before {
     pub(crate) files: BTreeMap<String, Option<Content>>,
 }
 
-/// A route that changed.
+/// A route that a batch changed; `None` where it does not exist.
 #[derive(Debug)]
 pub(crate) struct ChangedRoute {
     pub(crate) former: Option<Arc<RouteEntry>>,
@@ -35,12 +35,12 @@ impl Before {
         changed.map(|(former, now)| ChangedRoute { former: former.clone(), now: now.cloned() }).collect()
     }
 
-    /// Whether an existing route is new or changed.
+    /// Whether the batch added or changed this route.
     pub(crate) fn is_changed(&self, now: &Arc<RouteEntry>) -> bool {
         self.routes.get(&now.key).is_some_and(|former| !is_one(former.as_ref(), Some(now)))
     }
 
-    /// Whether an existing listener is new or changed.
+    /// Whether the batch added or changed this listener.
     pub(crate) fn is_changed_listener(&self, key: &str, now: &Listener) -> bool {
         self.listeners.get(key).is_some_and(|former| former.as_ref() != Some(now))
     }

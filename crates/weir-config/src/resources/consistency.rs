@@ -1,4 +1,4 @@
-//! Consistency of resources: every name refers to a resource, and no two listeners conflict.
+//! Checks whether resources are consistent: every name refers to a resource, and no two listeners conflict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::matching::entry::RouteEntry;
 use crate::model::{BackendField, Route};
 use crate::path::{PathRules, check_normal};
 
-/// How many routes with an unknown backend get a suggestion. The nearest of many names for each of many routes would
-/// take minutes to find.
+/// How many routes with an unknown backend get a suggestion. If many routes name unknown backends, suggestions among
+/// many names for all of them would take minutes.
 pub(crate) const SUGGESTIONS_MAX: usize = 16;
 
 /// A batch that is being checked.
@@ -23,13 +23,13 @@ pub(crate) struct Trial<'b> {
     pub(crate) touched: &'b BTreeSet<Key>,
     pub(crate) before: &'b Before,
     pub(crate) policy: Policy,
-    /// What of the batch is refused so far.
+    /// The resources of the batch that are refused so far.
     pub(crate) refused: &'b Refused,
 }
 
 impl Resources {
-    /// Resources with dangling references, and resources that exclude each other. Each problem has a key that the batch
-    /// touched.
+    /// Finds dangling references and resources that exclude each other. Each problem has the key of a resource that the
+    /// batch touched.
     pub(crate) fn contradictions(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
         let mut found = self.unreachable_paths(trial.before);
         self.contradictions_of_backends(trial, &mut found);
@@ -48,7 +48,7 @@ impl Resources {
             let problem = Problem::of(format!("{name}.address"), message);
             found.push((key, problem.help("give each listener its own address")));
         }
-        // If a listener of the batch is refused, the batch does have a listener.
+        // If a listener of the batch is refused, only its own problem is reported, not the lack of a listener.
 
         if self.listeners.is_empty()
             && !trial.refuses_a_listener()
@@ -61,7 +61,7 @@ impl Resources {
         found
     }
 
-    /// Unknown backends of routes, and removed backends that are still used.
+    /// Finds unknown backends of routes, and removed backends that routes still use.
     fn contradictions_of_backends(&self, trial: Trial<'_>, found: &mut Vec<(Key, Problem)>) {
         let is_wanted = |name: &String| !self.backends.contains_key(name) && self.uses.backends.has(name);
         for entry in self.suspects(trial.before, trial.before.backends.keys().any(is_wanted)) {
@@ -81,7 +81,8 @@ impl Resources {
         }
     }
 
-    /// The routes that the batch touched; all routes if another change can make any of them invalid.
+    /// The routes to check: those that the batch touched, or with `all` every route, because another change can make
+    /// any of them invalid.
     fn suspects<'s>(
         &'s self,
         before: &'s Before,
@@ -93,25 +94,25 @@ impl Resources {
         }
     }
 
-    /// The first unknown backend of `route`.
+    /// The first unknown backend that `route` names, with its field.
     pub(crate) fn missing_backend<'r>(
         &self,
         route: &'r Route,
         trial: Trial<'_>,
     ) -> Option<(BackendField, &'r str)> {
         let is_missing = |(_, backend): &(_, &str)| !self.backends.contains_key(*backend);
-        // If that backend is the reason why the whole batch is refused, its routes are not reported.
+        // If the whole batch is refused because of that backend, the routes that name it are not reported.
         route.backend_names().find(is_missing).filter(|(_, backend)| {
             let is_refused = trial.refused.contains_key(&Key::Backend((*backend).to_owned()));
             trial.policy == Policy::EachAlone || !is_refused
         })
     }
 
-    /// Paths of routes that no request has after normalization. The route is reported, or the settings if the route did
-    /// not change.
+    /// Finds routes with a path that no request has after normalization. Reports the route, or the settings if the
+    /// route did not change.
     fn unreachable_paths(&self, before: &Before) -> Vec<(Key, Problem)> {
         let rules = &self.settings.paths;
-        // The check of each route covers these rules.
+        // The check of each single route already applies these rules.
         if *rules == PathRules::AS_SENT {
             return Vec::new();
         }
@@ -129,7 +130,8 @@ impl Resources {
             .collect()
     }
 
-    /// Duplicate names of listeners that share ticket keys with other gateways: there, names identify listeners.
+    /// Finds listeners with the same name and `tickets.file`. Their ticket keys are derived from the name, so it must
+    /// be unique.
     fn contradictions_of_tickets(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
         let mut found = Vec::new();
         let mut names = BTreeMap::new();
@@ -150,7 +152,7 @@ impl Resources {
         found
     }
 
-    /// Backends for passthrough that are unknown, or have TLS of their own.
+    /// Finds passthrough backends that are unknown or have `tls`.
     fn contradictions_of_passthrough(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
         let Trial { before, refused, policy, .. } = trial;
         let mut found = Vec::new();
@@ -165,7 +167,7 @@ impl Resources {
                 let of_backend = Key::Backend(wanted.clone());
                 let problem = match self.backends.get(wanted) {
                     Some(backend) if backend.tls.is_none() => continue,
-                    // That backend is already reported.
+                    // The problem of that backend is already reported.
                     None if refused.contains_key(&of_backend) && policy == Policy::AllOrNothing => continue,
                     Some(_) => {
                         let message = format!(
@@ -179,7 +181,7 @@ impl Resources {
                     }
                     None => {
                         let message = format!("backend `{wanted}` is still used by {name}");
-                        Problem::of("backends", message).help("remove it from `passthrough` first")
+                        Problem::of("backends", message).help("remove the backend from `passthrough` first")
                     }
                 };
                 found.push((if is_changed { Key::Listener(name.clone()) } else { of_backend }, problem));
@@ -195,7 +197,7 @@ impl Trial<'_> {
         self.touched.contains(key) && !self.refused.contains_key(key)
     }
 
-    /// Whether the whole batch is refused already because of a listener.
+    /// Whether a refused listener already makes the whole batch fail.
     pub(super) fn refuses_a_listener(&self) -> bool {
         self.policy == Policy::AllOrNothing && self.refused.keys().any(|key| matches!(key, Key::Listener(_)))
     }

@@ -1,4 +1,4 @@
-//! Listeners that routes name.
+//! Check of the listeners that routes name.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,9 +11,10 @@ use crate::change::Key;
 use crate::model::Listener;
 
 impl Resources {
-    /// Unknown listeners of routes. The route is reported, or the removed listener if the route did not change.
+    /// Finds unknown listeners that routes name. Reports the route, or the removed listener if the route did not
+    /// change.
     pub(super) fn contradictions_of_route_listeners(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
-        // If a listener is the reason why the whole batch is refused, routes that name it are not reported.
+        // If the whole batch is refused because of a listener, the routes that name it are not reported.
         if trial.refuses_a_listener() {
             return Vec::new();
         }
@@ -45,7 +46,7 @@ impl Resources {
     }
 }
 
-/// The problem of a field at `place` with the unknown listener `wanted`; `labels` are the known ones.
+/// The problem of the field `place`, which names the unknown listener `wanted`. `labels` are the known listeners.
 fn no_such_listener(place: String, wanted: &str, labels: &BTreeSet<Cow<'_, str>>) -> Problem {
     let problem = Problem::of(place, format!("unknown listener `{wanted}`"));
     match nearest(wanted, labels.iter().map(|label| &**label)) {

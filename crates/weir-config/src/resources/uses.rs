@@ -1,26 +1,26 @@
-//! Which names routes use, and how often. The counts are updated with each change, so that missing and unused names are
-//! found without a scan of all routes.
+//! Which names routes use, and how often. The counts are updated with each change, so that missing and unused names can
+//! be found without a scan of all routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Backend, Route};
 
-/// The names that all routes use.
+/// The names that all routes together use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
     pub(crate) backends: Counts,
-    /// The backends of routes with retries.
+    /// Backends that routes with retries name.
     pub(crate) retried: Counts,
     pub(crate) listeners: Counts,
-    /// Routes by file of their tokens.
+    /// The keys of the routes that name a token file, by file name.
     pub(crate) tokens: BTreeMap<String, BTreeSet<Arc<str>>>,
 }
 
-/// How many backends use features that the gateway prepares for.
+/// Number of backends per feature that the gateway prepares for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tallies {
-    /// Backends that get a PROXY protocol header.
+    /// Backends to which the gateway sends a PROXY protocol header.
     pub(crate) proxy_protocol: usize,
     /// Backends with active health checks.
     pub(crate) health_checked: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Tallies {
 pub(crate) struct Counts(BTreeMap<Box<str>, u32>);
 
 impl Uses {
-    /// Adds the names of a route.
+    /// Counts the names that a route uses.
     pub(crate) fn add(&mut self, key: &Arc<str>, route: &Route) {
         route.backend_names().for_each(|(_, name)| self.backends.add(name));
         retried(route).for_each(|name| self.retried.add(name));
@@ -43,7 +43,7 @@ impl Uses {
         }
     }
 
-    /// Removes the names of a route.
+    /// Removes the names that a route uses from the counts.
     pub(crate) fn remove(&mut self, key: &str, route: &Route) {
         route.backend_names().for_each(|(_, name)| self.backends.remove(name));
         retried(route).for_each(|name| self.retried.remove(name));
@@ -59,14 +59,14 @@ impl Uses {
     }
 }
 
-/// The backends of `route` if it has retries.
+/// The backends that `route` names, if it has retries; else none.
 pub(crate) fn retried(route: &Route) -> impl Iterator<Item = &str> {
     let retries = route.retries.iter();
     retries.flat_map(move |_| route.backend_names().map(|(_, name)| name))
 }
 
 impl Tallies {
-    /// Adds a backend.
+    /// Counts the features of a backend.
     pub(crate) fn add(&mut self, backend: &Backend) {
         let Tallies { proxy_protocol, health_checked, named } = Tallies::of(backend);
         self.proxy_protocol += proxy_protocol;
@@ -74,7 +74,7 @@ impl Tallies {
         self.named += named;
     }
 
-    /// Removes a backend.
+    /// Removes the features of a backend from the counts.
     pub(crate) fn remove(&mut self, backend: &Backend) {
         let Tallies { proxy_protocol, health_checked, named } = Tallies::of(backend);
         self.proxy_protocol -= proxy_protocol;

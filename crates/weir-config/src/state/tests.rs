@@ -181,7 +181,7 @@ fn rejects_paths_that_path_rules_exclude() {
         "requests for `/a%2Fb` get 400: path contains an encoded slash or a backslash; send `/`",
         "write `/`, or set `paths.escaped_slashes: keep`",
     );
-    let keep = "leave out what follows `;`, or set `paths.path_parameters: keep`";
+    let keep = "remove the parameters (`;` and the text after it), or set `paths.path_parameters: keep`";
     for rules in ["path_parameters: ignore", "path_parameters: strip"] {
         check(
             rules,
@@ -253,7 +253,7 @@ fn rejects_invalid_conditions() {
         "path: /, query: { '': a }",
         ".query",
         "a query parameter has an empty name",
-        "write `name: value`, or remove it",
+        "write `name: value`, or remove the parameter",
     );
 }
 
@@ -268,7 +268,11 @@ fn rejects_conditions_of_the_wrong_form() {
             "{value}"
         );
     };
-    check("{ present: false }", "`present: false` is not supported", "write `present: true`, or remove it");
+    check(
+        "{ present: false }",
+        "`present: false` is not supported",
+        "write `present: true`, or remove the condition",
+    );
     for several in ["{ exact: b, regex: c }", "{}"] {
         check(
             several,

@@ -1,12 +1,12 @@
-//! Builds a table from the one before: what a batch touched is built again, everything else is shared.
+//! Builds a table from the previous one: what a batch touched is rebuilt, all other parts are shared.
 //!
 //! ```text
 //! plan:  hosts with changed routes --> their paths, or conflicts      changes nothing
 //! build: backends --> routes --> hosts, each at its position          cannot fail
 //! ```
 //!
-//! A route keeps its position until it is removed. So a route with another action changes no paths, and a route that
-//! matches other requests changes only the paths of its hosts.
+//! A route keeps its position until it is removed. So if only the action of a route changes, no paths change. If the
+//! requests that it matches change, only the paths of its hosts change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::resources::Resources;
 use crate::resources::before::{Before, ChangedRoute};
 use crate::resources::uses::retried;
 
-/// How many other hosts of a route are compared to find one with the same routes.
+/// Maximum number of hosts that are compared in the search for a host with the same routes.
 const TWINS_MAX: usize = 16;
 
-/// The parts of the active table, and the free positions.
+/// The parts of the active table, and the unused positions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Builder {
     pub(crate) parts: Parts,
@@ -41,7 +41,7 @@ pub(crate) struct Builder {
     filter_slots: Slots,
 }
 
-/// What a table is built from.
+/// What the next table is built from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update<'s> {
     pub(crate) resources: &'s Resources,
@@ -55,19 +55,19 @@ pub(crate) struct Update<'s> {
 #[derive(Debug)]
 pub(crate) struct Plan {
     routes: Vec<ChangedRoute>,
-    /// The scopes, if routes name other listeners than before.
+    /// The new scopes; `None` if routes name the same listeners as before.
     renamed: Option<Scopes>,
     hosts: Vec<HostPaths>,
 }
 
-/// A host of a scope; without a pattern, every host.
+/// A host pattern in one scope. `None` as pattern stands for every host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ScopedHost {
     scope: Scope,
     pattern: Option<HostPattern>,
 }
 
-/// A host with its paths; `None` once no route names it.
+/// A host with its new paths; `None` if no route names the host any more.
 #[derive(Debug)]
 struct HostPaths {
     host: ScopedHost,
@@ -77,24 +77,24 @@ struct HostPaths {
 /// Two routes that match the same requests.
 #[derive(Debug)]
 pub(crate) struct Conflict {
-    /// The key of the later one.
+    /// The key of the later route.
     pub(crate) key: Arc<str>,
-    /// The key of the earlier one.
+    /// The key of the earlier route.
     pub(crate) taken_by: Arc<str>,
     pub(crate) problem: Problem,
 }
 
-/// The changes of the routes of one host, by position.
+/// The routes that one host loses and gets, by position.
 #[derive(Debug, Default)]
 struct Difference {
     gone: Vec<u32>,
-    /// A route that names the host twice is here twice.
+    /// A position is here twice if its route names the host twice.
     come: Vec<u32>,
 }
 
 type Differences = BTreeMap<ScopedHost, Difference>;
 
-/// The routes of the next table, by position.
+/// The routes of the next table, by position: changed ones, else those of the previous table.
 struct Entries<'b> {
     changed: FastMap<u32, &'b RouteEntry>,
     former: &'b Pages<CompiledRoute>,
@@ -110,7 +110,8 @@ impl Entries<'_> {
 }
 
 impl Builder {
-    /// The paths of each host with changed routes, or the conflicts between routes.
+    /// Compiles the paths of each host with changed routes. The error is a list of conflicts between routes. Changes
+    /// nothing.
     pub(crate) fn plan(&self, resources: &Resources, before: &Before) -> Result<Plan, Vec<Conflict>> {
         let renamed = self.parts.scopes.renamed(resources.uses.listeners.names());
         let scopes = renamed.as_ref().unwrap_or(&self.parts.scopes);
@@ -131,7 +132,7 @@ impl Builder {
         if conflicts.is_empty() { Ok(Plan { routes, renamed, hosts }) } else { Err(conflicts) }
     }
 
-    /// Brings the parts up to date.
+    /// Carries out a plan: rebuilds changed backends, routes and hosts.
     pub(crate) fn build(&mut self, update: &Update<'_>, plan: Plan) {
         self.build_backends(update, &plan.routes);
         for ChangedRoute { former, now } in &plan.routes {
@@ -147,7 +148,7 @@ impl Builder {
         }
     }
 
-    /// Reserves space for new hosts.
+    /// Reserves space for new hosts, so that inserting them one by one does not reshard the maps.
     fn reserve(&mut self, hosts: &[HostPaths]) {
         for of_scope in hosts.chunk_by(|a, b| a.host.scope == b.host.scope) {
             let scope = self.parts.scopes.hosts_mut(of_scope[0].host.scope);
@@ -221,7 +222,7 @@ impl Builder {
         self.parts.backends.put(position, entry);
     }
 
-    /// Builds the routes that did not change, but whose file of tokens did.
+    /// Rebuilds unchanged routes whose token file changed.
     fn build_tokens(&mut self, update: &Update<'_>) {
         let Update { resources, before, former, credentials } = *update;
         for file in credentials.tokens_changed_since(former) {
@@ -252,11 +253,13 @@ impl Builder {
                 self.put_filters(filters, None);
             }
         }
-        // Released after the new series are taken, so that common ones keep their position.
+        // The former series are released only after the new ones are taken, so that series in both keep their
+        // positions.
         former.into_iter().for_each(|former| self.series.give_back(&former.route));
     }
 
-    /// The action of the route; its filters keep their position.
+    /// Compiles what happens to the requests of the route. `filters` is the position of its former filters, which the
+    /// new ones keep.
     fn target(&mut self, entry: &RouteEntry, filters: Option<u32>, credentials: &Credentials) -> Target {
         let route = &entry.route;
         let series = self.series.take(route);
@@ -273,7 +276,7 @@ impl Builder {
         }
     }
 
-    /// Sets or removes the filters of a route; returns their position.
+    /// Sets or removes the filters of a route. Returns their position; `None` without filters.
     fn put_filters(&mut self, position: Option<u32>, filters: Option<Filters>) -> Option<u32> {
         match (filters, position) {
             (Some(filters), position) => {
@@ -291,7 +294,7 @@ impl Builder {
     }
 }
 
-/// The changes of each host.
+/// For each host, the routes that it loses and gets.
 fn differences(scopes: &Scopes, routes: &[ChangedRoute]) -> Differences {
     let mut differences = Differences::new();
     for ChangedRoute { former, now } in routes {
@@ -316,7 +319,7 @@ fn differences(scopes: &Scopes, routes: &[ChangedRoute]) -> Differences {
     differences
 }
 
-/// The hosts of a route; `None` is every host.
+/// The host patterns of a route; `None` stands for every host.
 fn hosts_of(entry: &Arc<RouteEntry>) -> Vec<Option<HostPattern>> {
     if entry.route.hosts.is_empty() {
         return vec![None];
@@ -325,7 +328,7 @@ fn hosts_of(entry: &Arc<RouteEntry>) -> Vec<Option<HostPattern>> {
 }
 
 impl Difference {
-    /// The routes of a host that had `members`, in order.
+    /// The positions of the routes of the host after the change, sorted. `members` are those before it.
     fn applied_to(&self, members: &[u32]) -> Vec<u32> {
         let mut gone = self.gone.clone();
         gone.sort_unstable();
@@ -337,16 +340,16 @@ impl Difference {
     }
 }
 
-/// Makes the paths of hosts.
+/// Compiles the paths of hosts.
 struct Making<'b> {
     entries: Entries<'b>,
-    /// Finished paths, by their routes: hosts with the same routes share their paths.
+    /// Compiled paths by their routes, because hosts with the same routes share them.
     groups: FastMap<Vec<u32>, Arc<PathTable>>,
     conflicts: Vec<Conflict>,
 }
 
 impl Making<'_> {
-    /// The paths of a host; `None` if no route names it any more.
+    /// Compiles the paths of a host; `None` if no route names it any more.
     fn paths_of(
         &mut self,
         scopes: &Scopes,
@@ -366,7 +369,7 @@ impl Making<'_> {
         if let Some(same) = self.groups.get(&members) {
             return Some(Arc::clone(same));
         }
-        // If a route was added, all hosts with it are built again and share the result.
+        // If a route is added, all its hosts are rebuilt, so no unchanged host can have the same routes.
         let twin =
             if difference.come.is_empty() { self.twin(scopes, host.scope, &members, all) } else { None };
         let paths = twin.unwrap_or_else(|| Arc::new(self.path_table(&members, host.pattern.as_ref())));
@@ -374,7 +377,7 @@ impl Making<'_> {
         Some(paths)
     }
 
-    /// The paths of an unchanged host with the same routes, if one is found quickly.
+    /// The paths of an unchanged host with the same routes, if one is among the first [`TWINS_MAX`] hosts of a route.
     fn twin(
         &self,
         scopes: &Scopes,
@@ -400,7 +403,7 @@ impl Making<'_> {
         }
         let order = |a: u32, b: u32| source_order(self.entries.at(a), self.entries.at(b));
         let clashes = paths.settle(&order).into_iter();
-        // If both routes have a precedence, the order between them is intended.
+        // If both routes have a precedence, their order is intended, so it is not a conflict.
         let has_place = |target: u32| self.entries.at(target).route.precedence.is_some();
         let reported = clashes.filter(|clash| !has_place(clash.target) || !has_place(clash.taken_by));
         let reported: Vec<Conflict> = reported.map(|clash| conflict(&clash, &self.entries, host)).collect();

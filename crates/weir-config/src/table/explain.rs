@@ -1,6 +1,6 @@
-//! Why routes do not match a request: the nearest ones, each with a reason.
+//! Explains why routes do not match a request: the nearest routes, each with a reason.
 //!
-//! This is not on the request path. It checks every route with the structures of the table.
+//! This code is not on the request path. It checks every route with the structures of the table.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -16,27 +16,28 @@ use crate::table::Table;
 /// Maximum number of hosts or paths that are listed.
 const NAMED_MAX: usize = 3;
 
-/// A route that does not match a request.
+/// A route that does not match a request, or that another route precedes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
-    /// The route, as [`Table::label`] names it.
+    /// The route, as named by [`Table::label`].
     pub route: String,
     /// The reason, as a sentence without its period.
     pub reason: String,
 }
 
-/// What a route lacks to match.
+/// Why a route is not chosen.
 #[derive(Clone, Copy, Debug)]
 enum Lack<'t> {
     Listener,
     Host,
     Path,
     Condition(Unmet<'t>),
-    /// It matches, but the chosen route is more specific in this way.
+    /// The route matches, but the chosen route is more specific in this way.
     Precedence(&'static str),
 }
 
-/// How specific a matching route is: host, then path, both by kind and length, then conditions.
+/// How specific a matching route is: by host, then by path, then by conditions. Host and path are ranked by kind, then
+/// by length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rank {
     host: (u8, usize),
@@ -45,13 +46,13 @@ struct Rank {
 }
 
 impl Table {
-    /// The key of the route at this position, with its name if it has one: ``routes[3] `checkout` ``.
+    /// The key of the route at this position, with its name, if any: ``routes[3] `checkout` ``.
     pub fn label(&self, route: usize) -> String {
         self.parts.routes[route].entry.label()
     }
 
-    /// Why other routes than the chosen one do not match a request: at most `most` of them, the nearest first, and the
-    /// number of others. Routes that match neither host nor path are left out.
+    /// Explains why routes other than the chosen one are not chosen for a request. Returns at most `most` of them, the
+    /// nearest first, and the number of further ones. Routes that match neither host nor path are left out.
     pub fn passed_over(&self, request: &RequestView<'_>, most: usize) -> (Vec<PassedOver>, usize) {
         let found = self.find(request).map(|found| found.route);
         let host = LowerHost::of(request.host);
@@ -80,7 +81,8 @@ impl Table {
 }
 
 impl Lack<'_> {
-    /// A route that fails only by a condition could win over the chosen one, so it is nearest.
+    /// How near the route is to being chosen; larger is nearer. A route that fails only because of a condition could
+    /// win over the chosen one, so it is nearest.
     fn nearness(&self) -> u8 {
         match self {
             Lack::Listener | Lack::Host => 0,
@@ -93,7 +95,7 @@ impl Lack<'_> {
     }
 }
 
-/// What the route lacks; `None` if neither host nor path matches.
+/// Why the route is not chosen; `None` if neither host nor path matches. `found` is the rank of the chosen route.
 fn lack<'t>(
     entry: &'t RouteEntry,
     host: &str,
@@ -117,7 +119,8 @@ fn rank(entry: &RouteEntry, host: &str, values: &Values<'_, '_>) -> Option<Rank>
     Some(Rank { host: host_rank(entry, host)?, path: path_rank(entry, values)?, weight })
 }
 
-/// By kind and length: exact, wildcard, every host.
+/// The rank of the host pattern that matches `host`, by kind (every host, wildcard, exact) and length; `None` if none
+/// matches.
 fn host_rank(entry: &RouteEntry, host: &str) -> Option<(u8, usize)> {
     if entry.route.hosts.is_empty() {
         return Some((0, 0));
@@ -132,7 +135,8 @@ fn host_rank(entry: &RouteEntry, host: &str) -> Option<(u8, usize)> {
         .max()
 }
 
-/// By kind and length: exact path, prefix, pattern, the prefix `/`. It uses the lookup of the table.
+/// The rank of the path that matches, by kind (the prefix `/`, pattern, prefix, exact path) and length; `None` if none
+/// matches. It uses the path lookup of the table.
 fn path_rank(entry: &RouteEntry, values: &Values<'_, '_>) -> Option<(u8, usize)> {
     let mut paths = PathTable::default();
     entry.add_to(&mut paths, &Candidate { target: 0, conditions: None });
@@ -145,7 +149,7 @@ fn path_rank(entry: &RouteEntry, values: &Values<'_, '_>) -> Option<(u8, usize)>
     })
 }
 
-/// How many bytes the path has in common with the nearest path of the route.
+/// Number of bytes that `path` has in common with the most similar path of the route, from the start.
 fn shared_bytes(entry: &RouteEntry, path: &str) -> usize {
     let pattern = entry.pattern.iter().map(|pattern| pattern.leading_segments());
     let named = entry.route.paths().map(|(_, path)| path).chain(pattern);
@@ -188,7 +192,7 @@ fn unmet_value(kind: &str, name: &str, value: Option<&[u8]>, wanted: &dyn fmt::D
     }
 }
 
-/// ``the hosts `a`, `b`, `c` and 4 more``
+/// A list for a message: ``the hosts `a`, `b`, `c` and 4 more``.
 fn list<T: fmt::Display>(what: &str, names: &[T]) -> String {
     let first: Vec<String> = names.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
     let plural = if names.len() == 1 { "" } else { "s" };
@@ -199,7 +203,7 @@ fn list<T: fmt::Display>(what: &str, names: &[T]) -> String {
 }
 
 impl Rank {
-    /// Why the chosen route wins.
+    /// Why the chosen route, whose rank is `found`, wins over this one.
     fn behind(&self, found: &Rank) -> &'static str {
         let Reverse((methods, fields, parameters)) = self.weight;
         let Reverse((found_methods, found_fields, found_parameters)) = found.weight;

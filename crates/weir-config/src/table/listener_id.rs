@@ -1,15 +1,16 @@
-//! Identity of a listener across versions of the configuration and processes.
+//! Identity of a listener across processes and versions of the configuration.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// The configured address. Several listeners can have port 0; their order identifies them.
+/// Identifies a listener by its configured address. Several listeners can have the same address with port 0; their
+/// order distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListenerId {
-    /// The port can be 0.
+    /// The configured address; its port can be 0.
     pub address: SocketAddr,
-    /// The position among listeners with this address, from 0.
+    /// The position among the listeners with this address, from 0.
     pub turn: usize,
 }
 

@@ -1,9 +1,9 @@
-//! Consistent hashing with the table of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
+//! Consistent hashing with a Maglev table (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
 //! Balancer", NSDI 2016, 3.4).
 //!
-//! Compared with a ring, a lookup reads only one slot, and keys are spread more evenly: each endpoint has a hundred
-//! slots or more. When an endpoint is removed, its keys spread over the others, and few other keys move. The table
-//! depends only on the set of endpoints, so all gateways of a fleet agree.
+//! Compared with a hash ring, a lookup reads only one slot, and keys are spread more evenly: each endpoint has a
+//! hundred slots or more. When an endpoint is removed, its keys are spread over the others, and few other keys move.
+//! The table depends only on the set of endpoints, so all gateways of a fleet choose the same endpoint for a key.
 
 use twox_hash::XxHash64;
 
@@ -11,20 +11,20 @@ use crate::model::Backend;
 use crate::model::Balance;
 use crate::model::Member;
 
-/// Sizes of tables. They are prime, so that every step visits each slot.
+/// Sizes of tables, in slots. They are prime, so that an endpoint with any step reaches each slot.
 const SIZES: [usize; 6] = [1_021, 4_099, 16_411, 65_537, 262_147, 1_048_583];
 
-/// Minimum average of slots per endpoint, except in the largest table.
+/// Minimum average number of slots per endpoint, except in the largest table.
 const SLOTS_EACH: usize = 100;
 
-/// Maps keys to endpoints.
+/// Maps hashes of keys to endpoints.
 #[derive(Debug)]
 pub struct Maglev {
-    /// Positions of endpoints; empty if none has a weight.
+    /// The position of the endpoint for each slot; empty if all weights are 0.
     slots: Box<[u32]>,
 }
 
-/// The hash of a key. It is the same in every process and version, and so in a whole fleet.
+/// The hash of a key. It is the same in every process and version, so all gateways of a fleet agree.
 pub fn stable_hash(key: &[u8]) -> u64 {
     XxHash64::oneshot(0, key)
 }
@@ -35,17 +35,17 @@ struct Walk {
     weight: u64,
     slot: usize,
     step: usize,
-    /// The turn, multiplied by the weight, at which the endpoint claims its next slot.
+    /// The endpoint claims its next slot in the turn in which `turn * weight` reaches this value.
     due: u64,
 }
 
 impl Maglev {
-    /// The table of a backend with `balance: hash` whose addresses are known.
+    /// The table for a backend with `balance: hash` and without host names; `None` for other backends.
     pub(crate) fn of(backend: &Backend) -> Option<Maglev> {
         is_known(backend).then(|| Maglev::new(&backend.members(|_| Vec::new())))
     }
 
-    /// The table of these endpoints.
+    /// Makes the table for these endpoints.
     pub fn new(members: &[Member]) -> Maglev {
         let mut walks = walks(members);
         if walks.is_empty() {
@@ -75,7 +75,7 @@ impl Maglev {
         unreachable!("the endpoint with the greatest weight takes a slot at each turn")
     }
 
-    /// The position of the endpoint for the key with this hash; `None` if no endpoint has a weight.
+    /// The position of the endpoint for the key with this hash; `None` if all weights are 0.
     pub fn find(&self, hash: u64) -> Option<usize> {
         let slots = self.slots.len() as u64;
         let slot = hash.checked_rem(slots)?;
@@ -93,7 +93,8 @@ fn size_for(endpoints: usize) -> usize {
     SIZES.into_iter().find(|&size| size >= endpoints * SLOTS_EACH).unwrap_or(largest)
 }
 
-/// The orders of endpoints with a weight, sorted by address, so that they do not depend on the configuration.
+/// The claim orders of the endpoints whose weight is not 0. They are sorted by address, so that they do not depend on
+/// the order in the configuration.
 fn walks(members: &[Member]) -> Vec<Walk> {
     let mut weighted: Vec<(usize, &Member)> =
         members.iter().enumerate().filter(|(_, member)| member.weight > 0).collect();

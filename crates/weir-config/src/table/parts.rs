@@ -1,4 +1,4 @@
-//! The parts of a table. Versions share the parts that did not change.
+//! The parts of a table. Versions share unchanged parts.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::matching::hosts::Scopes;
 use crate::model::Backend;
 use crate::tls::UpstreamTls;
 
-/// The parts of a table.
+/// The parts of a table that are built incrementally.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) backends: Pages<BackendEntry>,
-    /// Positions of backends, by name.
+    /// Positions among `backends`, by name of the backend.
     pub(crate) by_name: Sharded<u32>,
     pub(crate) routes: Pages<CompiledRoute>,
     pub(crate) filters: Pages<Arc<Filters>>,
@@ -27,19 +27,19 @@ pub(crate) struct Parts {
 pub struct BackendEntry {
     /// The name that routes use.
     pub name: String,
-    /// The backend; shared by all versions that did not change it.
+    /// The configured backend; versions share it until it changes.
     pub backend: Arc<Backend>,
-    /// TLS with its endpoints; shared by all versions that did not change it.
+    /// TLS for connections to the endpoints; versions share it until it changes.
     pub tls: Option<Arc<UpstreamTls>>,
-    /// Whether its in-flight requests are counted, because limits or retries depend on the number.
+    /// Whether in-flight requests are counted, because limits or retries depend on the number.
     pub counts_requests: bool,
-    /// Whether the request decides which endpoint gets it.
+    /// Whether the endpoint depends on the request: its hash key or its cookie.
     pub has_affinity: bool,
-    /// Whether some endpoints are host names.
+    /// Whether at least one endpoint is a host name.
     pub has_names: bool,
     /// Whether failed requests can eject endpoints.
     pub has_ejection: bool,
-    /// The consistent hash table, if the backend has `balance: hash` and no host names.
+    /// The consistent hash table; `None` unless the backend has `balance: hash` and no host names.
     pub maglev: Option<Arc<Maglev>>,
 }
 
@@ -50,18 +50,19 @@ pub(crate) struct CompiledRoute {
     pub(crate) entry: Arc<RouteEntry>,
 }
 
-/// The action of a route.
+/// What happens to the requests of a route.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Position among [`crate::Table::backends`]; out of range if the filters handle the request.
+    /// Position among [`crate::Table::backends`]; out of range if the route has no single backend, so that the filters
+    /// handle the request.
     pub backend: usize,
-    /// What replaces the matched part of the path.
+    /// The text that replaces the matched part of the path.
     pub rewrite: Option<Arc<str>>,
-    /// A request must carry one of these bearer tokens.
+    /// Accepted bearer tokens; `None` if the route requires none.
     pub tokens: Option<Arc<TokenSet>>,
-    /// Position among [`crate::Table::filters`]; most routes have none.
+    /// Position among [`crate::Table::filters`]; `None` for most routes.
     pub filters: Option<u32>,
-    /// Position among [`crate::Table::series`]. With several backends, it is the series of requests that none of them
-    /// gets; the filters have those of the backends.
+    /// Position among [`crate::Table::series`]. For a route with several backends, this series counts requests that no
+    /// backend gets; the filters have the series of the backends.
     pub series: u32,
 }

@@ -1,4 +1,4 @@
-//! Metrics series: requests of one group and one backend are counted together.
+//! Metrics series: requests of the same group and backend are counted together.
 
 use std::sync::Arc;
 
@@ -8,45 +8,46 @@ use crate::collections::FastMap;
 use crate::collections::{Pages, Slots};
 use crate::model::Route;
 
-/// The longest group name, in bytes.
+/// Maximum length of a group name in bytes.
 const GROUP_BYTES_MAX: usize = 128;
 
-/// The group of requests above the limit on groups.
+/// The group that counts the requests of all groups above the limit.
 pub const OTHER_GROUPS: &str = "other";
 
-/// Requests that are counted together.
+/// The labels of one series: requests with the same labels are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
-    /// The `metrics_group` of their routes, else the name of the backend; empty without both.
+    /// The `metrics_group` of the routes, else the name of the backend; empty if a route has neither.
     pub group: Box<str>,
-    /// The name of the backend; empty if the route responds by itself.
+    /// The name of the backend; empty if the route itself responds, or if no backend gets the request.
     pub backend: Box<str>,
 }
 
-/// The series of all routes. A series keeps its position while a route uses it.
+/// The series of all routes. A series keeps its position as long as a route uses it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeriesList {
     pub(crate) all: Pages<Arc<Series>>,
     slots: Slots,
-    /// By group and backend.
+    /// By group, then by backend.
     known: FastMap<Box<str>, FastMap<Box<str>, Counted>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     position: u32,
-    /// How many routes use it.
+    /// Number of routes that use the series.
     uses: usize,
 }
 
 impl SeriesList {
-    /// The positions of the series of a route, until they are released: that of its backend; with several backends,
-    /// that of requests that none of them gets, then those of the backends.
+    /// Adds a use of each series of a route and returns the positions. With at most one backend there is one series.
+    /// With several backends, the first series counts requests that no backend gets; those of the backends follow in
+    /// order.
     pub(crate) fn take(&mut self, route: &Route) -> Vec<u32> {
         of_route(route).map(|(group, backend)| self.take_one(group, backend)).collect()
     }
 
-    /// Releases the series of a route.
+    /// Removes a use of each series of a route. Positions without uses are released.
     pub(crate) fn give_back(&mut self, route: &Route) {
         of_route(route).for_each(|(group, backend)| self.give_back_one(group, backend));
     }
@@ -78,7 +79,7 @@ impl SeriesList {
     }
 }
 
-/// The group and backend of each series of a route.
+/// The group and the backend of each series of a route, in the order of [`SeriesList::take`].
 fn of_route(route: &Route) -> impl Iterator<Item = (&str, &str)> {
     let group = route.metrics_group.as_deref();
     let backend = route.backend.as_deref().unwrap_or_default();
@@ -89,7 +90,7 @@ fn of_route(route: &Route) -> impl Iterator<Item = (&str, &str)> {
         .chain(weighted.map(move |backend| (group.unwrap_or(backend), backend)))
 }
 
-/// Validates the group of the route `key`.
+/// Validates `metrics_group` of the route `key`.
 pub(crate) fn check_group(key: &str, group: &str) -> Result<(), Problem> {
     if group.is_empty() || group.len() > GROUP_BYTES_MAX || group.chars().any(char::is_control) {
         let message = format!("invalid group name `{}`", group.escape_debug());

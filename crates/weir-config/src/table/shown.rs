@@ -1,4 +1,4 @@
-//! The active configuration for operators: without secrets, and with its certificates.
+//! The active configuration for operators: its certificates are listed, its secrets are left out.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::model::{Configuration, Listener};
 use crate::table::Table;
 use crate::tls::certificates::names_of;
 
-/// Replaces a secret.
+/// Text that replaces a secret.
 const LEFT_OUT: &str = "<left out>";
 
-/// Parts of the names of fields and parameters whose values are secrets.
+/// The value of a header or parameter counts as a secret if its name contains one of these texts.
 const SECRET: [&str; 14] = [
     "auth",
     "cookie",
@@ -32,7 +32,7 @@ const SECRET: [&str; 14] = [
     "hmac",
 ];
 
-/// Words in such names that are also parts of harmless words.
+/// These texts count only as a whole word of a name, because other words contain them: `design` contains `sig`.
 const SECRET_WORDS: [&str; 2] = ["sig", "pass"];
 
 /// A certificate of a listener.
@@ -40,13 +40,13 @@ const SECRET_WORDS: [&str; 2] = ["sig", "pass"];
 pub struct ShownCertificate {
     /// The name of the listener, or its address.
     pub listener: String,
-    /// The file.
+    /// The name of the file, as configured.
     pub file: String,
     pub(crate) certified: Arc<CertifiedKey>,
 }
 
 impl ShownCertificate {
-    /// The DNS names in it.
+    /// The DNS names in the certificate.
     pub fn names(&self) -> Vec<String> {
         names_of(&self.certified)
     }
@@ -80,9 +80,9 @@ impl Table {
             .collect()
     }
 
-    /// The active configuration, in the form of a file. Values that can be secrets are replaced: headers that routes
-    /// send to upstreams, values of fields and parameters with the name of a credential, and queries of health checks.
-    /// The contents of files are not included.
+    /// The active configuration, in the form of a file. Contents of files are not included, and secrets are replaced:
+    /// all values of headers that routes set or add in requests, values of other headers and of parameters whose names
+    /// suggest a credential, and queries of health checks.
     pub fn shown(&self) -> Value {
         let mut routes = self.routes();
         routes.sort_by(|a, b| key_order(&a.key, &b.key));
@@ -116,7 +116,7 @@ impl Table {
     }
 }
 
-/// The path of a map of values, and which names in it mark secrets.
+/// The path of a map of values within a route, and a function that decides by the name whether a value is a secret.
 type Secrets = (&'static [&'static str], fn(&str) -> bool);
 
 const SECRETS_OF_ROUTES: [Secrets; 7] = [

@@ -57,7 +57,7 @@ fn finds_routes_among_a_hundred_thousand() {
     assert!(table.find(&RequestView::get("h777.x", "/p/56/deeper")).is_none());
 }
 
-/// Applies a configuration with these routes.
+/// Applies a configuration with these routes to `state`.
 fn apply(state: &mut State, routes: &str) -> Applied {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nbackends: {{ b: {{ endpoints: [] }} }}\nroutes: [{routes}]"
@@ -67,7 +67,7 @@ fn apply(state: &mut State, routes: &str) -> Applied {
     state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes })
 }
 
-/// Checks which error, if any, the second of two routes with these fields gets.
+/// Checks the error of the second of two routes with these fields; `None` if it is valid.
 fn check_conflict(first: &str, second: &str, expected: Option<&str>) {
     let routes = format!("{{ {first}, backend: b }}, {{ {second}, backend: b }}");
     let applied = apply(&mut State::default(), &routes);

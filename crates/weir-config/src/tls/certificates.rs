@@ -1,4 +1,4 @@
-//! Selection of a listener's certificate: by server name, then by the signature schemes of the client.
+//! Selects the certificate of a listener: by server name, then by the signature schemes of the client.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use webpki::EndEntityCert;
 use crate::collections::Sharded;
 use crate::host::suffixes;
 
-/// Signature schemes that distinguish keys.
+/// One signature scheme per type of key, to distinguish the types.
 const SCHEMES: [SignatureScheme; 5] = [
     SignatureScheme::ECDSA_NISTP256_SHA256,
     SignatureScheme::ECDSA_NISTP384_SHA384,
@@ -25,29 +25,29 @@ const SCHEMES: [SignatureScheme; 5] = [
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'n> {
     certified: &'n Arc<CertifiedKey>,
-    /// If empty, the names in the certificate.
+    /// The configured hosts; if empty, the certificate is used for the names in it.
     hosts: &'n [String],
 }
 
-/// Hosts of all certificates but `*`, in lower case.
+/// Configured hosts of all certificates, without `*`, in lower case.
 type Hosts = HashSet<String, RandomState>;
 
-/// Stands for all names in the certificate.
+/// As a configured host, it stands for all names in the certificate.
 const CARRIED: &str = "*";
 
 /// Certificates by server name. Versions share the parts that did not change.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// For clients without a server name, or with an unknown one; `None` rejects them.
+    /// The certificates for clients without a server name, or with an unknown one; `None` rejects these clients.
     default: Option<Choice>,
     exact: Sharded<Choice>,
-    /// Names in certificates, by the part after `*.`. They cover one label.
+    /// Wildcard names in certificates, by the part after `*.`. They cover one label.
     wildcards: Sharded<Choice>,
-    /// Configured hosts, by the part after `*.`. They cover any number of labels.
+    /// Configured wildcard hosts, by the part after `*.`. They cover any number of labels.
     suffixes: Sharded<Choice>,
 }
 
-/// The certificates for one name, at most one per signature scheme. ECDSA comes first, because it is cheapest.
+/// The certificates for one name, at most one per signature scheme. ECDSA comes first, because it needs the least work.
 #[derive(Clone, Debug)]
 struct Choice {
     first: Arc<CertifiedKey>,
@@ -55,8 +55,9 @@ struct Choice {
 }
 
 impl Names {
-    /// The first certificate in order wins for each name and signature scheme. The error is the position of a
-    /// certificate without hosts that no client would get.
+    /// Assigns names to certificates. For each name and signature scheme, the first certificate in order wins. The
+    /// error is the position of a certificate without hosts that no client would get. With `is_strict`, there is no
+    /// default certificate.
     pub(crate) fn new(certificates: &[Named<'_>], is_strict: bool) -> Result<Names, usize> {
         let mut names = Names {
             default: None,
@@ -68,7 +69,7 @@ impl Names {
         let hosts: Hosts = certificates.iter().flat_map(Named::own_hosts).collect();
         for (position, named) in certificates.iter().enumerate() {
             let is_used = names.add(named.certified, named.names(&hosts));
-            // The first one is the default, whatever its names.
+            // The first certificate is the default, whatever its names.
             if !is_used && named.hosts.is_empty() && (position > 0 || is_strict) {
                 return Err(position);
             }
@@ -87,7 +88,8 @@ impl Names {
         Ok(names)
     }
 
-    /// The default: the first certificate, and those for its first name that have the same hosts.
+    /// The certificates for clients without a known server name. These are the first certificate, and those with
+    /// another signature scheme that share its first name and its first configured host.
     fn default_of(&self, first: &Named<'_>, all: &[Named<'_>], hosts: &Hosts) -> Choice {
         let mut default = Choice::of(first.certified);
         let of_name = first.names(hosts).first().and_then(|name| self.slot(name));
@@ -100,7 +102,7 @@ impl Names {
         default
     }
 
-    /// Adds a certificate for these names. Returns whether it is used for any of them.
+    /// Adds a certificate for the names `of_it`. Returns whether it is used for at least one of them.
     fn add(&mut self, certified: &Arc<CertifiedKey>, of_it: Vec<String>) -> bool {
         let mut is_used = false;
         for name in of_it {
@@ -119,8 +121,8 @@ impl Names {
         is_used
     }
 
-    /// Replaces some certificates by renewed ones with the same hosts; `None` if a renewed one has other names or
-    /// signature schemes, because others may then win its names.
+    /// Replaces some certificates by renewed ones with the same hosts. `None` if a renewed certificate has other names
+    /// or signature schemes, because then another certificate may win its names.
     pub(crate) fn renewed<'n>(
         &self,
         renewals: impl Iterator<Item = (&'n Arc<CertifiedKey>, Named<'n>)>,
@@ -147,7 +149,7 @@ impl Names {
         Some(names)
     }
 
-    /// The certificates for `name` as a certificate spells it.
+    /// The certificates assigned to `name`, which is written as in a certificate, for example `*.example.org`.
     fn slot(&self, name: &str) -> Option<&Choice> {
         match name.strip_prefix("*.") {
             Some(parent) => self.wildcards.get(parent),
@@ -155,7 +157,7 @@ impl Names {
         }
     }
 
-    /// The certificates for the server name `name`, in lower case.
+    /// The certificates for clients that send the server name `name`, in lower case.
     fn find(&self, name: &str) -> Option<&Choice> {
         let by_parent = || name.split_once('.').and_then(|(_, parent)| self.wildcards.get(parent));
         let by_suffix = || suffixes(name).find_map(|suffix| self.suffixes.get(&suffix[1..]));
@@ -173,8 +175,8 @@ impl<'n> Named<'n> {
         self.hosts.iter().filter(|host| *host != CARRIED).map(|host| host.to_ascii_lowercase())
     }
 
-    /// The names of this certificate next to certificates for these `hosts`: those in it that no host of another
-    /// certificate covers more specifically.
+    /// The names for which this certificate is used. `hosts` are the configured hosts of all certificates. A name in
+    /// the certificate is left out if the most specific of `hosts` that covers it belongs only to other certificates.
     fn names(&self, hosts: &Hosts) -> Vec<String> {
         let carried = names_of(self.certified);
         let own: Hosts = self.own_hosts().collect();
@@ -188,12 +190,13 @@ impl<'n> Named<'n> {
         carried.into_iter().filter(is_own).chain(narrowed).collect()
     }
 
-    /// Whether it is used for the names in it that no configured host covers.
+    /// Whether the certificate is also used for the names in it that no configured host covers.
     fn is_for_others(&self) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED)
     }
 
-    /// Whether it has the host that `first` is used for first.
+    /// Whether this certificate can be a default next to `first`: both are used for other names, or this one has the
+    /// first host of `first`.
     fn is_beside(&self, first: &Named<'_>) -> bool {
         match first.is_for_others() {
             true => self.is_for_others(),
@@ -202,7 +205,8 @@ impl<'n> Named<'n> {
     }
 }
 
-/// Whether a certificate with these names is valid for `host`, in lower case, or for some names that it covers.
+/// Whether a certificate with the names `carried` is valid for `host`, in lower case. For a wildcard host, one matching
+/// name is enough.
 pub(crate) fn is_carried(carried: &[String], host: &str) -> bool {
     match host.strip_prefix('*') {
         Some(suffix) => suffix.is_empty() || carried.iter().any(|name| name.ends_with(suffix)),
@@ -215,7 +219,7 @@ fn has_wildcard_of(carried: &[String], host: &str) -> bool {
     carried.iter().any(|name| name.strip_prefix("*.").is_some_and(|wide| Some(wide) == parent))
 }
 
-/// The most specific of `hosts` that covers `name` as a certificate spells it.
+/// The most specific of `hosts` that covers `name`, which is written as in a certificate.
 fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
     if hosts.is_empty() {
         return None;
@@ -228,7 +232,7 @@ fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let choice = match hello.server_name() {
-            // A server name can end with the dot of the root.
+            // A server name can end with the dot of the DNS root.
             Some(name) => self.find(name.strip_suffix('.').unwrap_or(name)),
             None => self.default.as_ref(),
         };
@@ -241,7 +245,7 @@ impl Choice {
         Choice { first: Arc::clone(certified), others: Vec::new() }
     }
 
-    /// Adds a certificate with a new signature scheme. Returns whether it has one.
+    /// Adds a certificate, unless it has no new signature scheme. Returns whether it was added.
     fn add(&mut self, certified: &Arc<CertifiedKey>) -> bool {
         let is_new = |scheme: &SignatureScheme| !self.all().any(|here| signs(here, *scheme));
         if !SCHEMES.iter().any(|scheme| signs(certified, *scheme) && is_new(scheme)) {
@@ -266,7 +270,8 @@ impl Choice {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The first certificate whose signature the client can verify. If there is none, the handshake fails anyway.
+    /// The first certificate whose signature the client can verify; if there is none, the first one, and the handshake
+    /// fails.
     fn for_client(&self, offered: &[SignatureScheme]) -> Arc<CertifiedKey> {
         let is_known = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(offered).is_some();
         let known = if self.others.is_empty() { None } else { self.all().find(is_known) };
@@ -349,7 +354,8 @@ mod tests {
         check(certified(&["one.test".to_owned(), "two.test".to_owned()], &PKCS_ECDSA_P256_SHA256));
     }
 
-    /// For each certificate: its names and its configured hosts. `shown_for` gives the position of the expected one.
+    /// `certificates` lists the names in each certificate and its configured hosts. `shown_for` lists server names,
+    /// each with the position of the expected certificate.
     fn check_hosts(certificates: &[(&str, &str)], is_strict: bool, shown_for: &[(&str, Option<usize>)]) {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let made: Vec<_> = certificates

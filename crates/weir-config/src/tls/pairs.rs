@@ -1,4 +1,5 @@
-//! Certificates with their keys: loaded once for all resources that name them, and again only if a file changed.
+//! Certificates with their keys. A pair of files is loaded once for all resources that name it, and again only if a
+//! file changed.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ use crate::files::{Content, FileProblem, Files};
 use crate::model::PairFiles;
 use crate::tls::policy::default_provider;
 
-/// Loaded pairs, by file names. Versions share the parts that did not change.
+/// Loaded pairs, by file names. Versions share unchanged parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs(Sharded<LoadedPair>);
 
 /// Loads pairs for the next version.
 pub(crate) struct PairLoader<'f> {
-    /// The active pairs, then those of a refused attempt.
+    /// The active pairs, then those that an earlier attempt for the same batch loaded.
     former: [&'f Pairs; 2],
     pub(crate) loaded: Pairs,
     provider: CryptoProvider,
@@ -37,12 +38,12 @@ impl<'f> PairLoader<'f> {
         PairLoader { former, loaded: Pairs::default(), provider: default_provider() }
     }
 
-    /// Starts with all active pairs, if they are still named.
+    /// Makes a loader that starts with all active pairs, for batches in which resources still name the same files.
     pub(crate) fn extending(former: [&'f Pairs; 2]) -> PairLoader<'f> {
         PairLoader { loaded: former[0].clone(), ..PairLoader::new(former) }
     }
 
-    /// The pair of `named`, loaded again only if a file changed.
+    /// Returns the certificate and key of `named`. Loads them only if a file changed.
     pub(crate) fn pair(
         &mut self,
         named: &PairFiles<'_>,
@@ -70,7 +71,7 @@ impl<'f> PairLoader<'f> {
 }
 
 impl PairFiles<'_> {
-    /// Reads the certificate and its key, which must match.
+    /// Parses the certificate and its key, which must match.
     fn read(&self, files: &Files<'_>, provider: &CryptoProvider) -> Result<CertifiedKey, Box<FileProblem>> {
         let of_chain = self.field("certificate");
         let chain = chain(files, &of_chain, self.certificate)?;
@@ -102,7 +103,7 @@ impl PairFiles<'_> {
     }
 }
 
-/// The certificates of `file`, at least one.
+/// Parses the certificates in `file`, at least one.
 fn chain(
     files: &Files<'_>,
     field: &str,
@@ -132,7 +133,7 @@ fn private_key(
     })
 }
 
-/// The CA certificates in `file`.
+/// Parses the CA certificates in `file`.
 pub(crate) fn authorities(
     files: &Files<'_>,
     field: &str,
@@ -156,7 +157,7 @@ pub(crate) fn no_authorities(
     files.problem(field, file, format!("`{file}`: {error}"), remedy)
 }
 
-/// The OCSP response in `file`, if it is well-formed. Clients check which certificate it is for.
+/// Returns the OCSP response in `file`, if it is well-formed. Whether it is for this certificate is checked by clients.
 fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, Box<FileProblem>> {
     let bytes = files.content(field, file)?.bytes();
     let remedy = "use a DER file from the OCSP responder: `openssl ocsp .. -respout FILE`";
@@ -170,8 +171,8 @@ fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, 
     }
 }
 
-/// The status of an OCSP response (RFC 6960, 4.2.1): a sequence as long as the file that starts with an enumerated
-/// value of one byte.
+/// The status of an OCSP response (RFC 6960, 4.2.1); `None` if `der` does not have its form: a sequence as long as the
+/// file that starts with an enumerated value of one byte.
 fn ocsp_status(der: &[u8]) -> Option<u8> {
     let (&length, rest) = der.strip_prefix(&[0x30])?.split_first()?;
     let (length, content) = match length {

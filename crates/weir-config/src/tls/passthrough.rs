@@ -8,14 +8,14 @@ use crate::collections::FastMap;
 use crate::host::{HostPattern, suffixes};
 use crate::model::{Instead, Passthrough};
 
-/// Backends by server name.
+/// The destinations of TLS connections, by server name.
 #[derive(Debug)]
 pub struct ByName {
     entries: Vec<Passthrough>,
     exact: FastMap<Box<str>, usize>,
-    /// By suffix, including its dot.
+    /// Wildcard hosts by suffix, such as `.example.com`; each value is an index in `entries`.
     suffixes: FastMap<Box<str>, usize>,
-    /// For all other clients.
+    /// The entry for all other clients, as an index in `entries`.
     every: Option<usize>,
     tls: Option<Arc<ServerConfig>>,
 }
@@ -23,16 +23,17 @@ pub struct ByName {
 /// How a client's TLS connection is handled.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'d> {
-    /// Forwarded to this backend.
+    /// The connection is forwarded to this backend.
     Backend(&'d str),
-    /// Terminated here.
+    /// The gateway terminates TLS with this configuration.
     Here(&'d Arc<ServerConfig>),
     /// The connection is closed.
     Closed,
 }
 
 impl ByName {
-    /// The destination for the server name `name`, in lower case: exact names first, then the longest suffix.
+    /// The destination for a client that sends this server name, in lower case. Exact names come first, then the
+    /// longest suffix, then `*`.
     pub fn destination(&self, name: Option<&str>) -> Destination<'_> {
         let found = name.and_then(|name| self.find(name)).or(self.every);
         match found.map(|index| &self.entries[index]) {
@@ -47,12 +48,12 @@ impl ByName {
         self.exact.get(name).or_else(by_suffix).copied()
     }
 
-    /// TLS of the listener itself.
+    /// The TLS configuration of the listener itself; `None` if it has no `tls`.
     pub fn tls(&self) -> Option<&Arc<ServerConfig>> {
         self.tls.as_ref()
     }
 
-    /// The destinations of `entries`; `former` is shared if nothing changed.
+    /// Compiles `entries`; returns `former` if nothing changed.
     pub(crate) fn make(
         entries: &[Passthrough],
         tls: Option<&Arc<ServerConfig>>,
@@ -76,7 +77,7 @@ impl ByName {
                 match HostPattern::parse(host) {
                     Ok(HostPattern::Exact(name)) => drop(made.exact.insert(name.into(), index)),
                     Ok(HostPattern::Suffix(suffix)) => drop(made.suffixes.insert(suffix.into(), index)),
-                    // The only valid text that is no pattern is `*`.
+                    // `*` is the only valid host that is not a pattern.
                     Err(_) => made.every = Some(index),
                 }
             }

@@ -1,4 +1,4 @@
-//! TLS versions, cipher suites and key exchange groups, in the terms of rustls.
+//! TLS versions, cipher suites and key exchange groups of rustls, by name.
 
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
@@ -7,7 +7,7 @@ use weir_document::Problem;
 
 use crate::model::{Tls, TlsVersion};
 
-/// A cipher suite with its names.
+/// A cipher suite with its IANA and OpenSSL names.
 struct Suite {
     iana: &'static str,
     openssl: &'static str,
@@ -24,8 +24,8 @@ const fn suite(
     Suite { iana, openssl, version, suite }
 }
 
-/// All suites, in the default order of preference. AES-128 comes first: least work for the same security, and the
-/// choice of other servers too.
+/// All suites, in the default order of preference. AES-128 comes first, as in other servers, because it needs the least
+/// work for the same security.
 static SUITES: [Suite; 9] = [
     suite(
         "TLS_AES_128_GCM_SHA256",
@@ -89,7 +89,7 @@ struct Group {
     group: &'static &'static dyn SupportedKxGroup,
 }
 
-/// All groups, in the order in which upstreams get them.
+/// All groups, in the order in which the gateway offers them to upstreams.
 static GROUPS: [Group; 4] = [
     Group { names: &["X25519"], group: &kx_group::X25519 },
     Group { names: &["P-256", "secp256r1", "prime256v1"], group: &kx_group::SECP256R1 },
@@ -97,7 +97,7 @@ static GROUPS: [Group; 4] = [
     Group { names: &["X25519MLKEM768"], group: &kx_group::X25519MLKEM768 },
 ];
 
-/// The default for both sides of a handshake.
+/// The provider with all suites and groups: the default for listeners, and always used for upstreams.
 pub(crate) fn default_provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: SUITES.iter().map(|known| *known.suite).collect(),
@@ -120,7 +120,7 @@ pub(crate) fn provider(tls: &Tls) -> CryptoProvider {
     provider
 }
 
-/// The enabled versions of a listener.
+/// The enabled TLS versions of a listener.
 pub(crate) fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {
     spoken(tls)
         .iter()
@@ -131,7 +131,7 @@ pub(crate) fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {
         .collect()
 }
 
-/// Validates versions, cipher suites and groups of `tls`, the value of the field `place`.
+/// Validates versions, cipher suites and groups of `tls`. `place` is the path of its field, for messages.
 pub(crate) fn check(place: &str, tls: &Tls) -> Result<(), Problem> {
     for (index, version) in tls.versions.iter().enumerate() {
         if tls.versions[..index].contains(version) {

@@ -1,13 +1,14 @@
-//! Session tickets: an encrypted session that the client keeps, so that its next handshake needs no signature.
+//! Session tickets. A ticket is an encrypted session that the client keeps, so that its next handshake needs no
+//! signature.
 //!
 //! ```text
 //! ticket = name of its key (16 bytes) | creation time in s (8) | nonce (12) | encrypted session | tag (16)
 //! ```
 //!
-//! All workers of a listener share one ticketer. Keys come from a file, shared by a fleet, or are random and rotate: a
-//! key encrypts for half the lifetime of a ticket, and decrypts for a whole lifetime after that. Expired tickets are
-//! never accepted, whatever their key. Keys are derived for one binding, the listener and its client authentication:
-//! tickets of another binding do not decrypt.
+//! All workers share one ticketer per listener. Keys come from a file, which a fleet shares, or are random and rotate:
+//! a key encrypts for half the lifetime of a ticket, and decrypts for a whole lifetime after that. Expired tickets are
+//! never accepted, whatever their key. Keys are derived for one binding: the listener and its client authentication.
+//! Tickets of another binding do not decrypt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,19 +27,19 @@ use crate::files::Line;
 
 const NAME_BYTES: usize = 16;
 const TIME_BYTES: usize = 8;
-/// The part before the nonce, which is authenticated but not secret.
+/// Length of the part before the nonce, which is authenticated but not secret.
 const START_BYTES: usize = NAME_BYTES + TIME_BYTES;
 const KEY_BYTES: usize = 32;
 
-/// Maximum clock skew within a fleet.
+/// Maximum clock skew among the gateways of a fleet, in seconds.
 const SKEW_S: u64 = 300;
 
-/// Length of a secret in a file, in bytes: shorter ones can be guessed, longer ones are probably another file.
+/// Allowed length of a secret in a file, in bytes: shorter ones can be guessed, longer ones are probably another file.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 32..=128;
-/// Maximum number of secrets in a file: each ticket is tried with all keys.
+/// Maximum number of secrets in a file, because each ticket is tried with all keys.
 const SECRETS_MAX: usize = 16;
 
-/// What the keys of a listener are derived for.
+/// A digest of the listener and its client authentication. Ticket keys are derived for it.
 pub(crate) type Binding = [u8; 32];
 
 /// Encrypts and decrypts the tickets of one listener.
@@ -48,11 +49,11 @@ pub(crate) struct Ticketer {
     keys: ArcSwap<Keys>,
 }
 
-/// The keys at one time.
+/// The ticket keys that are valid at the same time.
 struct Keys {
-    /// The last one encrypts.
+    /// The last key encrypts, all keys decrypt.
     all: Vec<Key>,
-    /// The second from which on another key must encrypt.
+    /// The time, in seconds since 1970, at which a new key takes over encryption.
     next_s: u64,
 }
 
@@ -60,14 +61,14 @@ struct Keys {
 struct Key {
     name: [u8; NAME_BYTES],
     key: Arc<LessSafeKey>,
-    /// The second from which on it decrypts nothing.
+    /// The time, in seconds since 1970, from which the key no longer decrypts.
     end_s: u64,
 }
 
 /// Reads the secrets of a file, one per line in base64. Empty lines and lines that start with `#` are ignored.
 pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Problem<Line>> {
-    let remedy =
-        "write one key per line, as `openssl rand -base64 48` prints it; the first encrypts, all decrypt";
+    let remedy = "write one key per line, as `openssl rand -base64 48` prints it; the first key encrypts tickets, all \
+                  keys decrypt";
     let mut secrets = Vec::new();
     for (line, text) in (1..).zip(bytes.split(|&b| b == b'\n')) {
         let text = text.trim_ascii();
@@ -102,7 +103,7 @@ impl Ticketer {
         Ok(ticketer)
     }
 
-    /// A ticketer with the secrets of a file. The first one encrypts.
+    /// A ticketer with the secrets of a file. The first secret encrypts.
     pub(crate) fn shared(
         lifetime_s: u64,
         binding: Binding,
@@ -113,19 +114,19 @@ impl Ticketer {
         Ok(Ticketer { lifetime_s, binding, keys: ArcSwap::from_pointee(keys) })
     }
 
-    /// The keys at this time.
+    /// The keys at `now_s`. Rotates them first if it is time.
     fn keys(&self, now_s: u64) -> Option<Guard<Arc<Keys>>> {
         let keys = self.keys.load();
         if now_s < keys.next_s {
             return Some(keys);
         }
         let after = Arc::new(self.after(&keys, now_s).ok()?);
-        // If another worker was first, its keys are used and these are dropped.
+        // If another worker rotated first, its keys are used and these are dropped.
         self.keys.compare_and_swap(&keys, after);
         Some(self.keys.load())
     }
 
-    /// The keys after `keys`: a new one, and those that can still decrypt a ticket.
+    /// The keys that follow `keys`: a new one, and those that can still decrypt a valid ticket.
     fn after(&self, keys: &Keys, now_s: u64) -> Result<Keys, Unspecified> {
         let mut secret = [0; KEY_BYTES];
         rand::fill(&mut secret)?;

@@ -1,4 +1,4 @@
-//! Transport of a listener: plain HTTP, TLS, or TLS passthrough.
+//! The transport of a listener: plain HTTP, TLS, or TLS passthrough.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,19 +20,20 @@ use crate::tls::passthrough::ByName;
 use crate::tls::policy;
 use crate::tls::tickets::{Binding, Ticketer, read_secrets};
 
-/// The transport of a listener.
+/// How a listener handles a connection.
 #[derive(Clone, Debug, Default)]
 pub enum Transport {
     /// Plain HTTP.
     #[default]
     Plain,
-    /// TLS.
+    /// TLS with this configuration.
     Tls(Arc<ServerConfig>),
-    /// Passthrough or TLS, by server name.
+    /// Passthrough or TLS, depending on the server name.
     ByName(Arc<ByName>),
 }
 
-/// TLS of a listener, and what it was made from. Versions that did not change it share it.
+/// TLS of a listener, with the settings and files that it was made from. Versions of the configuration share it until
+/// one of these settings or files changes.
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     tls: Arc<Tls>,
@@ -40,12 +41,12 @@ pub(crate) struct ServerTls {
     names: Arc<Names>,
     secrets: Option<Content>,
     binding: Binding,
-    /// Kept across versions as long as binding and keys stay the same: certificates can change.
+    /// Versions with other certificates share this ticketer, as long as `binding` and the ticket keys stay the same.
     ticketer: Option<Arc<Ticketer>>,
     pub(crate) config: Arc<ServerConfig>,
 }
 
-/// The TLS settings of a listener.
+/// A listener with its TLS settings.
 #[derive(Clone, Copy)]
 pub(crate) struct ListenerTls<'l> {
     /// The key of the listener.
@@ -55,12 +56,12 @@ pub(crate) struct ListenerTls<'l> {
 }
 
 impl ServerTls {
-    /// The certificates, each with its file.
+    /// The certificates, each with its file name.
     pub(crate) fn certificates(&self) -> impl Iterator<Item = (&str, &Arc<CertifiedKey>)> {
         self.tls.pairs().map(|pair| pair.certificate).zip(&self.pairs)
     }
 
-    /// Loads TLS of a listener. What did not change since `former` is shared.
+    /// Loads TLS of a listener. Reuses the parts in `former` that did not change.
     pub(crate) fn load(
         of: ListenerTls<'_>,
         contents: &BTreeMap<String, Content>,
@@ -132,8 +133,8 @@ impl ServerTls {
         }))
     }
 
-    /// TLS after these files changed. Renewed certificates replace the former ones; if that is not enough, everything
-    /// is loaded again.
+    /// Loads TLS again when the contents of the files `changed` are new. Renewed certificates replace the former ones;
+    /// if that is not possible, everything is loaded again.
     pub(crate) fn reload(
         self: &Arc<ServerTls>,
         key: &str,
@@ -189,10 +190,10 @@ impl ServerTls {
     }
 }
 
-/// What tickets of `listener` are bound to: the listener and its client authentication. After a change of either,
-/// earlier sessions must not be resumed.
+/// The binding of `listener`: a digest of the listener and its client authentication. After a change of either, earlier
+/// sessions must not be resumed.
 fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
-    // Gateways of a fleet have different addresses, so there the name identifies the listener.
+    // If a fleet shares ticket keys, its gateways have different addresses, so the name identifies the listener.
     let is_shared = tls.tickets.keys().is_some_and(|keys| keys.file.is_some());
     let name = listener.name.clone().filter(|_| is_shared).unwrap_or_else(|| listener.address.to_string());
     let policy = match (ca, tls.client_auth) {
@@ -200,7 +201,7 @@ fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
         (Some(_), Some(ClientAuth::Optional)) => 1,
         (Some(_), _) => 2,
     };
-    // The length comes first, so that different listeners never have the same bytes.
+    // The length comes first, so that the bytes of two different listeners always differ.
     let length = (name.len() as u64).to_be_bytes();
     sha256_of([&length, name.as_bytes(), &[policy], ca.map_or(&[][..], Content::bytes)])
 }
@@ -251,7 +252,7 @@ fn server_config(
     let mut config = builder.with_cert_resolver(names);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ignore_client_order = true;
-    // Tickets contain everything for resumption; a store would be a lock for all workers in every handshake.
+    // Tickets contain the whole session. A session store would need a lock that all workers take in every handshake.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     match ticketer {
         Some(ticketer) => config.ticketer = ticketer,
@@ -282,7 +283,7 @@ fn unused(files: &Files<'_>, tls: &Tls, position: usize) -> Box<FileProblem> {
         .pairs()
         .nth(position)
         .map_or_else(|| (String::new(), ""), |pair| (pair.field("certificate"), pair.certificate));
-    let message = "no client gets this certificate: earlier ones, or those with `hosts`, cover its names for the same key \
-                   type, or it has no names";
-    files.problem(&field, file, message.to_owned(), "remove it, or use a certificate for other hosts")
+    let message = "no client gets this certificate: it has no names, or other certificates of the same key type \
+                   (earlier ones, or those with `hosts`) cover its names";
+    files.problem(&field, file, message.to_owned(), "remove the certificate, or use one for other hosts")
 }

@@ -14,34 +14,35 @@ use crate::files::{Content, FileProblem, Files};
 use crate::model::{BackendTls, PairFiles, SYSTEM_AUTHORITIES, UpstreamAddress};
 use crate::tls::policy;
 
-/// TLS to the endpoints of a backend. All workers share it, including sessions for resumption. Other backends, and
-/// versions with other certificates, have their own.
+/// TLS for connections to the endpoints of a backend. All workers share it, including sessions for resumption. Each
+/// backend has its own, and a change of certificates creates a new one.
 #[derive(Debug)]
 pub struct UpstreamTls {
     tls: BackendTls,
     ca: Content,
     own: Option<Arc<CertifiedKey>>,
-    /// The configuration of handshakes.
+    /// The rustls configuration of handshakes.
     pub config: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,
 }
 
 impl UpstreamTls {
-    /// The name or address that the certificate of `endpoint` must be valid for.
+    /// The host name or IP address that the certificate of `endpoint` must be valid for.
     pub fn name(&self, endpoint: &UpstreamAddress) -> ServerName<'static> {
         self.name.clone().unwrap_or_else(|| match endpoint {
             UpstreamAddress::Ip(address) => ServerName::from(address.ip()),
-            // Validation requires `sni` here; no certificate is valid for this address.
+            // Validation requires `sni` for Unix sockets. No certificate is valid for this address, so the handshake
+            // would fail.
             UpstreamAddress::Unix(_) => ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         })
     }
 
-    /// Whether it uses one of these files.
+    /// Whether these settings name at least one of `files`.
     pub(crate) fn names_any(&self, files: &BTreeSet<&str>) -> bool {
         self.tls.files().into_iter().any(|(_, file)| files.contains(file))
     }
 
-    /// TLS after some files changed.
+    /// Loads TLS again after some files changed.
     pub(crate) fn reload(
         self: &Arc<UpstreamTls>,
         name: &str,
@@ -51,7 +52,7 @@ impl UpstreamTls {
         UpstreamTls::load(name, &self.tls, contents, Some(self), pairs)
     }
 
-    /// Loads TLS to the backend `name`; `former` is shared if nothing changed.
+    /// Loads TLS for the backend `name`. Returns `former` if nothing changed.
     pub(crate) fn load(
         name: &str,
         tls: &BackendTls,
@@ -96,7 +97,7 @@ impl UpstreamTls {
     }
 }
 
-/// Systems trust CA certificates that not every library can parse; those are skipped.
+/// The CA certificates of the system. Those that this library cannot parse are skipped.
 fn system_authorities(files: &Files<'_>, content: &Content) -> Result<Arc<RootCertStore>, Box<FileProblem>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(content.bytes()).filter_map(Result::ok));

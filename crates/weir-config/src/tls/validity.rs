@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-/// The first and last second, since 1970, in which a certificate is valid.
+/// The first and the last second, since 1970, in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) first_s: u64,
@@ -16,9 +16,9 @@ pub(crate) struct Validity {
 const DAY_S: u64 = 24 * 3600;
 
 impl Validity {
-    /// The validity of `certificate`, if it can be read.
+    /// Reads the validity of `certificate`; `None` if that fails.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Validity> {
-        // webpki reports the bound when it checks a time beyond it, before any other check.
+        // webpki exposes the validity only in errors. It checks the time first, so these errors name the limits.
         let last_s = match refusal(certificate, u64::MAX)? {
             Error::CertExpired { not_after, .. } => not_after.as_secs(),
             _ => return None,
@@ -30,13 +30,13 @@ impl Validity {
         Some(Validity { first_s, last_s })
     }
 
-    /// The validity of all certificates in a PEM file that can be read.
+    /// Reads the validity of all certificates in a PEM file, without those that cannot be read.
     pub(crate) fn of_file(pem: &[u8]) -> Vec<Validity> {
         let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
         certificates.filter_map(|certificate| Validity::of(&certificate)).collect()
     }
 
-    /// Whole days until it expires, negative after that.
+    /// Whole days until the certificate expires, negative after that.
     pub(crate) fn days_left(&self, now_s: u64) -> i64 {
         match self.last_s.checked_sub(now_s) {
             Some(left_s) => (left_s / DAY_S).cast_signed(),
@@ -44,13 +44,13 @@ impl Validity {
         }
     }
 
-    /// Whole days until it becomes valid; 0 after that.
+    /// Whole days until the certificate becomes valid; 0 after that.
     pub(crate) fn days_until(&self, now_s: u64) -> u64 {
         self.first_s.saturating_sub(now_s).div_ceil(DAY_S)
     }
 }
 
-/// Why the certificate is not valid in that second.
+/// Why webpki rejects the certificate at that time; `None` if it accepts the certificate.
 fn refusal(certificate: &CertificateDer<'_>, second: u64) -> Option<Error> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let second = UnixTime::since_unix_epoch(Duration::from_secs(second));

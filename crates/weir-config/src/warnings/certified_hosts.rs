@@ -1,4 +1,4 @@
-//! Which hosts of routes certificates are valid for.
+//! Compares the names in certificates with the hosts of routes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::host::{HostPattern, suffixes};
 use crate::model::Route;
 use crate::tls::certificates::names_of;
 
-/// The hosts of routes, in the form that certificates are compared with.
+/// The hosts of all routes, stored for comparison with names in certificates.
 #[derive(Default)]
 pub(super) struct CertifiedHosts {
     exact: HashSet<String, RandomState>,
-    /// The parts of those after their first dot.
+    /// The part of each exact host after its first dot.
     parents: HashSet<String, RandomState>,
-    /// With their dots, as in `.example.com`.
+    /// Wildcard hosts by suffix, such as `.example.com`.
     suffixes: HashSet<String, RandomState>,
 }
 
 impl CertifiedHosts {
-    /// The hosts of `routes`; `None` if a route matches every host.
+    /// Collects the hosts of `routes`; `None` if a route matches every host, or if there are no routes.
     pub(super) fn of<'r>(routes: impl Iterator<Item = &'r Route>) -> Option<CertifiedHosts> {
         let mut hosts = CertifiedHosts::default();
         for route in routes {
@@ -41,14 +41,14 @@ impl CertifiedHosts {
         (!hosts.exact.is_empty() || !hosts.suffixes.is_empty()).then_some(hosts)
     }
 
-    /// Whether `certified` is valid for any of them. Certificates without DNS names are for IP addresses, which routes
-    /// seldom name.
+    /// Whether `certified` is valid for at least one host. Certificates without DNS names count as valid: they are for
+    /// IP addresses, which routes seldom name.
     pub(super) fn have_any_of(&self, certified: &Arc<CertifiedKey>) -> bool {
         let names = names_of(certified);
         names.is_empty() || names.iter().any(|name| self.have(name))
     }
 
-    /// Whether `name`, as a certificate spells it, covers one of them.
+    /// Whether `name`, as written in a certificate, covers at least one host.
     fn have(&self, name: &str) -> bool {
         match name.strip_prefix("*.") {
             Some(parent) => self.parents.contains(parent) || self.is_below_suffix(&format!("x.{parent}")),

@@ -1,4 +1,4 @@
-//! Habits from other gateways: text that has a meaning there, and is literal here.
+//! Text that is special in other gateways, but literal here: variables, the host `_`, paths with `*`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use weir_document::Problem;
 use crate::filters::HeaderChanges;
 use crate::model::Route;
 
-/// The parts of the route at `key` that are probably meant as in another gateway.
+/// Finds such text in the route with this key.
 pub(super) fn of_route(key: &str, route: &Route) -> Vec<Problem> {
     let changes =
         [("request_headers", &route.request_headers), ("response_headers", &route.response_headers)];
@@ -33,7 +33,7 @@ fn variables_of(place: &str, changes: &HeaderChanges) -> Vec<Problem> {
     set.into_iter().chain(variables(&format!("{place}.add"), &changes.add)).collect()
 }
 
-/// Values that look like variables.
+/// Finds header values that contain something like a variable.
 fn variables(place: &str, fields: &BTreeMap<String, String>) -> Vec<Problem> {
     let looking = fields.iter().filter_map(|(name, value)| Some((name, variable_in(value)?)));
     looking
@@ -46,7 +46,7 @@ fn variables(place: &str, fields: &BTreeMap<String, String>) -> Vec<Problem> {
         .collect()
 }
 
-/// `$name`, `${name}` or `%{name}` within a text.
+/// The first `$name`, `${name}` or `%{name}` in a text.
 fn variable_in(value: &str) -> Option<&str> {
     value.char_indices().find_map(|(at, sign)| {
         let rest = &value[at + sign.len_utf8()..];
@@ -63,7 +63,7 @@ fn variable_in(value: &str) -> Option<&str> {
     })
 }
 
-/// Paths with a trailing star: a prefix matches everything below it anyway.
+/// Finds paths with a trailing `*`. The `*` is not needed, because a prefix matches all paths below it.
 fn starred_paths(key: &str, route: &Route) -> Vec<Problem> {
     let prefix = route.path.iter().map(|path| ("path", path));
     let exact = route.exact.iter().flat_map(|paths| paths.as_slice()).map(|path| ("exact", path));

@@ -1,6 +1,6 @@
-//! Rules that another spelling of their path bypasses: the gateway matches it to a route that allows more, and some
-//! upstreams read it as the path of the rule. With the default rules for paths, only a trailing slash after an exact
-//! path can do that.
+//! Finds rules that clients can bypass with another spelling of the path. A rule is a route that rejects requests or
+//! requires tokens. The gateway matches the other spelling to a route that allows more, but some upstreams read it as
+//! the path of the rule. With the default path settings, only a trailing slash after an exact path can do that.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -26,14 +26,15 @@ enum Guard {
     All,
 }
 
-/// Maximum number of lookups for all rules: a second or two, for configurations with many hosts and rules.
+/// Maximum number of lookups for all rules together. This limits the check to a second or two for configurations with
+/// many hosts and rules.
 const LOOK_UPS_MAX: usize = 1_000_000;
 
-/// Spellings with the same readers and the same remedy.
+/// A kind of spelling, the servers that read it as the plain path, and the setting that prevents it.
 struct Kind {
-    /// For exact paths only.
+    /// Whether this kind applies only to exact paths.
     is_exact: bool,
-    /// The spellings of a path, the simplest first.
+    /// Returns the spellings of a path, the simplest first.
     spell: fn(&str, &Probes<'_>) -> Vec<String>,
     readers: &'static str,
     remedy: &'static str,
@@ -66,18 +67,18 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// The names in routes that can be part of a bypass.
+/// Names from all routes, used to construct the requests that are tried.
 struct Probes<'t> {
-    /// The prefixes of routes that forward requests.
+    /// The prefixes of routes that forward requests to backends.
     prefixes: BTreeSet<&'t str>,
-    /// A host for each pattern.
+    /// One matching host for each host pattern.
     hosts: BTreeSet<String>,
     methods: BTreeSet<&'t str>,
     keeps_parameters: bool,
     look_ups_left: Cell<usize>,
 }
 
-/// Who sends the request.
+/// The listener, host and method of a request that is tried.
 #[derive(Clone, PartialEq)]
 struct Sender<'a> {
     scope: Scope,
@@ -85,19 +86,19 @@ struct Sender<'a> {
     method: &'a str,
 }
 
-/// A spelling that bypasses a rule.
+/// A spelling of a path that bypasses a rule.
 struct Bypass<'t> {
     rule: &'t RouteEntry,
     field: &'static str,
     path: &'t str,
     spelling: String,
-    /// The sender, if a plain GET is not enough.
+    /// How the sender must differ from a usual one; empty if a plain GET is enough.
     by: String,
-    /// The route that matches it.
+    /// The position of the route that matches the spelling.
     other: usize,
 }
 
-/// One problem for each kind of spelling that bypasses a rule of `table`.
+/// Returns at most one problem per kind of spelling that bypasses rules of `table`.
 pub(super) fn around_rules(table: &Table) -> Vec<Problem> {
     let routes = table.routes();
     let probes = Probes::of(table, &routes);
@@ -111,8 +112,8 @@ pub(super) fn around_rules(table: &Table) -> Vec<Problem> {
     KINDS.iter().filter_map(problem_of).collect()
 }
 
-/// The first spelling that bypasses the rule. Each is looked up in the table, for everyone whose requests match the
-/// rule.
+/// Finds the first spelling that bypasses the rule. Each spelling is looked up in the table for all senders whose
+/// requests match the rule.
 fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<'_>) -> Option<Bypass<'t>> {
     let route = &rule.route;
     let prefix = route.path.iter().filter(|_| !kind.is_exact);
@@ -123,7 +124,7 @@ fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<
     let own = rule.position as usize;
     for (field, path) in prefix.chain(exact).filter(|(_, path)| !path.is_empty()) {
         let spellings = (kind.spell)(path, probes);
-        // Rejected and normalized spellings bypass nothing.
+        // Spellings that the gateway rejects, or normalizes to the path of the rule, bypass nothing.
         let passing = spellings.into_iter().filter_map(|spelling| {
             let matched = NormalTarget::of(&spelling, &table.paths).ok()?.path().to_owned();
             (matched != path).then_some((spelling, matched))
@@ -134,7 +135,8 @@ fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<
         }
         for sender in senders(table, route, &hosts, probes) {
             let find = |path: &str| probes.find(table, &sender, path);
-            // Rules with further conditions are not checked.
+            // Another route matches the plain path, for example because the rule has further conditions. Then this rule
+            // is not checked.
             if find(path) != Some(own) {
                 continue;
             }
@@ -177,7 +179,7 @@ fn sample(pattern: &str) -> String {
     pattern.replacen('*', "x", 1).to_ascii_lowercase()
 }
 
-/// The hosts to try: those of the rule, and those of other routes that it matches.
+/// The hosts to try: those of the rule, and hosts of other routes that the rule matches.
 fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     let patterns: Vec<HostPattern> =
         route.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()).collect();
@@ -192,8 +194,8 @@ fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     [own, others].concat()
 }
 
-/// The senders whose requests match the rule, the nearest first. Rules without methods are tried with those of all
-/// routes.
+/// The senders whose requests match the rule, usual ones first. For a rule without methods, the methods of all routes
+/// are tried.
 fn senders<'a>(
     table: &Table,
     route: &'a Route,
@@ -220,7 +222,7 @@ fn scopes_of(table: &Table, route: &Route) -> impl Iterator<Item = Scope> {
     scopes.all().filter(|scope| scopes.has(*scope, route))
 }
 
-/// How `sender` differs from a usual request for `route`.
+/// Text about how `sender` differs from a usual request for `route`.
 fn describe_sender(table: &Table, route: &Route, hosts: &[String], sender: &Sender<'_>) -> String {
     let listener = table.parts.scopes.name(sender.scope);
     let listener = listener.filter(|_| scopes_of(table, route).next() != Some(sender.scope));
@@ -239,23 +241,23 @@ fn slashes(path: &str) -> impl Iterator<Item = usize> {
     path.match_indices('/').map(|(at, _)| at)
 }
 
-/// `//a/b`, `/a//b`
+/// Spellings with an empty segment: `//a/b`, `/a//b`.
 fn with_empty_segments(path: &str, _: &Probes<'_>) -> Vec<String> {
     slashes(path).map(|at| format!("{}/{}", &path[..at], &path[at..])).collect()
 }
 
-/// `/%2Fa/b`, `/a/%2Fb`, `/a%2Fb`
+/// Spellings with an escaped slash: `/%2Fa/b`, `/a/%2Fb`, `/a%2Fb`.
 fn with_escaped_slashes(path: &str, _: &Probes<'_>) -> Vec<String> {
     let of_escape = |escape: &str| {
         let behind = slashes(path).map(|at| format!("{}{escape}{}", &path[..=at], &path[at + 1..]));
-        // Every path begins with a plain slash.
+        // The first slash stays plain, because every path begins with a plain slash.
         let instead = slashes(path).skip(1).map(|at| format!("{}{escape}{}", &path[..at], &path[at + 1..]));
         behind.chain(instead).collect::<Vec<_>>()
     };
     ["%2F", "%5C"].into_iter().flat_map(of_escape).collect()
 }
 
-/// `/x/..;/a/b`, `/;/a/b`, `/a;x/b`, and `/c/..;/a/b` where a route matches `/c`.
+/// Spellings with path parameters: `/x/..;/a/b`, `/;/a/b`, `/a;x/b`, and `/c/..;/a/b` if a route has the prefix `/c`.
 fn with_parameters(path: &str, probes: &Probes<'_>) -> Vec<String> {
     if !probes.keeps_parameters {
         return Vec::new();

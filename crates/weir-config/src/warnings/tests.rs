@@ -44,7 +44,7 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(warnings(text, &BTreeMap::new(), NOW_S), expected, "{text}");
 }
 
-/// Routes to backend `a`.
+/// Checks the warnings about these routes, which all forward to backend `a`.
 #[track_caller]
 fn check_routes(routes: &[&str], expected: &[&str]) {
     let routes: String = routes.iter().map(|route| format!("  - {{ {route}, backend: a }}\n")).collect();
@@ -90,7 +90,7 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
     check("escaped_slashes: redirect, path_parameters: strip", &refused, &[]);
     let dots = reported("routes[0].path", "/x/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &refused, &[dots]);
-    // For these rules, only a prefix of the last segment allows another spelling.
+    // Here only a parameter after the last segment (`/x;x`) reaches a route that allows more.
     let inner = [
         "path: /x, respond: { status: 403 }",
         "path: /, respond: { status: 404 }",
@@ -102,7 +102,8 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
         "path: /, backend: a",
     ];
     check("", &exact, &[reported("routes[0].exact", "/a/", "routes[1]", EXPRESS, "/a")]);
-    // No warning: no other route matches the spelling, the other route allows no more, or the route is no rule.
+    // No warning in three cases: no other route matches the spelling, the other route does not allow more, or the route
+    // is not a rule.
     check("merge_slashes: false", &["path: /admin, respond: { status: 403 }", "path: /b, backend: a"], &[]);
     check("merge_slashes: false", &["path: /admin, respond: { status: 200 }", "path: /, backend: a"], &[]);
     check(
@@ -110,7 +111,7 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
         &["path: /a, respond: { status: 403 }", "path: /, respond: { status: 200 }", "exact: /b, backend: a"],
         &[],
     );
-    // Rules below another route. Each spelling needs only one of the settings.
+    // Rules for a path below that of another route. Each spelling needs only one of the settings.
     let below = [
         "path: /a/admin, respond: { status: 403 }",
         "path: /a, backend: a",
@@ -123,7 +124,7 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
     ] {
         check(rules, &below, &[reported("routes[0].path", spelling, "routes[1]", readers, "/a/admin")]);
     }
-    // Spellings that go up from a route next to the rule or below it.
+    // Spellings that start with the prefix of a route next to the rule or below it, and go up from there.
     let beside = ["path: /admin, respond: { status: 403 }", "path: /a/b, backend: a"];
     let up = reported("routes[0].path", "/a/b/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &beside, &[up]);
@@ -220,7 +221,7 @@ fn warns_about_dropped_fields_and_fields_that_clients_set() {
     let place = "backends.a.balance.hash.header";
     check(&hashed("X-User"), &[]);
     check(&hashed("x.user"), &[&format!("{place}: {dropped} `x.user`, so nothing can match it")]);
-    let message = "is hashed as it came, so clients choose their endpoint";
+    let message = "is hashed as the client sends it, so clients can choose their endpoint";
     check(&hashed("X-Forwarded-For"), &[&format!("{place}: `X-Forwarded-For` {message}")]);
 }
 

@@ -1,8 +1,9 @@
 //! Routes that never match, because others match first.
 //!
 //! A route has one entry per host and path. It never matches if other routes take precedence for all of its entries.
-//! Such a route either has the same host and path, no further conditions, and is tried first. Or it is a prefix that
-//! covers a regular expression, because prefixes always win.
+//! For an entry there are two cases. Either another route with the same host and path is tried first and needs no
+//! further conditions. Or another route has a prefix that covers a regular expression of this route, because prefixes
+//! always win.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use crate::table::Table;
 /// All routes, in the order of their keys.
 type Routes<'t> = &'t [&'t Arc<RouteEntry>];
 
-/// An entry of a route: the kind of path, and the path.
+/// The path of an entry, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place<'t> {
     Exact(&'t str),
-    /// Without a trailing slash.
+    /// A prefix, without a trailing slash.
     Prefix(&'t str),
     Pattern(&'t str),
 }
@@ -33,15 +34,15 @@ enum Place<'t> {
 /// Why an entry of a route never matches.
 #[derive(Clone, Copy, Debug)]
 enum Cause<'t> {
-    /// No path starts like this.
+    /// The pattern matches no path, because paths start with `/`.
     NoPath,
-    /// The route at this position has the same host and path, and no further conditions.
+    /// The route at this position has the same host and path, is tried first, and needs no further conditions.
     Asked(usize),
-    /// The route at this position matches all paths below this one.
+    /// The route at this position matches all paths below this prefix.
     Below(usize, &'t str),
 }
 
-/// The routes of `table` that never match.
+/// Finds the routes of `table` that never match.
 pub(super) fn routes(table: &Table) -> Vec<Problem> {
     let routes = table.routes();
     let routes = routes.as_slice();
@@ -66,7 +67,7 @@ pub(super) fn routes(table: &Table) -> Vec<Problem> {
         .collect()
 }
 
-/// The positions of the routes of each host in one scope.
+/// The positions of the routes in one scope, grouped by host.
 fn by_host(routes: Routes<'_>, scopes: &Scopes, scope: Scope) -> BTreeMap<Option<HostPattern>, Vec<usize>> {
     let mut by_host: BTreeMap<Option<HostPattern>, Vec<usize>> = BTreeMap::new();
     for (position, route) in routes.iter().map(|entry| &entry.route).enumerate() {
@@ -83,7 +84,7 @@ fn by_host(routes: Routes<'_>, scopes: &Scopes, scope: Scope) -> BTreeMap<Option
     by_host
 }
 
-/// The routes of each entry, in the order in which they are tried.
+/// The routes of one host, grouped by path, in the order in which they are tried.
 fn by_place<'t>(routes: Routes<'t>, members: &[usize]) -> FastMap<Place<'t>, Vec<usize>> {
     let mut places: FastMap<Place<'_>, Vec<usize>> = FastMap::default();
     for &member in members {
@@ -107,7 +108,8 @@ fn places_of(entry: &RouteEntry) -> impl Iterator<Item = Place<'_>> {
     prefix.chain(exact).chain(route.regex.iter().map(|regex| Place::Pattern(regex)))
 }
 
-/// Why no request for this entry matches `route`; `earlier` routes are tried first.
+/// Why no request for the path `place` ever matches `route`; `None` if one can. The routes in `earlier` have the same
+/// path and are tried first.
 fn cause<'t>(
     routes: Routes<'t>,
     places: &FastMap<Place<'t>, Vec<usize>>,
@@ -138,7 +140,7 @@ fn weight(entry: &RouteEntry) -> Weight {
     entry.conditions.as_ref().map(|conditions| conditions.weight()).unwrap_or_default()
 }
 
-/// `/a/b`, then `/a`.
+/// The path and all paths above it: `/a/b`, then `/a`.
 fn folders(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.rfind('/').map(|slash| &path[..slash]))
         .filter(|folder| !folder.is_empty())
@@ -149,14 +151,14 @@ fn problem(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
     match cause {
         Cause::NoPath => {
             Problem::of(format!("{}.regex", entry.key), "it matches no path: paths start with `/`")
-                .help("start it with `/`; it must match the whole path")
+                .help("start the expression with `/`; it must match the whole path")
         }
         Cause::Asked(other) => {
             let message = format!(
                 "this route never matches: {} matches all of its requests first",
                 routes[other].label()
             );
-            Problem::of(&*entry.key, message).help("make this route more specific, or remove it")
+            Problem::of(&*entry.key, message).help("make this route more specific, or remove the route")
         }
         Cause::Below(other, folder) => {
             let message = format!(
@@ -164,7 +166,7 @@ fn problem(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
                 routes[other].label()
             );
             Problem::of(format!("{}.regex", entry.key), message)
-                .help("write that prefix as a regular expression, shorten it, or remove this route")
+                .help("write that prefix as a regular expression, shorten the prefix, or remove this route")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Request header fields that a configuration names, but that never have the expected value.
+//! Request headers in conditions and hash keys that never have the expected value.
 
 use weir_document::Problem;
 use weir_http::is_plain_name;
@@ -8,7 +8,7 @@ use crate::state::State;
 
 const ALLOW: &str = "use letters, digits and hyphens, or set `underscores_in_headers: true`";
 
-/// Fields that the gateway drops before a route or a backend could read them, and fields that clients can forge.
+/// Finds headers that the gateway drops before a route or a backend can use them, and hash keys that clients can forge.
 pub(super) fn of_state(state: &State) -> Vec<Problem> {
     let underscores = state.resources.settings.underscores_in_headers;
     let dropped = |place: String, name: &str| {
@@ -30,12 +30,14 @@ pub(super) fn of_state(state: &State) -> Vec<Problem> {
     routes.chain(hashed).collect()
 }
 
-/// A field by which a client could choose its endpoint.
+/// Warns about a hash key that is a header which clients can set, because they could choose their endpoint.
 fn claimed(place: String, name: &str) -> Option<Problem> {
     const CLAIMS: [&str; 3] = ["x-forwarded-for", "forwarded", "x-real-ip"];
     let is_claim = CLAIMS.iter().any(|claim| claim.eq_ignore_ascii_case(name));
     is_claim.then(|| {
-        Problem::of(place, format!("`{name}` is hashed as it came, so clients choose their endpoint"))
+        let message =
+            format!("`{name}` is hashed as the client sends it, so clients can choose their endpoint");
+        Problem::of(place, message)
             .help("use `hash: client_address`, with `forwarding.trusted_hops` behind other proxies")
     })
 }

@@ -1,4 +1,4 @@
-//! Valid and rejected fields of a backend.
+//! Valid and rejected settings of a backend.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ fn apply(backend: &str) -> Applied {
     State::default().apply(Batch { version: 1, policy: Policy::AllOrNothing, changes })
 }
 
-/// The backend in the table. Also checks that it survives serialization.
+/// Returns the backend from the compiled table. Also checks that serialization preserves it.
 fn backend(fields: &str) -> Backend {
     let table = apply(fields).table.unwrap();
     let backend = (*table.backends()[0].backend).clone();
@@ -101,7 +101,7 @@ fn rejects_invalid_balance() {
     check_refused(
         "endpoints: [], balance: { sticky: { cookie: a, max_age: 1500ms } }",
         "balance.sticky.max_age: `1500ms` is not a whole number of seconds of at least 1",
-        "write it in seconds, for example `3600s`, or remove it",
+        "write it in seconds, for example `3600s`, or remove `max_age`",
     );
     check_refused(
         "endpoints: [], balance: { hash: client_address }, slow_start: 10s",
@@ -144,7 +144,7 @@ fn rejects_invalid_health_checks() {
     };
     check("{ path: up }", ".path: `up` does not start with `/`", "write `/up`");
     check("{ path: '/a?b c' }", ".path: `b c` is not a valid query", "percent-encode it");
-    let remedy = "add `path`, or remove it";
+    let remedy = "add `path`, or remove `host`";
     check("{ host: a }", ".host: no effect without `path`", remedy);
     let remedy = "write a name like `example.com`";
     check("{ path: /, host: 'a b' }", ".host: `a b` is not a host name", remedy);
@@ -243,7 +243,7 @@ fn rejects_invalid_keepalive() {
     check_refused(
         "endpoints: [], keepalive: { requests: 0 }",
         "keepalive.requests: must be at least 1",
-        "write 1 for one request per connection, or remove it",
+        "write 1 for one request per connection, or remove `requests`",
     );
     check_refused(
         "endpoints: [], keepalive: { time: 0s }",

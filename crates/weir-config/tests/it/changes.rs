@@ -15,10 +15,10 @@ use crate::draw::{Draw, Drawn, PATH_PATTERNS};
 const ROUTES: usize = 14;
 const BACKENDS: [&str; 3] = ["b", "c", "d"];
 const FILES: [&str; 2] = ["s", "t"];
-/// The first has no name and is never removed.
+/// Keys and ports. The first listener has no name and is never removed.
 const LISTENERS: [(&str, u16); 3] = [("listeners[0]", 80), ("listeners[1]", 81), ("listeners[2]", 82)];
 
-/// A state, and the resources that it should contain.
+/// A state, and the resources that it should contain after all batches.
 #[derive(Default)]
 struct World {
     state: State,
@@ -81,7 +81,7 @@ fn batch(draw: &mut Draw<'_>, there: &BTreeMap<Key, Resource>) -> Vec<Change> {
         };
         changes.insert(key, change);
     }
-    // In an arbitrary order.
+    // The order of changes in a batch must not matter.
     let mut changes: Vec<Change> = changes.into_values().collect();
     let first = draw.below(changes.len());
     changes.rotate_left(first);
@@ -133,7 +133,7 @@ fn route(draw: &mut Draw<'_>) -> Route {
     route
 }
 
-/// A copy of `route` with one property of `other`.
+/// A copy of `route` with one property of `other`; `thing` selects the property.
 fn altered(route: &Route, other: &Route, thing: usize) -> Route {
     let (mut route, other) = (route.clone(), other.clone());
     match thing {
@@ -155,7 +155,7 @@ fn pick(draw: &mut Draw<'_>, words: &[&str]) -> String {
     words[draw.below(words.len())].to_owned()
 }
 
-/// Everything that a table returns for a request at the listener with this port.
+/// Everything that a table returns for a request to the listener with this port, as text.
 fn reported(table: &Table, request: &Drawn, port: u16) -> String {
     let Ok(normal) = NormalTarget::of(&request.target, &table.paths) else { return "not routed".to_owned() };
     let field = |&(name, value): &(&'static str, &'static str)| Field { name, value: value.as_bytes() };
@@ -199,7 +199,7 @@ fn reported(table: &Table, request: &Drawn, port: u16) -> String {
     )
 }
 
-/// Compares both tables. Returns how many requests matched a route.
+/// Compares both tables with random requests. Returns how many requests matched a route.
 fn compare(table: &Table, scratch: &Table, draw: &mut Draw<'_>, requests: usize) -> usize {
     assert_eq!(table.shown(), scratch.shown());
     let mut routed = 0;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use weir_config::{EscapedSlashes, OneOrMany, PathParameters, PathRules, Route, ValueMatch};
 
-/// A regular expression, and a function that accepts the same texts.
+/// A regular expression, and a function that accepts exactly the texts that it matches.
 type Meaning = (&'static str, fn(&str) -> bool);
 
-/// Patterns for paths.
+/// Regular expressions for paths.
 pub(crate) const PATH_PATTERNS: [Meaning; 6] = [
     ("/a/[ab]+", |path| path.strip_prefix("/a/").is_some_and(|rest| is_some_of(rest, b"ab"))),
     ("/.*b", |path| path.len() > 1 && path.starts_with('/') && path.ends_with('b')),
@@ -17,7 +17,7 @@ pub(crate) const PATH_PATTERNS: [Meaning; 6] = [
     (".*", |_| true),
 ];
 
-/// Patterns for values.
+/// Regular expressions for values of headers and parameters.
 pub(crate) const VALUE_PATTERNS: [Meaning; 3] = [
     ("[0-9]+", |value| is_some_of(value, b"0123456789")),
     ("1|.*, 2", |value| value == "1" || value.ends_with(", 2")),
@@ -63,7 +63,7 @@ impl<'s> Draw<'s> {
         }))
     }
 
-    /// One choice per byte; zeros after the last byte.
+    /// Each byte makes one choice; after the last byte, all choices are 0.
     pub(crate) fn from_bytes(bytes: &'s [u8]) -> Draw<'s> {
         let mut bytes = bytes.iter();
         Draw(Box::new(move || bytes.next().copied().unwrap_or_default().into()))
@@ -94,7 +94,7 @@ impl<'s> Draw<'s> {
         PathRules { merge_slashes: self.once_in(3), escaped_slashes, path_parameters }
     }
 
-    /// A route to the backend `b`.
+    /// A random route to the backend `b`.
     pub(crate) fn route(&mut self) -> Route {
         let hosts = (0..self.below(3)).map(|_| {
             let wildcard = if self.once_in(3) { "*." } else { "" };

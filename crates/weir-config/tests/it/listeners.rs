@@ -112,7 +112,7 @@ fn explains_routes_of_other_listeners() {
     assert_eq!(reported, [("routes[1]", "matches only the listener `other`")]);
 }
 
-/// Routes for the same requests, each with its precedence: creation time, name, rule.
+/// Resources with several routes for the same requests. Each route has its precedence: creation time, resource, rule.
 fn ranked(routes: &[(i64, &str, usize)], conditions: &str) -> Vec<(Key, Resource)> {
     let mut all = resources("");
     for (created_s, name, rule) in routes {

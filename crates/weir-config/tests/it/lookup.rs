@@ -1,4 +1,4 @@
-//! Compares the table with the oracle over many seeds. A fuzz target does the same over bytes.
+//! Compares the table with the oracle for many seeds. A fuzz target does the same with its bytes.
 
 use crate::draw::Draw;
 use crate::routing::check;

@@ -1,4 +1,4 @@
-//! An oracle for routes and paths: a direct, slow implementation of the rules.
+//! An oracle for routes and paths: a straightforward, slow implementation of the rules.
 
 use std::cmp::Reverse;
 
@@ -18,9 +18,9 @@ pub(crate) enum Becomes {
     Led(String),
 }
 
-/// How specific a route is for a request; the largest rank wins. In order: exact host, then the longer one; exact path,
-/// prefix, regular expression, then the prefix `/`; the longer one; a method; headers; query parameters; the first in
-/// the file.
+/// How specific a route is for a request; the largest rank wins. The parts, in order: kind of host (exact, wildcard,
+/// every) and its length; kind of path (exact, prefix, regular expression, the prefix `/`) and its length; whether it
+/// requires a method; number of headers; number of query parameters; position in the file, the first wins.
 type Rank = ((u8, usize), (u8, usize), bool, usize, usize, Reverse<usize>);
 
 /// The number of the route that matches a request with this normal path, and the length of the matched part in bytes.
@@ -91,7 +91,7 @@ fn parameter(request: &Drawn, name: &str) -> Option<String> {
     pairs.map(|(key, value)| (decoded(key), decoded(value))).find(|(key, _)| key == name).map(|(_, v)| v)
 }
 
-/// A character of a path: plain, or one that stays percent-encoded.
+/// A character of a path: plain, or one that normalization leaves percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Letter {
     Plain(char),
@@ -152,7 +152,7 @@ pub(crate) fn normal(path: &str, rules: &PathRules) -> Becomes {
     }
 }
 
-/// `None` if a percent sign is not followed by two hex digits.
+/// Splits a path into characters. `None` if a percent sign is not followed by two hexadecimal digits.
 fn letters(path: &str) -> Option<Vec<Letter>> {
     let mut letters = Vec::new();
     let mut rest = path.chars();
@@ -204,7 +204,7 @@ fn text(segments: &[&[Letter]]) -> String {
     segments.iter().map(|segment| format!("/{}", segment.iter().map(letter).collect::<String>())).collect()
 }
 
-/// Whether these rules leave the route a path that requests can match.
+/// Whether requests can match all paths of the route under these rules.
 pub(crate) fn reachable(route: &Route, rules: &PathRules) -> bool {
     let exact = route.exact.iter().flat_map(OneOrMany::as_slice);
     exact

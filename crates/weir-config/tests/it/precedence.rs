@@ -1,10 +1,10 @@
-//! Which of several matching routes a request gets: the precedence of Gateway API, case by case.
+//! Which of several matching routes wins for a request: the precedence of Gateway API, case by case.
 
 use weir_config::{Batch, Change, Configuration, Policy, RequestView, State};
 use weir_http::Field;
 
-/// Checks the key of the route for each request; `none` if none matches. A request is its method, its URL without
-/// scheme, and its header fields: `GET h/a?b=c X-A:1`.
+/// Checks which route wins for each request, by its key; `none` if none matches. A request consists of its method, its
+/// URL without scheme, and its headers: `GET h/a?b=c X-A:1`.
 fn check(routes: &str, expected: &[(&str, &str)]) {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nbackends: {{ b: {{ endpoints: [] }} }}\nroutes:\n{}",

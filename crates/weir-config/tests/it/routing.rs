@@ -1,4 +1,4 @@
-//! A property of all routes and requests: the compiled table finds the same route as the oracle.
+//! A property test: for all routes and requests, the compiled table finds the same route as the oracle.
 
 use weir_config::{
     Batch, Change, Configuration, NormalTarget, Policy, RequestView, Route, State, Unroutable,
@@ -11,8 +11,8 @@ use crate::oracle::{self, Becomes};
 const ROUTES_MAX: usize = 12;
 const FRAME: &str = "listeners: [{ address: 127.0.0.1:80 }]\nbackends: { b: { endpoints: [] } }\n";
 
-/// Draws a configuration and `requests` requests, and compares the table with the oracle. Returns how many requests
-/// matched a route, and how many paths were rejected or redirected.
+/// Draws a random configuration and `requests` random requests, and compares the table with the oracle. Returns how
+/// many requests matched a route, and how many were rejected or redirected because of their path.
 pub(crate) fn check(draw: &mut Draw<'_>, requests: usize) -> (usize, usize) {
     let rules = draw.rules();
     let drawn: Vec<Route> = (0..1 + draw.below(ROUTES_MAX)).map(|_| draw.route()).collect();

@@ -99,7 +99,7 @@ fn random_follows_weights() {
         for (port, weight) in (1..).zip(weights) {
             let due = 20_000.0 * f64::from(weight) / f64::from(all);
             let count = counts.get(&port).copied().unwrap_or_default() as f64;
-            // Ten standard deviations.
+            // Allows for ten standard deviations.
             assert!((count - due).abs() <= 10.0 * due.sqrt(), "{weights:?}: {port} {count} of {due}");
         }
     }
@@ -188,6 +188,7 @@ fn new_endpoint_begins_with_a_slow_start() {
         let bench = second_since(100 * SECOND);
         bench.counts(1_100, (100 + age_s) * SECOND).get(&2).copied().unwrap_or_default()
     };
-    // Of 1,100 requests, at 10 %, 10 %, 50 %, 100 % and 100 % of the other weight.
+    // The number of 1,100 requests that go to the second endpoint, while its weight is 10 %, 10 %, 50 %, 100 % and 100
+    // % of the first endpoint's weight.
     assert_eq!([0, 1, 5, 10, 99].map(count_of_second), [100, 100, 367, 550, 550]);
 }

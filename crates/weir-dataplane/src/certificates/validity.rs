@@ -10,7 +10,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// Tag of the version, which version 1 certificates omit.
 const VERSION: u8 = 0xa0;
 
-/// Start and end of the validity, in seconds since 1970. `None` if `der` is no certificate in DER; rustls rejects those
+/// Start and end of the validity, in seconds since 1970. `None` if `der` is not a DER certificate, which rustls rejects
 /// earlier.
 pub(super) fn validity(der: &[u8]) -> Option<(i64, i64)> {
     let mut certificate = Reader(Reader(der).take(SEQUENCE)?);

@@ -46,7 +46,7 @@ fn hands_over_sockets_with_waiting_connections() {
     let passed = predecessor.sockets.remove(0);
     assert_eq!((passed.listener.to_string().as_str(), passed.is_lent), ("127.0.0.1:0#1", true));
     assert_eq!(predecessor.admin.as_ref().unwrap().0, of_admin);
-    predecessor.follow(&[passed.listener]).unwrap();
+    predecessor.announce_ready(&[passed.listener]).unwrap();
     assert_eq!(running.join().unwrap(), [passed.listener]);
     passed.socket.set_nonblocking(false).unwrap();
     assert_eq!(passed.socket.accept().unwrap().1, waiting.local_addr().unwrap());

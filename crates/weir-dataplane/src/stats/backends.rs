@@ -10,13 +10,13 @@ use crate::names::Names;
 /// Counters and gauges of one backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BackendStats {
-    /// Its endpoints; for DNS names, their addresses. 0 before the first use of the backend.
+    /// The backend's endpoints. A DNS name counts as one per address. 0 before the first use of the backend.
     pub endpoints: u64,
     /// Endpoints that are ejected or fail health checks.
     pub endpoints_out: u64,
-    /// In-flight requests at its endpoints, including removed ones.
+    /// In-flight requests at the backend's endpoints, also at removed endpoints.
     pub requests_in_flight: u64,
-    /// Health checks.
+    /// Health checks of the backend's endpoints, also failed ones.
     pub checks: u64,
     /// Failed health checks.
     pub check_failures: u64,
@@ -24,7 +24,7 @@ pub struct BackendStats {
     pub ejections: u64,
     /// Ejections because of the error rate, not of consecutive errors.
     pub ejections_by_share: u64,
-    /// Requests sent to an endpoint that is out, because all endpoints are.
+    /// Requests sent to an endpoint that is out, because all endpoints are out.
     pub panics: u64,
     /// Requests rejected because of a limit of the backend.
     pub overflows: u64,
@@ -32,7 +32,8 @@ pub struct BackendStats {
     pub pending: u64,
     /// Waits of requests in a queue, with any outcome.
     pub waits: u64,
-    /// Connection attempts. `/stats` shows this and the following counters, if at all, as sums of all backends.
+    /// Connection attempts. `/stats` does not show this counter and the following ones per backend; it shows only some
+    /// of their sums over all backends.
     #[serde(skip)]
     pub connects: u64,
     /// Connection attempts after the first one of a request.
@@ -131,7 +132,7 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_ejections_total", "counter", help, &|stats| stats.ejections);
     let help = "Ejections of endpoints because of the share of errors.";
     family("weir_upstream_ejections_by_share_total", "counter", help, &|stats| stats.ejections_by_share);
-    let help = "Requests sent to an ejected or unhealthy endpoint because all endpoints were.";
+    let help = "Requests sent to an ejected or unhealthy endpoint because no healthy endpoint was left.";
     family("weir_upstream_panics_total", "counter", help, &|stats| stats.panics);
     let help =
         "Requests rejected because a limit of the backend was reached and no slot became free in time.";

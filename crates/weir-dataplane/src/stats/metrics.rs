@@ -8,16 +8,16 @@ use crate::process_stats::ProcessStats;
 use crate::route_stats::{LatencyStats, RouteStats};
 use crate::series::BUCKETS_US;
 
-/// A metric.
+/// A metric, as the reference describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name.
+    /// The name in the exposition.
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// Its meaning.
+    /// The help text.
     pub help: String,
-    /// Its labels by name, with their values; no values if these depend on the configuration.
+    /// Labels by name, with all their values. A label whose values depend on the configuration has an empty list.
     pub labels: Vec<(String, Vec<String>)>,
 }
 
@@ -36,7 +36,7 @@ pub fn metrics() -> Vec<Metric> {
         }
     }
     for (_, values) in metrics.iter_mut().flat_map(|metric| &mut metric.labels) {
-        // A single value is that of the example.
+        // A single value comes from `everything`, so the real values depend on the configuration.
         if values.len() == 1 {
             values.clear();
         }
@@ -45,7 +45,7 @@ pub fn metrics() -> Vec<Metric> {
 }
 
 impl Metric {
-    /// Adds the labels of a sample. Its label values contain no quotation marks.
+    /// Adds the labels of a sample line. Label values must not contain quotation marks.
     fn add_labels(&mut self, sample: &str) {
         let labels = sample.split_once('{').and_then(|(_, rest)| rest.split_once("\"}"));
         for label in labels.into_iter().flat_map(|(labels, _)| labels.split("\",")) {

@@ -15,7 +15,7 @@ pub struct WorkerStats {
     pub connections_open: u64,
     /// The table version that the worker used last.
     pub table_version: u64,
-    /// Last delay of its event loop, measured every 100 ms.
+    /// Last delay of the worker's event loop in nanoseconds, measured every 100 ms.
     pub lag_ns: u64,
 }
 

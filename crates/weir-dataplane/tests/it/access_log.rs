@@ -212,7 +212,8 @@ fn logs_client_and_request_line_of_malformed_requests() {
             format!("POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n{FOR}\r\n"),
             "192.0.2.7 forwarded \"POST /a HTTP/1.1\" /a h 501",
         ),
-        // The headers are incomplete or malformed: the header of the trusted proxy may be missing.
+        // The headers are incomplete or malformed, so the trusted proxy's header may be missing. The line has the
+        // peer's address.
         (
             format!("GET /a HTTP/1.1\r\nHost: h\r\n{FOR}X Y: 1\r\n\r\n"),
             "127.0.0.1 peer \"GET /a HTTP/1.1\" /a - 400",

@@ -13,7 +13,7 @@ use crate::setup::{Client, Origin, Proxy, full_listener, recompile_with};
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// An upstream that sends one response per released permit.
+/// An upstream that sends one response per message on the returned channel.
 pub(crate) fn waiting() -> (Origin, Sender<()>) {
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));
@@ -62,7 +62,7 @@ fn asked(origin: &Origin) -> Vec<String> {
     origin.requests().iter().map(path).collect()
 }
 
-/// Checks the number of requests that are allowed at the same time, and the error of further ones.
+/// Checks the number of requests that are allowed at the same time, and the error of further requests.
 fn check(limits: &str, most: usize, cause: &str) {
     let (origin, release) = waiting();
     let proxy = gateway(origin.address, limits);
@@ -74,7 +74,7 @@ fn check(limits: &str, most: usize, cause: &str) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    // The kernel distributes connections among the workers. With this number of them, each worker gets some.
+    // The kernel distributes connections among the workers. With this many connections, each worker gets some.
     for _ in 0..16 {
         let mut beyond = proxy.connect();
         assert_eq!(beyond.ask(GET).error(), (503, cause), "{limits}");
@@ -221,8 +221,8 @@ fn freed_connection_goes_to_a_pending_request() {
     assert_eq!((upstream.connects, upstream.reused, upstream.backends["b"].waits), (1, 3, 3));
 }
 
-/// An upstream that responds to every request except `/held`. Counts the connections above `most` that are open at the
-/// same time.
+/// An upstream that responds to every request except `/held`. Also counts each new connection that makes more than
+/// `most` connections open at the same time.
 fn counting(most: usize) -> (Origin, Arc<AtomicUsize>) {
     let (here, beyond) = (Mutex::new(Vec::<TcpStream>::new()), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&beyond);

@@ -1,4 +1,4 @@
-//! Compression of responses: which responses and clients, and how streamed bodies are flushed.
+//! Tests which responses are compressed, for which clients, and how streamed bodies are flushed.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ fn gateway(route: &str, origin: &Origin) -> Proxy {
     ))
 }
 
-/// Sends this response to every request.
+/// An origin that sends this response to every request.
 fn answering(status: &str, fields: &str, body: &str) -> Origin {
     let answer = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len());
     Origin::answering(answer.leak())
@@ -31,7 +31,7 @@ fn get(accepted: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {accepted}\r\n\r\n")
 }
 
-/// The next chunk; `None` after the last one, whose trailers are also read.
+/// The data of the next chunk. `None` for the last chunk; the trailer section after it is not read.
 fn chunk(client: &mut Client<TcpStream>) -> Option<Vec<u8>> {
     let line = line(client);
     let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
@@ -77,7 +77,7 @@ fn decoded(coding: &str, body: &[u8]) -> String {
     text
 }
 
-/// A text that compresses well, and has no repeated parts.
+/// A text of at least `bytes` bytes that compresses well, although its lines differ.
 fn page(bytes: usize) -> String {
     let lines = (0..).map(|number: u64| format!("<p>{number} {:x}</p>\n", number.wrapping_mul(0x9E37_79B9)));
     let mut page = String::new();
@@ -122,7 +122,8 @@ fn compresses_with_the_coding_that_the_client_prefers() {
     assert_eq!((plain.body, plain.whole), (body, true));
 }
 
-/// Checks the response to a client that accepts every coding, for a route with these fields: coding, `Vary`, `ETag`.
+/// Checks `Content-Encoding`, `Vary` and `ETag` of the response to a client that accepts brotli and gzip, for a route
+/// with these fields.
 fn check(route: &str, (status, fields): (&str, &str), body: &str, expected: [Option<&str>; 3]) {
     let origin = answering(status, fields, body);
     let proxy = gateway(route, &origin);
@@ -213,7 +214,7 @@ fn head_response_has_the_uncompressed_headers() {
     }
 }
 
-/// The part of a stream that the client can decode so far.
+/// A streaming decoder. `take` returns the text that the client can decode with these further bytes.
 trait Stream {
     fn take(&mut self, coded: &[u8]) -> String;
 }

@@ -3,7 +3,7 @@
 use crate::filters::gateway;
 use crate::setup::{Answer, Origin, Proxy};
 
-/// The response of an upstream that sends other CORS headers.
+/// The response of an upstream that sends its own CORS headers.
 const OK: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nAccess-Control-Allow-Origin: null\r\n\
                   access-control-expose-headers: X-Up\r\nContent-Length: 2\r\n\r\nok";
 

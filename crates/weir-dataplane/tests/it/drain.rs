@@ -1,4 +1,5 @@
-//! Connections that are still open at the end of a drain. The client sees a reset; the log and the counters report it.
+//! Tests connections that are still open when the drain timeout passes. The client sees a reset; the log and the
+//! counters report it.
 
 use std::io::{Read as _, Write as _};
 
@@ -108,7 +109,8 @@ fn response_cut_by_drain_does_not_look_complete() {
     assert!(proxy.gateway.join());
 }
 
-/// Workers that a reload removed have no drain timeout. The drain of the process also cuts their connections.
+/// Workers that a reload removed have no drain timeout of their own. When the process drains, its timeout cuts their
+/// connections too.
 #[test]
 fn drain_timeout_also_cuts_removed_workers() {
     let origin = Origin::start(act);

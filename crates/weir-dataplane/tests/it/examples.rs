@@ -15,8 +15,8 @@ struct Step {
     reported: Vec<&'static str>,
 }
 
-/// The routes of each example, with its requests and responses. The tests of `weir` run the first example, which is a
-/// complete configuration.
+/// The routes of each example, with its requests and responses. The page's first example is not included: it is a
+/// complete configuration, which a test of `weir-gateway` runs.
 fn examples() -> Vec<(&'static str, Vec<Step>)> {
     let blocks = MANUAL.split("```yaml\n").skip(1).filter(|block| block.starts_with("routes:"));
     blocks

@@ -16,7 +16,7 @@ const CONFIGURATIONS: u64 = 60;
 const REQUESTS: usize = 250;
 const ROUTES: usize = 14;
 
-/// The addresses of the listeners. Each is named by its position.
+/// The addresses of the listeners. Their names are `l0` and `l1`, by position.
 const LISTENERS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 
 /// The backends. `A` and `B` stand for the addresses of the origins.
@@ -29,7 +29,7 @@ const BACKENDS: [(&str, &str); 6] = [
     ("kept", "endpoints: [{ address: 'A', weight: 0 }], balance: { sticky: { cookie: at } }"),
 ];
 
-/// Actions of routes besides, or instead of, forwarding to the backend.
+/// Route fields that make the gateway do something in addition to forwarding to the backend, or instead of it.
 const ACTIONS: [&str; 10] = [
     "{ redirect: { host: away.test, prefix: /moved } }",
     "{ respond: { status: 418, body: no coffee, headers: { X-Kind: tea, X-Told: here } } }",
@@ -43,7 +43,7 @@ const ACTIONS: [&str; 10] = [
     "{ backends: [{ backend: a, weight: 0 }] }",
 ];
 
-/// Changes of responses.
+/// Route fields that change responses.
 const ANSWERS: [&str; 4] = [
     "{ response_headers: { set: { X-Told: anew }, add: { Vary: X-A }, remove: [x-kind] } }",
     "{ cors: { origins: ['https://app.test'], methods: [PUT], headers: [X-A], expose: [X-Kind], max_age: 10m } }",
@@ -57,7 +57,7 @@ const PAGES: [&str; 2] = ["https://app.test", "https://other.example"];
 #[derive(Debug)]
 struct Seen {
     status: u16,
-    /// The name of the origin, the cause of an error, or `route`.
+    /// Who responded: the name of the origin, or `route`; for an error, its cause.
     by: String,
     /// The request that the origin got, the `Location` of an error, or the headers of the route's response; `None` if
     /// unknown.
@@ -68,9 +68,9 @@ struct Seen {
 #[derive(Debug, Default)]
 struct Tally {
     kinds: BTreeMap<(u16, String), usize>,
-    /// Requests that went to another backend than the first with a weight.
+    /// Requests that went to a weighted backend other than the first one.
     by_another: usize,
-    /// Responses of routes that contain these fields.
+    /// How many responses of routes contain each of [`FIELDS`].
     fields: [usize; FIELDS.len()],
 }
 
@@ -202,7 +202,7 @@ fn put_in(route: &mut Route, fields: &str) {
     route.cors = more.cors.or(route.cors.take());
 }
 
-/// The cookie value of an endpoint for sticky clients.
+/// The cookie value that selects the endpoint at this address for a sticky client.
 fn id(address: SocketAddr) -> String {
     format!("{:016x}", stable_hash(address.to_string().as_bytes()))
 }
@@ -263,8 +263,8 @@ fn seen_of(backend: &str, request: &str, sent: Option<String>, kept: SocketAddr)
     Seen { status: 200, by: origin.to_owned(), rest: sent }
 }
 
-/// The possible responses according to the explanation. It shows only one of several weighted backends, but any of them
-/// can get the request.
+/// The possible responses according to the explanation. An explanation shows only one of several weighted backends, but
+/// any of them can get the request.
 fn expected(
     explanation: &Explanation,
     route: Option<&Route>,

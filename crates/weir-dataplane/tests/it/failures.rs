@@ -9,7 +9,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /// Checks status and cause of the response if the upstream runs this script, and that the error is counted.
 fn check(script: impl Fn(&mut Served) + Send + Sync + 'static, expected: (u16, &str)) {
-    // A short timeout only for tests of timeouts: this host may be busy.
+    // Only tests of timeouts use a short timeout, because this host may be busy.
     let more = if expected.0 == 504 { "timeouts: { response: 100ms }" } else { "" };
     let origin = Origin::start(script);
     let proxy = Proxy::to(origin.address, more);
@@ -276,7 +276,7 @@ fn does_not_reuse_a_connection_that_closed_while_idle() {
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
     for _ in 0..3 {
         assert_eq!(proxy.ask(post).body, "ok");
-        // The sweep detects it within a second, and releases the connection.
+        // The sweep detects the closed connection within a second, and releases it.
         proxy.wait_for("the sweep", |s| s.upstream.open["b"] == 0);
     }
     assert_eq!(proxy.gateway.stats().upstream.retries, 0);

@@ -62,7 +62,8 @@ fn keeps_forwarding_headers_of_trusted_proxies() {
     );
 }
 
-/// An upstream that reads one of the headers must not trust what a client sends in the other one.
+/// An upstream may read either header. So the gateway drops the header that the trusted proxy does not write, because
+/// the client controls its value.
 #[test]
 fn drops_the_forwarding_header_that_is_not_trusted() {
     let both = "Forwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 2.2.2.2\r\nX-Forwarded-Port: 1\r\n";

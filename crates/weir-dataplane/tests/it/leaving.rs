@@ -47,7 +47,7 @@ fn have_left(stats: &Stats, count: u64) -> bool {
     is_closed && stats.errors["client_closed"] == count
 }
 
-/// Waits for `count` disconnects. Checks that they count as no response and as no error of the endpoint.
+/// Waits for `count` disconnects. Checks that they count neither as responses nor as errors of the endpoint.
 fn check_left(proxy: &Proxy, count: u64) {
     proxy.wait_for("the disconnects", |stats| have_left(stats, count));
     let stats = proxy.gateway.stats();
@@ -158,7 +158,7 @@ fn half_closed_client_gets_a_response_only_if_the_listener_allows_it() {
     release.send(()).unwrap();
     assert_eq!(client.response().body, "ok");
     assert!(client.is_ended());
-    // A reset is a disconnect with `half_close` too.
+    // With `half_close`, a reset still is a disconnect.
     asking(&half, &origin, 2).leave(true);
     half.wait_for("the disconnect", |stats| have_left(stats, 1));
     assert_eq!(half.gateway.stats().by_status.success, 1);

@@ -1,6 +1,6 @@
 //! Tests of the data plane in this process, between test clients and scripted origins.
 
-// The clippy setting that allows this in tests does not apply to helpers.
+// Clippy allows `unwrap` in test functions, but not in the helpers beside them.
 #![allow(clippy::unwrap_used)]
 
 mod access_log;

@@ -101,7 +101,7 @@ fn counts_responses_by_group_backend_and_class() {
 #[test]
 fn counts_weighted_backends_separately() {
     let origin = Origin::answering(OK);
-    // One worker, because each worker has its own rotation.
+    // One worker, because each worker has its own rotation over the weighted backends.
     let proxy = Proxy::with(&configuration(&origin, "").replace("workers: 2", "workers: 1"));
     for _ in 0..6 {
         proxy.ask(&get("/d"));

@@ -68,7 +68,7 @@ fn copies_complete_bodies() {
     assert_eq!(wait_for_copies(&mirror, 1), [expected]);
     assert_eq!(client.ask("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi").body, "ok");
     assert!(wait_for_copies(&mirror, 2)[1].ends_with("\r\n\r\nhi"));
-    // A request whose body ends early is never complete.
+    // A request whose body ends early never becomes complete, so it is not mirrored.
     client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhel");
     drop(client);
     proxy.wait_for("the disconnect", |s| s.errors["client_closed"] == 1);
@@ -106,7 +106,7 @@ fn does_not_copy_long_bodies() {
     let long = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65537\r\n\r\n{body}");
     assert_eq!(client.ask(&long).body, "ok");
     assert_eq!(proxy.gateway.stats().upstream.mirror, MirrorStats { too_long: 1, ..MirrorStats::default() });
-    // Here the headers make the copy too long.
+    // The body alone would fit, but not together with the headers.
     let long = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65500\r\n\r\n{}", &body[..65_500]);
     assert_eq!(client.ask(&long).body, "ok");
     let short = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n{}", &body[..60_000]);
@@ -179,7 +179,7 @@ fn reuses_a_mirror_connection_after_a_complete_response() {
             assert_eq!(client.ask(GET).body, "ok");
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
-        // All requests except the first reuse a connection. The further reuses are those of copies.
+        // All client requests except the first reuse a connection. Further reuses are those of mirrored copies.
         proxy.gateway.stats().upstream.reused >= requests + 10
     });
     assert!(is_kept, "{:?}", proxy.gateway.stats());

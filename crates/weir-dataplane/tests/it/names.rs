@@ -17,7 +17,7 @@ struct Dns {
 #[derive(Default)]
 struct Zone {
     addresses: BTreeMap<String, Vec<IpAddr>>,
-    /// Return a failure to every query.
+    /// Whether every query fails.
     is_broken: bool,
     ttl_s: u32,
     asked: usize,

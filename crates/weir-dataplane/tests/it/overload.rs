@@ -27,7 +27,8 @@ fn reload(proxy: &mut Proxy, origin: &Origin, more: &str) {
     proxy.gateway.apply(table).unwrap();
 }
 
-/// The first response with this status. Earlier responses have the other of the two statuses.
+/// Sends requests until a response has this status, and returns that response. Earlier responses must have status 200
+/// or 503.
 fn wait_for_status(proxy: &Proxy, status: u16) -> Answer {
     for _ in 0..2000 {
         let answer = proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
@@ -51,7 +52,7 @@ fn check(overload: &str, reason: &str) {
     assert_eq!((refused.field("retry-after"), refused.field("connection")), (Some("1"), Some("close")));
     assert_eq!(proxy.gateway.overload_reasons(), [reason]);
     let asked = origin.requests().len();
-    // Applies to every request: also to fixed responses, and to requests without a route.
+    // The overload applies to every request: also to those with a fixed response or an invalid path.
     for request in [GET, "GET /own HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a%zz HTTP/1.1\r\nHost: h\r\n\r\n"] {
         let mut client = proxy.connect();
         assert_eq!(client.ask(request).error(), (503, "overloaded"), "{request}");

@@ -135,7 +135,8 @@ fn reload_applies_to_new_connections() {
     assert_eq!(ask(&proxy, b"").len(), 1);
 }
 
-/// An upstream that reads a header of this length, or a line, and sends it as the response: in hexadecimal, or as text.
+/// An upstream that reads a PROXY header and sends it as the response: `binary` bytes in hexadecimal, or a line as
+/// text.
 fn taking_headers(binary: Option<usize>) -> Origin {
     Origin::start(move |served| {
         let header = match binary {

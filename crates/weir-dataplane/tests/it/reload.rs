@@ -57,7 +57,7 @@ fn idle_upstream_connections_close_after_their_backend_changed() {
         let of_b = |stats: &Stats| stats.upstream.open.get("b").copied().unwrap_or_default();
         proxy.wait_for("the number of connections", |stats| of_b(stats) == count);
     };
-    // An in-flight request keeps its table, and does not block the reload of others.
+    // An in-flight request keeps its table, and does not delay the reload for other requests.
     let mut held = proxy.connect();
     held.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n");
     proxy.wait_for("the held request", |_| origin.requests().len() == 1);
@@ -253,7 +253,7 @@ fn draining_gateway_rejects_reloads() {
     assert!(proxy.gateway.join());
 }
 
-/// Regression test: two such listeners were once treated as one.
+/// Regression test: two listeners with port 0 were once treated as one.
 #[test]
 fn distinguishes_listeners_with_port_0() {
     let origin = answering_with("ok");

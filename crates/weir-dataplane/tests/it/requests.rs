@@ -1,4 +1,4 @@
-//! The upstream request.
+//! The request that the upstream gets.
 
 use crate::setup::{Origin, Proxy};
 

@@ -12,7 +12,7 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
 
-/// A gateway with one route, which has these fields, and one backend, which has these fields.
+/// A gateway with one route and one backend, each with these fields.
 fn gateway(route: &str, backend: &str) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
@@ -307,7 +307,8 @@ fn does_not_retry_after_the_response_started() {
     assert_eq!(proxy.errors("upstream_truncated"), 1);
 }
 
-/// An upstream that sends 503 to the first request for each path, and responds to the second one after a permit.
+/// An upstream that sends 503 to the first request for each path. It responds to the second one after a message on the
+/// returned channel.
 fn busy_first() -> (Origin, std::sync::mpsc::Sender<()>) {
     let (release, released) = channel::<()>();
     let (seen, released) = (Arc::new(Mutex::new(HashSet::new())), Mutex::new(released));

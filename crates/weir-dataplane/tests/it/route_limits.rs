@@ -10,7 +10,8 @@ use crate::setup::{Origin, Proxy, Served, full_listener};
 const GET: &str = "GET /api HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Checks the response with these timeouts of the route if the upstream runs this script, and how it is counted.
+/// Runs this script at the upstream of a route with these timeouts. Checks that the client gets a 504 with this cause,
+/// and that the gateway counts a timeout.
 fn check(timeouts: &str, script: impl Fn(&mut Served) + Send + Sync + 'static, cause: &str) {
     let origin = Origin::start(script);
     let proxy = gateway(&format!("backend: b, timeouts: {timeouts}"), &origin);
@@ -50,7 +51,7 @@ fn returns_504_if_the_response_headers_trickle() {
     assert_eq!(last.error(), (504, "request_timeout"), "interim responses do not extend the timeout");
 }
 
-/// Checks that the client detects a started response that the timeout cuts.
+/// Checks that the client notices if a timeout cuts a response that has begun.
 fn check_cut(timeouts: &str, more: &'static str, pause_ms: u64, cause: &str) {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
@@ -95,7 +96,7 @@ fn body_timeout_of_a_route_overrides_that_of_the_gateway() {
             if request.starts_with("GET /api ") {
                 return served.stall();
             }
-            // Longer than the timeout of the gateway.
+            // Longer than the body timeout.
             std::thread::sleep(std::time::Duration::from_millis(700));
             served.send("cd");
         }
@@ -125,7 +126,7 @@ fn response_timeout_of_a_route_overrides_other_timeouts() {
     check("{ request: 10m, backend: 10m, response: 100ms }", Served::stall, "upstream_response_timeout");
     let origin = Origin::start(|served| {
         while served.request().is_some() {
-            // Longer than the other timeouts.
+            // Longer than the timeouts of 100 ms and 200 ms, shorter than those of an hour.
             std::thread::sleep(std::time::Duration::from_millis(700));
             served.send(OK);
         }
@@ -207,8 +208,8 @@ fn timeouts_end_with_the_response() {
     assert_eq!(kept.ask(GET).body, "ok");
     upgraded.send(UPGRADE);
     assert_eq!(upgraded.head().status, 101);
-    // Longer than the route allows. The timeouts of the gateway apply to a tunnel, and to a client between two
-    // requests.
+    // The pause is longer than the route's timeouts. They must apply neither to the tunnel nor to the client between
+    // two requests.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     upgraded.send("hi");
     assert_eq!(upgraded.read_exact(2), "hi");

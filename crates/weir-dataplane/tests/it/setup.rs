@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_config::{Batch, Change, Configuration, Key, Policy, Resource, State, Table};
 use weir_dataplane::{Gateway, Stats};
 
-/// Maximum time of a read. After it, the test fails.
+/// Time limit of a read. If it passes, the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An upstream that runs a script for each connection.
@@ -34,7 +34,7 @@ impl Origin {
         Origin::over(TcpListener::bind("127.0.0.1:0").unwrap(), script)
     }
 
-    /// Like [`Origin::start`], with the connections of this listener.
+    /// Like [`Origin::start`], but accepts connections from this listener.
     pub(crate) fn over(
         listener: TcpListener,
         script: impl Fn(&mut Served) + Send + Sync + 'static,
@@ -269,7 +269,7 @@ impl<S: Read + Write> Client<S> {
         Client { stream, bytes: Vec::new(), was_cut: false }
     }
 
-    /// Sends `text`. Ignores a closed connection: the response counts.
+    /// Sends `text`. Ignores a closed connection, because tests check the response.
     pub(crate) fn send(&mut self, text: &str) {
         let _ = self.stream.write_all(text.as_bytes());
     }
@@ -279,7 +279,7 @@ impl<S: Read + Write> Client<S> {
         self.response()
     }
 
-    /// The next response; not for HEAD requests.
+    /// The next response. Not for responses to HEAD requests.
     pub(crate) fn response(&mut self) -> Answer {
         let mut answer = self.head();
         let has_body = !matches!(answer.status, 100..=199 | 204 | 304);

@@ -121,7 +121,7 @@ fn count_panics() -> Arc<AtomicUsize> {
 const QUICK: &str =
     "timeouts: { head: 100ms, body: 100ms, response: 100ms, write: 100ms, idle: 200ms, upgraded: 100ms }";
 
-/// Routes with all features of routes.
+/// Routes that use every route feature.
 const FILTERED: &str = "
 listeners: [{ address: 127.0.0.1:0 }]
 workers: 1
@@ -138,7 +138,7 @@ routes:
 backends: { b: { endpoints: ['ORIGIN'] }, c: { endpoints: ['ORIGIN'] }, m: { endpoints: ['ORIGIN'] } }
 ";
 
-/// All optional metrics and headers.
+/// Settings that turn on all optional metrics and headers.
 const TOLD: &str = "metrics: { latency: true }\n\
     forwarding: { x_forwarded: true, forwarded: true, trusted_hops: 1, request_id: pass, trace: { b3: multi } }\n";
 

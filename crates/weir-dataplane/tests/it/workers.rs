@@ -1,4 +1,4 @@
-//! Changes of workers and listeners. Clients must see at most that their connection is closed.
+//! Changes of workers and listeners. The most that a client may notice is that its connection is closed.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ fn text(listeners: &[SocketAddr], workers: usize, origin: &Origin) -> String {
     )
 }
 
-/// An address without a listener. Other tests do not use it, because clients connect to it after its listener is
+/// An address without a listener. No other test may use it, because clients still connect to it after its listener is
 /// closed.
 fn free() -> SocketAddr {
     std::net::TcpListener::bind("127.0.7.1:0").unwrap().local_addr().unwrap()

@@ -12,7 +12,8 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// A load against a peer that needs `service` for each request; `None` never responds.
+/// A load against a simulated peer. `service` returns how long the peer needs to respond to each request; `None`
+/// means that it never responds.
 struct Sim<F> {
     flow: Flow,
     now_ns: u64,
@@ -138,14 +139,14 @@ fn an_open_loop_below_capacity_measures_the_service_time() {
 
 #[test]
 fn a_long_overload_measures_the_capacity_of_the_peer() {
-    // One connection carries 500/s of 1,000/s, and the time-out is a tenth of the phase. The head of the queue is
-    // always about to expire.
+    // One connection carries 500/s of 1,000/s, and the time-out is a tenth of the phase. So the oldest arrival in
+    // the queue is always about to expire.
     let timeline = Timeline::new(S, 0, Some(10 * S), S);
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, S, 1, |_| Some(2 * MS)).run();
     check(&report);
     let requests = &report.sustained.requests;
     assert_eq!(requests.timed_out, 0, "{requests:?}");
-    // The capacity over the phase, and the part of the queue that completes in the drain.
+    // The capacity of 500/s times 10 s, plus the part of the queue that completes in the drain.
     assert!((5_000..=5_500).contains(&requests.completed), "{requests:?}");
     assert_eq!(requests.dropped, requests.scheduled - requests.completed);
 }
@@ -170,7 +171,7 @@ fn latency_includes_the_queue_from_the_intended_start() {
     assert_eq!(latency(&report), histogram((0..3_000).map(|i| i * MS + 2 * MS)));
     assert_eq!(open.connection_wait, histogram((0..3_000).map(|i| i * MS)));
     assert_eq!(open.service_time, histogram((0..3_000).map(|_| 2 * MS)));
-    // The generator itself was never late: all lateness is wait for the connection.
+    // The generator itself was never late: the whole lateness is the wait for the connection.
     assert_eq!(open.lateness, open.connection_wait);
     let in_phase: u64 = report.intervals.iter().filter(|i| i.span.sustained).map(|i| i.completed).sum();
     assert_eq!(in_phase, 1_499);
@@ -298,7 +299,8 @@ fn a_count_of_requests_is_kept_exactly() {
             check(&report);
             assert_eq!(report.sustained.requests.completed, left);
             assert!(report.warmup.requests.completed > 0);
-            // The phase ends when the last request completes, 3 at a time.
+            // The phase ends when the last request completes. Three requests are in flight at a time, and each
+            // takes 1 ms.
             let took_ns = report.timeline.end_ns - report.timeline.sustain_ns;
             assert!(took_ns.abs_diff(left.div_ceil(3) * MS) <= MS, "{took_ns}");
             scheduled += report.sustained.requests.scheduled;
@@ -496,7 +498,7 @@ fn a_request_that_was_not_processed_counts_as_sent_once() {
     check(&report);
     let once = Requests { scheduled: 1, sent: 1, completed: 1, ..Requests::default() };
     assert_eq!((report.sustained.requests, report.sustained.errors.goaway), (once, 0));
-    // From the first start: the time that GOAWAY cost is part of the latency.
+    // The latency begins with the first attempt, so the time until the second attempt is part of it.
     assert_eq!(latency(&report), histogram([3 * MS]));
 }
 
@@ -516,7 +518,8 @@ fn wake_ups_are_announced_ahead_and_cover_each_arrival_once() {
     assert_eq!(flow.next_arrival_after_ns(S + 1_500 * US), Some(S + 2 * MS));
 }
 
-/// Any order of events leaves balanced counts that agree with a plain count. Each seed gives another order.
+/// Any order of events leaves balanced counts that agree with counts kept by the test. Each seed gives another
+/// order.
 #[test]
 fn counts_balance_in_every_order_of_events() {
     for seed in 0..400 {
@@ -591,7 +594,7 @@ fn counts_balance_in_every_order_of_events() {
         check(&report);
         let mut whole = report.warmup.requests;
         whole.add(&report.sustained.requests);
-        // A resent arrival counts as sent once; one that no peer processed has failed.
+        // An arrival that is sent again counts as sent once. One that no peer processed counts as failed.
         let left = report.warmup.errors.goaway + report.sustained.errors.goaway;
         assert_eq!((whole.sent, whole.failed), (sent.len() as u64, failed + left), "seed {seed}");
         assert!(whole.completed <= answered && answered <= whole.completed + whole.timed_out, "seed {seed}");

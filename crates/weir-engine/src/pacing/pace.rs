@@ -1,23 +1,25 @@
 //! How often a worker may wake up for arrivals.
 
-/// Mean interval of wake-ups at high arrival rates.
+/// Mean time between wake-ups at high arrival rates, in nanoseconds.
 const GRAIN_NS: u64 = 150_000;
-/// Immediate wake-ups that are allowed after a pause.
+/// Number of wake-ups that may follow each other at once after an idle time.
 const BURST: u64 = 10;
 
-/// The budget of wake-ups.
+/// The budget of a worker's wake-ups.
 ///
-/// A wake-up costs more CPU time than a request. Up to some thousand arrivals per second, each arrival has its own.
-/// Above that, arrivals within the same grain share one and are late by less than a grain. The budget is the generic
-/// cell rate algorithm (ITU-T I.371, annex A), so it depends only on the schedule.
+/// A wake-up costs more CPU time than a request. Up to some thousand arrivals per second, each arrival has its own
+/// wake-up. Above that, arrivals that are due within [`GRAIN_NS`] share one, and are late by less than that. The
+/// budget is the generic cell rate algorithm (ITU-T I.371, annex A). It depends only on the schedule, not on the
+/// time of the calls.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Time at which the budget is full again.
+    /// The time at which all [`BURST`] wake-ups are available again.
     full_ns: u64,
 }
 
 impl Pace {
-    /// The wake-up time for an arrival that is due at `due_ns`: then, or as soon as the budget allows.
+    /// Returns the time to wake up for an arrival that is due at `due_ns`: the due time, or the first time that the
+    /// budget allows.
     pub(crate) fn admit(&mut self, due_ns: u64) -> u64 {
         let wake_ns = due_ns.max(self.full_ns.saturating_sub(BURST * GRAIN_NS));
         self.full_ns = self.full_ns.max(wake_ns) + GRAIN_NS;

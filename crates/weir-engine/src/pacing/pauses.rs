@@ -1,10 +1,11 @@
-//! Times at which a slot of a closed loop must not send: think times, and times outside its period of use.
+//! Times at which a slot of a closed loop must not send: think times, and times outside its period of use. A
+//! connection with n concurrent streams has n slots.
 
 use crate::pacing::think::Think;
 use crate::spec::ShardSpec;
 use crate::timeline::Timeline;
 
-/// The index of a worker among those of all machines.
+/// Identifies a worker among the workers of all machines that share a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) worker: u32,
@@ -12,7 +13,7 @@ pub(crate) struct Seat {
     pub(crate) shard: ShardSpec,
 }
 
-/// The pauses of one worker's slots.
+/// The pauses of the slots of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     think: Option<Thinking>,
@@ -26,40 +27,40 @@ struct Thinking {
     places: Vec<Thinker>,
 }
 
-/// The state of one slot.
+/// The think time of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thinker {
-    /// Requests that have ended so far: the first one has no think time.
+    /// Number of requests that have ended so far. No think time precedes the first request.
     requests: u64,
-    /// The end of its think time; lost connections do not change it.
+    /// The end of the current think time. A lost connection does not change it.
     until_ns: u64,
 }
 
-/// A number of connections, over all machines, that grows or shrinks linearly over the sustained phase.
+/// A number of connections, counted over all machines, that changes linearly during the sustained phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ramp {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) seat: Seat,
-    /// Slots per connection.
+    /// Number of slots per connection.
     pub(crate) streams: u32,
 }
 
 impl Seat {
-    /// Converts the local number `local` of this worker to a number over all machines.
+    /// Converts an index of this worker to an index among those of all workers on all machines.
     fn number(self, local: u64) -> u64 {
         self.shard.number(local * u64::from(self.workers) + u64::from(self.worker))
     }
 }
 
 impl Pauses {
-    /// Pauses of the `slots` slots of a worker.
+    /// The pauses of a worker with this number of slots.
     pub(crate) fn new(think: Option<Think>, ramp: Option<Ramp>, seat: Seat, slots: usize) -> Self {
         let think = think.map(|think| Thinking { think, seat, places: vec![Thinker::default(); slots] });
         Self { think, ramp }
     }
 
-    /// The request of a slot has ended, with or without a response.
+    /// Starts the think time of a slot whose request has ended, with or without a response.
     #[inline]
     pub(crate) fn resolved(&mut self, slot: usize, now_ns: u64) {
         if let Some(think) = &mut self.think {
@@ -67,7 +68,7 @@ impl Pauses {
         }
     }
 
-    /// The end of the pause of a slot that is up and has no request at `now_ns`.
+    /// Returns when a slot may send that is up and idle at `now_ns`; at least `now_ns`.
     #[inline]
     pub(crate) fn until_ns(&self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
         let begins_ns = self.begins_ns(slot, timeline);
@@ -75,13 +76,13 @@ impl Pauses {
         now_ns.max(begins_ns).max(thinks_ns)
     }
 
-    /// The start of the slot's period of use.
+    /// Returns the time from which the slot is used; 0 unless the number of connections grows.
     #[inline]
     pub(crate) fn begins_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         self.ramp.map_or(0, |ramp| ramp.begins_ns(slot, timeline))
     }
 
-    /// The end of the slot's period of use.
+    /// Returns the time from which the slot is no longer used; `u64::MAX` unless the number of connections falls.
     #[inline]
     pub(crate) fn ends_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         self.ramp.map_or(u64::MAX, |ramp| ramp.ends_ns(slot, timeline))
@@ -98,7 +99,8 @@ impl Thinking {
 }
 
 impl Ramp {
-    /// The start of the slot's period of use.
+    /// The time from which the slot is used: when the number of connections has grown enough to include its
+    /// connection.
     fn begins_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         match self.number(slot) {
             number if number < u64::from(self.from) => 0,
@@ -113,7 +115,7 @@ impl Ramp {
         }
     }
 
-    /// The index of the slot's connection among the connections of all workers.
+    /// The index of the slot's connection among the connections of all workers on all machines.
     fn number(&self, slot: usize) -> u64 {
         self.seat.number(slot as u64 / u64::from(self.streams))
     }
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 100]);
         pauses.resolved(0, 100);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [107, 100]);
-        // A reconnect meanwhile does not start a new think time.
+        // A reconnect during the think time does not start another think time.
         assert_eq!([105, 107, 110].map(|now_ns| pauses.until_ns(0, now_ns, &timeline)), [107, 107, 110]);
     }
 

@@ -1,8 +1,8 @@
 //! Due times of arrivals: a pure function of (seed, index), the same for any number of workers.
 //!
-//! Arrivals have a rate of one per unit of time, with random or even gaps. The inverse of the load's integrated rate
-//! then maps this time to the load's own. So a ramp or a burst only changes the density: mapped back, arrivals are the
-//! same Poisson process.
+//! First, arrivals get random or even gaps with a mean of 1 in a time without a unit. Then the inverse of the
+//! load's integrated rate maps this time to real time. So a ramp or a burst changes only how dense arrivals are:
+//! mapped back, they are the same Poisson process.
 
 use crate::spec::{ShardSpec, Spacing};
 
@@ -15,7 +15,8 @@ mod spacing;
 use profile::Piece;
 pub use profile::{NEVER_NS, Profile};
 
-/// Separates the seeds of shards from each other and from the whole load.
+/// Separates the seeds of shards (the parts of a load that several machines drive) from each other and from the
+/// load's own seed.
 const SHARD: u64 = 0x8f1b_bcdc_ca62_c1d6;
 
 /// An open-loop schedule: arrival `index` is due at a fixed offset from the start.
@@ -30,14 +31,15 @@ impl Schedule {
     pub fn new(seed: u64, profile: impl Into<Profile>, spacing: Spacing) -> Self {
         let profile = profile.into();
         debug_assert!(profile.constant().is_none_or(|rate_per_s| rate_per_s > 0.0 && rate_per_s.is_finite()));
-        // Seeds are hashed first, so that streams of related seeds are independent.
+        // Hashes the seed, so that schedules with related seeds are independent.
         Self { profile, gaps: Gaps { seed: hash(seed, 0), spacing, shard: ShardSpec::WHOLE } }
     }
 
-    /// The part of the schedule for one of several machines, with its own numbers of arrivals.
+    /// Returns the schedule of one of several machines that share the load. Each machine numbers its arrivals from
+    /// 0.
     ///
-    /// Poisson arrivals are an independent stream whose gaps are `of` times as long. Evenly spaced arrivals are those
-    /// that are `index` modulo `of` of the whole schedule.
+    /// With Poisson arrivals, each machine has an independent stream whose gaps are `of` times as long. With even
+    /// spacing, machine `index` has the arrivals of the whole schedule whose number is `index` modulo `of`.
     pub fn of_shard(self, shard: ShardSpec) -> Self {
         Self { gaps: Gaps { seed: seed_of_shard(self.gaps.seed, shard), shard, ..self.gaps }, ..self }
     }
@@ -56,8 +58,8 @@ impl Schedule {
         arrivals
     }
 
-    /// The end of a phase that starts at `from_ns` and contains exactly `count` arrivals. Returns the first index due
-    /// at `from_ns` or later, and the due time of the arrival `count` after it.
+    /// Finds the end of a phase that starts at `from_ns` and contains exactly `count` arrivals. Returns the index
+    /// of the first arrival after the phase, and its due time.
     pub fn end_of(&self, from_ns: u64, count: u64) -> (u64, u64) {
         let mut arrivals = self.arrivals(0, 1);
         while arrivals.due_ns() < from_ns {
@@ -70,22 +72,23 @@ impl Schedule {
 
 /// An iterator over a worker's share of a schedule.
 ///
-/// It adds up every gap of the whole schedule, including those of other workers. This costs about 10 ns each, and all
-/// workers get exactly the same result.
+/// Adds up every gap of the whole schedule, including the gaps before arrivals of other workers. This costs about
+/// 10 ns per arrival, and all workers compute exactly the same times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     gaps: Gaps,
-    /// The rate, if it is constant.
+    /// Arrivals per second if the rate is constant, otherwise 0.
     rate_per_s: f64,
-    /// A changing rate and the current position in it; boxed to keep constant rates small.
+    /// For a changing rate: the rate over time and the current position in it. It is boxed to keep constant rates
+    /// small.
     bent: Option<Box<Bent>>,
     index: u64,
-    /// The sum of gaps so far, in mean gaps.
+    /// The sum of the gaps up to this arrival; the mean gap of the load is 1.
     mass: f64,
     step: u64,
 }
 
-/// The gaps of a schedule of one arrival per unit of time, over all shards.
+/// The gaps of a schedule whose mean rate, over all machines, is one arrival per unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gaps {
     seed: u64,
@@ -93,7 +96,7 @@ struct Gaps {
     shard: ShardSpec,
 }
 
-/// A rate that changes.
+/// A position in a schedule whose rate changes.
 #[derive(Clone, Debug, PartialEq)]
 struct Bent {
     profile: Profile,
@@ -102,17 +105,18 @@ struct Bent {
 }
 
 impl Arrivals {
-    /// The index in the whole schedule.
+    /// The index of the arrival in the schedule of this machine.
     #[inline]
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// The due time in nanoseconds from the start of the schedule; [`NEVER_NS`] once the rate is zero.
+    /// The due time in nanoseconds from the start of the schedule; [`NEVER_NS`] for an arrival after the rate fell
+    /// to zero.
     #[inline]
     pub fn due_ns(&self) -> u64 {
         match &self.bent {
-            // The division is last, so that arrivals at whole numbers are exact.
+            // The division comes last, so that the result is exact if `mass` is a whole number.
             None => ((self.mass * 1e9 / self.rate_per_s) as u64).min(NEVER_NS),
             Some(bent) => bent.due_ns,
         }
@@ -145,7 +149,7 @@ impl Arrivals {
 }
 
 impl Bent {
-    // A separate function, so that constant rates do not pay for it.
+    // A separate function that is not inlined, so that schedules with a constant rate stay fast.
     #[inline(never)]
     fn go_to(&mut self, mass: f64) {
         self.due_ns = self.profile.due_ns(&mut self.piece, mass);
@@ -153,7 +157,7 @@ impl Bent {
 }
 
 impl Gaps {
-    /// The gap before the first arrival, in mean gaps of all shards.
+    /// The gap before the first arrival, in units of the mean gap of the whole load.
     fn first(&self) -> f64 {
         match self.spacing {
             Spacing::Even => self.even(0),
@@ -161,7 +165,7 @@ impl Gaps {
         }
     }
 
-    /// The sum of all gaps up to the evenly spaced arrival `index`.
+    /// The sum of all gaps up to the evenly spaced arrival `index` of this machine.
     fn even(&self, index: u64) -> f64 {
         self.shard.number(index) as f64
     }
@@ -172,7 +176,7 @@ impl Gaps {
     }
 }
 
-/// The seed of a machine's own random numbers. The only machine of a load uses the load's seed.
+/// The seed of the random numbers of one machine. The only machine of a load uses the load's seed.
 pub(crate) fn seed_of_shard(seed: u64, shard: ShardSpec) -> u64 {
     if shard.is_whole() { seed } else { hash(seed ^ SHARD, shard.index.into()) }
 }
@@ -245,7 +249,7 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
         let next = gaps.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>() / n;
-        // Five standard errors of each estimate; the seed is fixed, so this holds or does not.
+        // Five standard errors of each estimate. The seed is fixed, so the test cannot fail by chance.
         assert!((mean - 1.0).abs() < 5.0 / n.sqrt(), "mean {mean}");
         assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {variance}");
         assert!((next / variance).abs() < 5.0 / n.sqrt(), "correlation {next}");

@@ -1,4 +1,5 @@
-//! Sources of arrivals: a schedule independent of responses, or free connections.
+//! Decides which request is sent next, and when: by a schedule (open loop), or whenever a connection is free
+//! (closed loop).
 
 use std::collections::VecDeque;
 
@@ -9,15 +10,16 @@ use crate::timeline::Timeline;
 /// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// Its index over all machines that share the load.
+    /// Its index among the arrivals of all machines that share the load.
     pub(crate) index: u64,
-    /// The request to send, as an argument of [`crate::request::RequestSource::choose`]. It is the index, unless its
-    /// slot replays a recorded session.
+    /// The argument for [`crate::request::RequestSource::choose`], which selects the request. It equals `index`,
+    /// except that a slot that replays a recorded session counts its own requests.
     pub(crate) pick: u64,
     pub(crate) intended_ns: u64,
-    /// Whether it is already counted: it was handed out before, and was not sent or not processed.
+    /// Whether the arrival is already counted as scheduled: it was handed out before, but was not sent or not
+    /// processed.
     pub(crate) is_again: bool,
-    /// Whether it was sent before and the peer reported that it was not processed.
+    /// Whether it was sent before, and the peer reported that it did not process the request.
     pub(crate) was_sent: bool,
 }
 
@@ -27,11 +29,12 @@ impl Arrival {
     }
 }
 
-/// One worker's arrivals.
+/// The arrivals of one worker.
 #[derive(Debug)]
 pub(crate) struct Source {
     model: Model,
-    /// Arrivals that were handed out to a dead connection; at most one per connection.
+    /// Arrivals that were given back because their connection was lost before they were sent or processed; at most
+    /// one per slot.
     returned: VecDeque<Arrival>,
     shard: ShardSpec,
 }
@@ -41,16 +44,18 @@ enum Model {
     Closed {
         index: u64,
         step: u64,
-        /// Requests left of the sustained phase's count; `None` without a count.
+        /// How many requests of a phase that ends by a count are left to start; `None` if a duration ends the
+        /// phase.
         left: Option<u64>,
     },
-    /// Waiting arrivals are only the distance between two cursors, so a backlog needs no memory.
+    /// An open loop stores only three positions in the schedule, not the arrivals that wait for a connection. So a
+    /// backlog needs no memory.
     Open {
         /// The next arrival to be sent or dropped.
         head: Arrivals,
         /// The first arrival that was not due at the last check.
         due: Arrivals,
-        /// The first arrival for which no alarm has been set.
+        /// The first arrival for which no wake-up is set yet.
         ahead: Arrivals,
         step: u64,
         /// The first index after the end of the schedule.
@@ -59,20 +64,21 @@ enum Model {
 }
 
 impl Source {
-    /// A closed loop's arrivals for worker `worker` of `workers`, with `left` in the sustained phase.
+    /// The arrivals of a closed loop for worker `worker` of `workers`. If a count ends the sustained phase, `left`
+    /// is this worker's part of it.
     pub(crate) fn closed(worker: u64, workers: u64, left: Option<u64>) -> Self {
         let model = Model::Closed { index: worker, step: workers, left };
         Self { model, returned: VecDeque::new(), shard: ShardSpec::WHOLE }
     }
 
-    /// An open loop's arrivals for one worker of `workers`, up to `end_index`.
+    /// The arrivals of an open loop for one worker of `workers`. The index `end_index` is the first after the end.
     pub(crate) fn open(arrivals: Arrivals, workers: u64, end_index: u64) -> Self {
         let (due, ahead) = (arrivals.clone(), arrivals.clone());
         let model = Model::Open { head: arrivals, due, ahead, step: workers, end_index };
         Self { model, returned: VecDeque::new(), shard: ShardSpec::WHOLE }
     }
 
-    /// Numbers the arrivals over all machines that share the load.
+    /// Makes this the source of one machine: arrivals are numbered among those of all machines that share the load.
     pub(crate) fn of_shard(self, shard: ShardSpec) -> Self {
         Self { shard, ..self }
     }
@@ -81,7 +87,7 @@ impl Source {
         matches!(self.model, Model::Open { .. })
     }
 
-    /// Takes the next arrival that is due.
+    /// Takes the next arrival if it is due at `now_ns`. Arrivals that were given back come first.
     #[inline]
     pub(crate) fn take(&mut self, now_ns: u64, timeline: &Timeline) -> Option<Arrival> {
         if let Some(again) = self.returned.pop_front() {
@@ -114,7 +120,8 @@ impl Source {
         }
     }
 
-    /// Takes the next arrival if it is intended for `before_ns` or earlier (open loop, or handed out before).
+    /// Takes the next arrival if its intended time is `before_ns` or earlier. In a closed loop, this can only be an
+    /// arrival that was given back.
     pub(crate) fn take_expired(&mut self, before_ns: u64, timeline: &Timeline) -> Option<Arrival> {
         match (&self.model, self.returned.front()) {
             (_, Some(again)) if again.intended_ns <= before_ns => self.take(before_ns, timeline),
@@ -123,12 +130,12 @@ impl Source {
         }
     }
 
-    /// Returns an arrival that was not sent; it is handed out next.
+    /// Accepts an arrival that was taken but not sent or not processed. It is handed out before all others.
     pub(crate) fn give_back(&mut self, arrival: Arrival) {
         self.returned.push_back(arrival);
     }
 
-    /// When the next arrival is due; `None` if there are no more.
+    /// When the next arrival is due; a time in the past if it can be sent now. `None` if there are no more.
     #[inline]
     pub(crate) fn next_due_ns(&self, now_ns: u64, timeline: &Timeline) -> Option<u64> {
         match &self.model {
@@ -144,8 +151,8 @@ impl Source {
         }
     }
 
-    /// Due time of the first arrival after `covered_ns`, the time up to which alarms are set. `None` if there are no
-    /// more, or in a closed loop.
+    /// Returns the due time of the first arrival after `covered_ns`, the time up to which wake-ups are set. Returns
+    /// `None` if no arrival is left, and in a closed loop.
     pub(crate) fn next_after(&mut self, covered_ns: u64, timeline: &Timeline) -> Option<u64> {
         let Model::Open { head, ahead, end_index, .. } = &mut self.model else { return None };
         if ahead.index() < head.index() {
@@ -164,7 +171,7 @@ impl Source {
         None
     }
 
-    /// Arrivals that are due and wait for a connection.
+    /// Returns the number of arrivals that are due and wait for a connection.
     pub(crate) fn waiting(&mut self, now_ns: u64, timeline: &Timeline) -> u64 {
         let again = self.returned.len() as u64;
         match &mut self.model {
@@ -182,12 +189,12 @@ impl Source {
         }
     }
 
-    /// Whether a closed loop's count is used up and no arrival must be sent again.
+    /// Whether all requests of a closed loop's count were started, and none was given back.
     pub(crate) fn is_used_up(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(0), .. }) && self.returned.is_empty()
     }
 
-    /// Whether a closed loop ends by its count.
+    /// Whether this is a closed loop that ends after a number of requests.
     pub(crate) fn ends_by_count(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(_), .. })
     }

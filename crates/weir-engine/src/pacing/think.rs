@@ -1,4 +1,5 @@
-//! Think times between a response and the next request: a pure function of (seed, slot, number).
+//! Think times: how long a slot pauses between a response and its next request. They depend only on seed, slot and
+//! response number.
 
 use weir_document::Pause;
 
@@ -7,7 +8,7 @@ use crate::pacing::schedule::{exponential, hash};
 /// Separates the random numbers of think times from those of arrivals and templates of the same seed.
 const STREAM: u64 = 0x7468_696e_6b20_7469;
 
-/// The think times of a closed loop.
+/// The think times of a closed loop, as configured and with the seed to draw them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Think {
     pause: Pause,
@@ -15,12 +16,12 @@ pub struct Think {
 }
 
 impl Think {
-    /// The think times of a load with this seed.
+    /// The think times of a load: `pause` is fixed or exponential, and `seed` is the load's seed.
     pub fn new(seed: u64, pause: Pause) -> Self {
         Self { pause, seed: hash(seed ^ STREAM, 0) }
     }
 
-    /// The think time after response `number` of `slot`. Slots are numbered over all workers.
+    /// The think time after the `number`th response of `slot`. Slots are numbered over all workers and machines.
     pub fn draw_ns(&self, slot: u64, number: u64) -> u64 {
         match self.pause {
             Pause::Const(time) => time.as_ns(),
@@ -51,7 +52,7 @@ mod tests {
         let n = drawn.len() as f64;
         let mean = drawn.iter().sum::<f64>() / n;
         let variance = drawn.iter().map(|pause| (pause - mean).powi(2)).sum::<f64>() / n;
-        // Five standard errors of each estimate; the seed is fixed, so this holds or does not.
+        // Five standard errors of each estimate. The seed is fixed, so the test cannot fail by chance.
         assert!((mean - 1.0).abs() < 5.0 / n.sqrt(), "mean {mean}");
         assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {variance}");
     }

@@ -1,10 +1,10 @@
-//! Request counts: every scheduled request ends in exactly one column.
+//! Counts of requests. Every scheduled request counts in exactly one result.
 
 use std::io::{self, ErrorKind};
 
 use weir_results::{Errors, Requests};
 
-/// The part of a load that a request belongs to, by its intended start.
+/// The phase that a request belongs to, by its intended start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Warmup,
@@ -14,32 +14,32 @@ pub(crate) enum Phase {
 /// Why a request or a connection attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The connection attempt failed for another reason than refusal.
+    /// The connection attempt failed for another reason than a refusal.
     Connect,
     /// The connection attempt was refused.
     Refused,
     /// The peer reset the connection.
     Reset,
-    /// The peer closed before the response was complete.
+    /// The peer closed the connection before the response was complete.
     Closed,
     /// The response was malformed or ambiguous.
     Parse,
-    /// The response head was larger than the limit.
+    /// The response head was larger than the limit of this client.
     TooLarge,
     /// A TLS handshake or record failed.
     Tls,
-    /// The peer does not support HTTP/2, or violated it.
+    /// The peer does not support HTTP/2, or violated the protocol.
     Http2,
-    /// The peer refused the stream.
+    /// The peer refused the HTTP/2 stream.
     RefusedStream,
-    /// The peer reset the stream.
+    /// The peer reset the HTTP/2 stream.
     StreamReset,
     /// The peer sent GOAWAY before it processed the request.
     GoAway,
 }
 
 impl Cause {
-    /// The cause of a broken connection, from the system's error.
+    /// Returns why a connection broke, from the error of a read or a write.
     pub(crate) fn of_broken(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => Cause::Closed,
@@ -53,13 +53,13 @@ impl Cause {
 pub(crate) struct Books {
     pub(crate) requests: Requests,
     pub(crate) errors: Errors,
-    /// Sent requests that the peer may or may not have received.
+    /// Requests that were sent without a complete response, so that the peer may or may not have processed them.
     pub(crate) uncertain: u64,
     /// Completed responses by status code.
     status: StatusCounts,
 }
 
-/// Counts by status code.
+/// Counts by status code, from 0 to 999.
 #[derive(Clone, Debug)]
 struct StatusCounts(Box<[u64; 1000]>);
 
@@ -70,13 +70,13 @@ impl Default for StatusCounts {
 }
 
 impl Books {
-    /// Counts the status of a complete response; codes have three digits.
+    /// Counts the status of a complete response. Status codes have three digits.
     #[inline]
     pub(crate) fn complete(&mut self, status: u16) {
         self.status.0[usize::from(status)] += 1;
     }
 
-    /// Adds the counts of another worker.
+    /// Adds the counts of another worker to these.
     pub(crate) fn add(&mut self, other: &Books) {
         self.requests.add(&other.requests);
         self.errors.add(&other.errors);
@@ -84,7 +84,7 @@ impl Books {
         self.status.0.iter_mut().zip(other.status.0.iter()).for_each(|(sum, count)| *sum += count);
     }
 
-    /// The status codes with counts above zero.
+    /// Returns the status codes that occurred, each with its count.
     pub(crate) fn by_status(&self) -> impl Iterator<Item = (u16, u64)> {
         (0..).zip(self.status.0.iter().copied()).filter(|&(_, count)| count > 0)
     }

@@ -1,4 +1,4 @@
-//! A worker's records: counts and latencies per interval, distributions over the phase.
+//! What one worker records: counts and latencies per interval, and distributions for the sustained phase.
 
 use hdrhistogram::Histogram;
 use weir_results::new_histogram;
@@ -6,7 +6,7 @@ use weir_results::new_histogram;
 use crate::recording::books::Phase;
 use crate::timeline::{Span, Timeline};
 
-/// One worker's share of one interval of the series.
+/// What one worker recorded in one interval of the load (usually a second).
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
     pub(crate) span: Span,
@@ -14,19 +14,19 @@ pub(crate) struct Interval {
     pub(crate) completed: u64,
     pub(crate) unexpected: u64,
     pub(crate) lost: u64,
-    /// Lost requests that were sent and timed out.
+    /// The part of `lost` that was sent and timed out.
     pub(crate) timed_out: u64,
-    /// Lost requests that were never sent.
+    /// The part of `lost` that was never sent.
     pub(crate) dropped: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
-    /// Latency of requests of the sustained phase that completed in the interval.
+    /// Latency of the requests of the sustained phase whose responses arrived in this interval.
     pub(crate) sustained: Histogram<u64>,
-    /// Latency of requests of the warm-up that completed in the interval.
+    /// Latency of the requests of the warm-up whose responses arrived in this interval; `None` without any.
     pub(crate) warmup: Option<Histogram<u64>>,
 }
 
-/// Distributions over the sustained phase that only an open loop has.
+/// Distributions for the sustained phase that exist only in an open loop.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenTimes {
     pub(crate) service_time: Histogram<u64>,
@@ -34,25 +34,26 @@ pub(crate) struct OpenTimes {
     pub(crate) connection_wait: Histogram<u64>,
 }
 
-/// The intended and the actual time of a send, in nanoseconds on the monotonic clock.
+/// When a request was intended to be sent, and when it was sent, in nanoseconds on the monotonic clock.
 pub(crate) type Send = (u64, u64);
 
-/// Maximum number of sends that are kept.
+/// Maximum number of sends whose times are kept.
 const SENDS_MAX: usize = 1_000_000;
 
-/// Records one worker's load. Every time is an argument; it has no clock.
+/// Records the load of one worker. It reads no clock: every time is passed in.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     current: Interval,
     finished: Vec<Interval>,
     open: Option<OpenTimes>,
-    /// Intended and actual times of sends in the phase, if enabled.
+    /// The times of sends in the sustained phase; `None` unless enabled.
     sends: Option<Vec<Send>>,
-    /// Requests of the phase that did not wait for a connection; they are recorded together at the end.
+    /// Number of requests of the sustained phase that did not wait for a connection. They are added to the
+    /// distribution of waits at the end.
     waited_for_none: u64,
 }
 
-/// Why a request has no complete response that counts.
+/// Why a request has no complete response in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     Failed,
@@ -60,7 +61,7 @@ pub(crate) enum Loss {
     Dropped,
 }
 
-/// The times of a request that completed.
+/// The phase, the times and the status of a request that completed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
     pub(crate) phase: Phase,
@@ -80,17 +81,17 @@ impl Recorder {
         }
     }
 
-    /// Keeps the times of every send, up to the limit.
+    /// Enables recording the times of every send, up to [`SENDS_MAX`].
     pub(crate) fn keep_sends(&mut self) {
         self.sends = Some(Vec::new());
     }
 
-    /// The kept sends.
+    /// Returns the times of the recorded sends.
     pub(crate) fn take_sends(&mut self) -> Vec<Send> {
         self.sends.take().unwrap_or_default()
     }
 
-    /// A request was sent in the phase.
+    /// Records the times of a send in the sustained phase, if enabled.
     #[inline]
     pub(crate) fn keep_send(&mut self, send: Send) {
         if let Some(sends) = &mut self.sends
@@ -100,7 +101,7 @@ impl Recorder {
         }
     }
 
-    /// Advances to the interval of `now_ns`.
+    /// Continues in the interval that contains `now_ns`, and ends intervals before it.
     #[inline]
     pub(crate) fn advance(&mut self, now_ns: u64, timeline: &Timeline) {
         if now_ns >= self.current.span.end_ns {
@@ -108,7 +109,7 @@ impl Recorder {
         }
     }
 
-    /// Extends the warm-up, and with it the interval that was to end with it.
+    /// Extends the warm-up. An interval that was cut at the old end of the warm-up continues.
     pub(crate) fn put_off(&mut self, timeline: &Timeline) {
         let span = &mut self.current.span;
         if !span.sustained {
@@ -116,13 +117,13 @@ impl Recorder {
         }
     }
 
-    /// The end of the phase has moved: the current interval must end there.
+    /// Lets the current interval end with the sustained phase, whose end was moved to `end_ns`.
     pub(crate) fn cut(&mut self, end_ns: u64) {
         let span = &mut self.current.span;
         span.end_ns = span.end_ns.min(end_ns.max(span.start_ns));
     }
 
-    /// Intervals that have ended since the last call.
+    /// Returns the intervals that have ended since the last call.
     pub(crate) fn take_finished(&mut self) -> std::vec::Drain<'_, Interval> {
         self.finished.drain(..)
     }
@@ -180,8 +181,8 @@ impl Recorder {
         self.current.bytes_received += bytes as u64;
     }
 
-    /// Closes the record at `now_ns`: the last interval, and the distributions of an open loop. A drain without any
-    /// event is not an interval.
+    /// Ends the record at `now_ns`. Returns the remaining intervals, and the distributions of an open loop. The
+    /// time after the phase is an interval only if something happened in it.
     pub(crate) fn finish(mut self, now_ns: u64, timeline: &Timeline) -> (Vec<Interval>, Option<OpenTimes>) {
         self.current.span.end_ns = self.current.span.end_ns.min(now_ns.max(self.current.span.start_ns));
         if self.current.span.start_ns < timeline.end_ns || self.current.has_something() {
@@ -224,7 +225,7 @@ impl Interval {
         [sent, completed, lost, bytes_sent, bytes_received].into_iter().any(|count| *count > 0)
     }
 
-    /// Adds another worker's share of the same interval.
+    /// Adds what another worker recorded in the same interval.
     pub(crate) fn add(&mut self, other: &Interval) {
         debug_assert_eq!(
             (self.span.start_ns, self.span.sustained),
@@ -245,7 +246,7 @@ impl Interval {
         }
     }
 
-    /// Latency of all requests that completed in the interval.
+    /// Latency of all requests whose responses arrived in this interval, of the warm-up and of the sustained phase.
     pub(crate) fn latency(&self) -> Histogram<u64> {
         let mut all = self.sustained.clone();
         if let Some(warmup) = &self.warmup {
@@ -267,7 +268,7 @@ impl OpenTimes {
     }
 }
 
-/// Adds histograms with the same fixed range, without loss.
+/// Adds a histogram to another of the same fixed range, without loss.
 pub(crate) fn add_histogram(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
     sum.add(other).expect("histograms of the same bounds add up");
 }

@@ -1,4 +1,4 @@
-//! Counts and latencies per route, over the sustained phase.
+//! Counts and latencies per route in the sustained phase. A route is a name under which requests are reported.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::recording::recorder::add_histogram;
 use crate::request::RequestSource;
 use crate::spec::status_class;
 
-/// Classes of status codes, from 1xx to 5xx.
+/// Number of classes of status codes: 1xx to 5xx.
 const CLASSES: usize = 5;
 
-/// One worker's counts per route.
+/// The counts and latencies of one worker, by route.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     source: RequestSource,
@@ -26,28 +26,29 @@ struct RouteBooks {
 }
 
 impl Routes {
-    /// Empty counts for the routes of a source; `None` for a single route, whose counts equal the load's.
+    /// Empty counts for all routes of a source. Returns `None` if there is one route, because its counts are those
+    /// of the load.
     pub(crate) fn new(source: &RequestSource) -> Option<Self> {
         let routes = source.routes().len();
         (routes > 1).then(|| Self { source: source.clone(), books: vec![RouteBooks::default(); routes] })
     }
 
-    /// The counts of the route of the request that `pick` selects.
+    /// The counts of the route that the request selected by `pick` belongs to.
     #[inline]
     pub(crate) fn requests(&mut self, pick: u64) -> &mut Requests {
         &mut self.of(pick).requests
     }
 
-    /// A response arrived in time.
+    /// Counts a response that arrived in time.
     #[inline]
     pub(crate) fn completed(&mut self, pick: u64, status: u16, latency_ns: u64) {
         let times = self.of(pick).classes[usize::from(status_class(status)) - 1]
             .get_or_insert_with(|| Box::new(small_histogram()));
-        // A saturating record never resizes the histogram.
+        // With the value limited to the maximum, recording cannot fail.
         times.record(latency_ns.min(HISTOGRAM_HIGH_NS)).expect("a histogram grows up to its greatest value");
     }
 
-    /// Adds the counts of another worker.
+    /// Adds the counts of another worker to these.
     pub(crate) fn add(&mut self, other: &Self) {
         for (sum, other) in self.books.iter_mut().zip(&other.books) {
             sum.requests.add(&other.requests);
@@ -58,7 +59,7 @@ impl Routes {
         }
     }
 
-    /// The routes with at least one request.
+    /// Returns the results of the routes with at least one request.
     pub(crate) fn results(&self) -> Vec<RouteResult> {
         let asked =
             self.source.routes().iter().zip(&self.books).filter(|(_, books)| books.requests.scheduled > 0);
@@ -90,7 +91,7 @@ impl RouteBooks {
     }
 }
 
-/// A histogram that resizes: most routes never have a latency of an hour.
+/// A histogram that grows as needed: most routes never have a latency near the maximum of an hour.
 fn small_histogram() -> Hdr<u64> {
     let mut histogram = Hdr::new_with_bounds(
         weir_results::HISTOGRAM_LOW_NS,

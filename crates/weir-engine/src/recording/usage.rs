@@ -1,8 +1,8 @@
-//! CPU use of a worker's thread in the sustained phase, from the kernel's accounting.
+//! CPU time that a worker's thread used in the sustained phase, as the kernel accounts it.
 
 use weir_io::{thread_cpu_ns, thread_runqueue_ns};
 
-/// Use of the thread in the sustained phase: the difference of two readings.
+/// CPU time of a thread in the sustained phase: the difference between readings at its end and its start.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseUsage {
     begin: Option<Look>,
@@ -26,7 +26,7 @@ impl PhaseUsage {
         }
     }
 
-    /// The load has ended, and the phase with it.
+    /// Takes the reading at the end of the load, if the end of the phase was not observed before.
     pub(crate) fn close(&mut self) {
         if self.end.is_none() {
             self.end = Some(Look::now());

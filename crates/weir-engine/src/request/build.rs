@@ -1,4 +1,4 @@
-//! Renders requests before the clock starts, into one contiguous buffer.
+//! Renders requests into one contiguous buffer before the load starts.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -20,44 +20,45 @@ use crate::spec::{Body, ChecksSpec, LoadSpec, REQUESTS_MAX, RequestSpec, TOKEN_F
 
 /// Maximum size of all rendered requests together.
 const REQUESTS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Up to this total size, the variants that close the connection are rendered in advance. Above it, they are rendered
-/// on demand.
+/// Requests may also be rendered with `Connection: close` in advance, if all requests together have at most this
+/// size. Otherwise the variant with this field is rendered when it is sent.
 const CLOSING_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum number of files to pick from.
+/// Maximum number of different files in `{pick:FILE}` placeholders.
 const PICK_FILES_MAX: usize = 16;
-/// Index that means no checks.
+/// Value of `Entry::checks` for a request without checks.
 pub(super) const NO_CHECKS: u32 = u32::MAX;
 
-/// Adds requests one by one.
+/// Collects the requests of a load one by one, and builds the shared request source.
 pub(super) struct Builder {
     bytes: Vec<u8>,
     parts: Vec<Part>,
     entries: Vec<Entry>,
     weights: Vec<f64>,
-    /// The requests in the given order, including repeated ones.
+    /// The index of each given request in the given order. Equal requests have the same index.
     order: Vec<u32>,
     values: Values,
     ranges: HashMap<(u64, u64), u32>,
     lists: HashMap<String, u32>,
-    /// By list: the positions in a request that its lines are known to fit.
+    /// For each list: the positions in a request (path, header value, body) at which all lines of the list are
+    /// known to be valid.
     fits: Vec<Vec<Position>>,
     checks: Vec<Checks>,
     checks_by_spec: HashMap<ChecksSpec, u32>,
     routes: Routes,
-    /// By a hash of the rendered bytes: the first static request of a file with these bytes. Different requests with
-    /// the same hash are both kept.
+    /// The first static request for each hash of the rendered bytes. It finds equal requests of a file, which are
+    /// merged. Different requests with the same hash are both kept.
     merged: HashMap<u64, u32>,
     hasher: RandomState,
-    /// The request that is being rendered.
+    /// State of the request that is being rendered.
     draft: Draft,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Draft {
-    /// Start in `bytes` of the literal that does not belong to a part yet.
+    /// Start in `bytes` of constant text that is not part of `parts` yet.
     literal_start: usize,
     occurrences: u32,
-    /// Whether the request has parts that are rendered each time.
+    /// Whether the request has parts whose value differs per arrival.
     is_template: bool,
 }
 
@@ -131,7 +132,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a valid request, or adds its weight to an earlier one that is otherwise equal.
+    /// Adds a valid request. If an earlier request differs from it at most in the weight, adds the weight to that
+    /// request instead.
     pub(super) fn push_or_merge(&mut self, spec: &RequestSpec) -> Result<(), EngineError> {
         let (request, bytes_start) = (self.entries.len(), self.bytes.len());
         if request == REQUESTS_MAX {
@@ -159,13 +161,14 @@ impl Builder {
         Ok(())
     }
 
-    /// All of a static request except its weight.
+    /// Everything of a static request except its weight: two requests with equal results are merged.
     fn identity(&self, request: usize) -> (&[u8], u32, u16) {
         let entry = &self.entries[request];
         (&self.bytes[entry.start as usize..entry.end as usize], entry.checks, entry.route)
     }
 
-    /// Completes the source, which needs at least one request; `is_recorded` keeps the order.
+    /// Builds the request source from at least one request. With `is_recorded`, requests are sent in the given
+    /// order.
     pub(super) fn finish(mut self, is_https: bool, is_recorded: bool) -> Shared {
         let closing = self.closing();
         self.bytes.shrink_to_fit();
@@ -189,7 +192,8 @@ impl Builder {
         }
     }
 
-    /// Renders the variants that close the connection, if they are not too large. Returns their positions.
+    /// Renders the static requests with `Connection: close`, unless they are too large together. Returns the
+    /// position of each in `bytes`, or nothing.
     fn closing(&mut self) -> Vec<(u32, u32)> {
         if self.bytes.len() > CLOSING_BYTES_MAX || self.entries.iter().all(|entry| !entry.is_static) {
             return Vec::new();
@@ -207,7 +211,8 @@ impl Builder {
         closing
     }
 
-    /// Adds the end of the head and the body. Returns where the header fields end, in bytes and in parts.
+    /// Adds the framing header field, the empty line and the body. Returns where the header fields end, as a
+    /// position in `bytes` and in `parts`.
     fn body(&mut self, spec: &RequestSpec) -> Result<(usize, usize), EngineError> {
         let (pieces, decoded) = match &spec.body {
             Body::Text(text) => (pieces(text, Position::Body)?, Vec::new()),
@@ -230,7 +235,7 @@ impl Builder {
         self.end_literal();
         let head_end = (self.bytes.len(), self.parts.len());
         self.literal("\r\n");
-        // Ends the literal, so that the body starts after a part.
+        // The body must start with its own part.
         self.end_literal();
         self.bytes.extend_from_slice(&decoded);
         pieces.into_iter().try_for_each(|piece| self.piece(piece, Position::Body))?;
@@ -255,7 +260,7 @@ impl Builder {
         self.draft.is_template = true;
     }
 
-    /// Adds a domain or a token. A single one is a literal.
+    /// Adds the placeholder for a domain or a token. If the load has only one, adds its text instead.
     fn turn(&mut self, part: Part) {
         let lines = if part == Part::Domain { &self.values.domains } else { &self.values.tokens };
         match lines.len() {
@@ -295,7 +300,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The index of the list of a file's lines, all of which must be valid at this position.
+    /// Returns the index of the list with the lines of `file`. All lines must be valid at `position`.
     fn list(&mut self, file: &str, position: Position) -> Result<u32, EngineError> {
         let wrong = |what: &str, remedy: String| {
             invalid(position.field(), format!("`{{pick:{file}}}`: {what}"), remedy)
@@ -327,7 +332,7 @@ impl Builder {
         Ok(list)
     }
 
-    /// The index of these checks; equal checks are stored once.
+    /// Returns the index of these checks. Equal checks are stored once.
     fn checks(&mut self, spec: &ChecksSpec) -> u32 {
         if let Some(&number) = self.checks_by_spec.get(spec) {
             return number;
@@ -343,7 +348,8 @@ impl Builder {
         number
     }
 
-    /// Rejects requests that are too large, so that 32 bits are enough for positions.
+    /// Rejects a request if all requests together become too large. So 32 bits are enough for positions in the
+    /// buffer.
     fn check_size(&self, spec: &RequestSpec) -> Result<(), EngineError> {
         let (Body::Text(body) | Body::Base64(body)) = &spec.body;
         let fields: usize = spec.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
@@ -361,7 +367,8 @@ fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError>
     parse(text, position).map_err(|problem| EngineError::Invalid(problem.at(position.field())))
 }
 
-/// Methods that usually have a body send Content-Length even if it is empty (RFC 9110, 8.6).
+/// Whether a request with this method sends Content-Length even if its body is empty, because such requests usually
+/// have a body (RFC 9110, 8.6).
 fn wants_length(method: &str) -> bool {
     matches!(method, "POST" | "PUT" | "PATCH")
 }

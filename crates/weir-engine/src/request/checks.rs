@@ -1,4 +1,4 @@
-//! Checks of responses, evaluated while responses arrive.
+//! Checks of responses, which run while a response arrives.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use weir_document::Size;
 use super::search::TextSearch;
 use crate::spec::{ChecksSpec, StatusPattern};
 
-/// Maximum length of an expected text in a failure report.
+/// Maximum length of an expected text in the message of a failed check, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// Prepared conditions of a response.
+/// The checks of a request's responses, prepared for fast use.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
     status: Vec<StatusPattern>,
@@ -20,17 +20,17 @@ pub(crate) struct Checks {
     body_contains: Option<(TextSearch, String)>,
 }
 
-/// The state of the checks of a response. It stores no bytes of the response.
+/// The state of the checks while one response arrives. It stores no bytes of the response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CheckState {
-    /// Bit n is set if the nth field was present with an expected value.
+    /// Bit n is set once the nth required header field was found with an expected value.
     fields_seen: u64,
-    /// Length of the prefix of the expected body text that ends the bytes so far.
+    /// How many bytes at the end of the body so far match the beginning of the expected text.
     matched: usize,
 }
 
-/// The first check that failed. Its text contains the expectation and never the received value, so that there are at
-/// most as many texts as checks.
+/// The first check that failed. The message contains the expected value and never the received one. So the number
+/// of different messages is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CheckFailed<'a>(&'a str);
 
@@ -41,14 +41,14 @@ struct FieldCheck {
     failed: String,
 }
 
-/// Whether a status is unexpected without checks.
+/// Whether a status is unexpected for a request without a check of the status.
 #[inline]
 pub(crate) fn default_is_unexpected(status: u16) -> bool {
     status >= 400
 }
 
 impl Checks {
-    /// Prepares valid checks; `None` if there are none.
+    /// Prepares valid checks. Returns `None` if there is nothing to check.
     pub(crate) fn new(spec: &ChecksSpec) -> Option<Self> {
         if *spec == ChecksSpec::default() {
             return None;
@@ -76,13 +76,14 @@ impl Checks {
         })
     }
 
-    /// Whether [`CheckState::field`] needs the response's header fields.
+    /// Whether the response's header fields must be passed to [`CheckState::field`].
     #[inline]
     pub(crate) fn wants_fields(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// Whether [`CheckState::body`] needs the body's bytes; otherwise their number is enough.
+    /// Whether the bytes of the response body must be passed to [`CheckState::body`]. Otherwise its length is
+    /// enough.
     #[inline]
     pub(crate) fn wants_body(&self) -> bool {
         self.body_contains.is_some()
@@ -90,7 +91,7 @@ impl Checks {
 }
 
 impl CheckState {
-    /// Checks a header field of the response.
+    /// Compares a header field of the response with the expected ones.
     pub(crate) fn field(&mut self, checks: &Checks, name: &[u8], value: &[u8]) {
         for (bit, check) in checks.fields.iter().enumerate() {
             let is_there = name.eq_ignore_ascii_case(check.name.as_bytes())
@@ -99,14 +100,14 @@ impl CheckState {
         }
     }
 
-    /// Checks the next bytes of the response body, without framing.
+    /// Searches the next bytes of the response body, which must not contain chunk framing.
     pub(crate) fn body(&mut self, checks: &Checks, bytes: &[u8]) {
         if let Some((search, _)) = &checks.body_contains {
             self.matched = search.feed(self.matched, bytes);
         }
     }
 
-    /// Judges a complete response and resets the state.
+    /// Returns whether a complete response passed the checks, and resets the state for the next response.
     ///
     /// # Errors
     /// With the first check that failed.
@@ -146,7 +147,7 @@ fn joined(status: &[StatusPattern]) -> String {
     status.iter().map(StatusPattern::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// A text for reports: short and on one line.
+/// Shortens a text and escapes control characters, so that it fits on one line of a message.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN_MAX).is_some() {
@@ -170,7 +171,8 @@ mod tests {
         }
     }
 
-    /// Judges a response with two fields and this body, in one piece and byte by byte.
+    /// Checks a response with two header fields and this body. The body arrives in one piece, and then byte by
+    /// byte.
     #[track_caller]
     fn check(spec: &ChecksSpec, status: u16, body: &str, expected: Result<(), &str>) {
         let checks = Checks::new(spec).unwrap();

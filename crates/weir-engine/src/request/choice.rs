@@ -1,31 +1,34 @@
-//! Chooses a request of a mix for each arrival: a pure function of (seed, index), at the same cost for any mix.
+//! Chooses a request for each arrival: a pure function of (seed, index), which takes the same time for any number
+//! of requests.
 
 use crate::pacing::schedule::hash;
 
-/// Separates the choice of requests from gaps, which use the same seed.
+/// Separates the choice of requests from the gaps between arrivals, which use the same seed.
 const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;
 
-/// The choice among requests: by their weights, or in an order.
+/// A choice among requests: at random by their weights, or in a fixed order.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
     seed: u64,
     count: u32,
-    /// Empty if all weights are equal.
+    /// The alias table for different weights; empty if all weights are equal.
     columns: Vec<Column>,
-    /// The order of requests; empty if they are random.
+    /// The requests in their order; empty if they are chosen at random.
     order: Vec<u32>,
 }
 
-/// A column of an alias table (Vose 1991). All columns have the same share, and each is split between two requests.
+/// A column of an alias table (Vose 1991). There is one column per request. All columns are equally likely, and
+/// each is shared by two requests.
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    /// The share of the column, in 2^-32, of its own request; the other request has the rest.
+    /// Part of the column that belongs to its own request, in units of 2^-32. The rest belongs to the request
+    /// `other`.
     own: u32,
     other: u32,
 }
 
 impl Choice {
-    /// A weighted choice among requests; weights are above 0 and finite.
+    /// A random choice by weights, which must be above 0 and finite.
     pub(crate) fn new(seed: u64, weights: &[f64]) -> Self {
         debug_assert!(
             !weights.is_empty() && weights.iter().all(|weight| *weight > 0.0 && weight.is_finite())
@@ -35,13 +38,13 @@ impl Choice {
         Self { seed: seed ^ CHOICE, count: weights.len() as u32, columns, order: Vec::new() }
     }
 
-    /// Requests in order, repeated from the first.
+    /// A fixed order of requests, which starts again after the last one.
     pub(crate) fn in_order(order: Vec<u32>) -> Self {
         debug_assert!(!order.is_empty());
         Self { seed: 0, count: order.len() as u32, columns: Vec::new(), order }
     }
 
-    /// The request of arrival `index`.
+    /// Returns the request of the arrival `index`.
     #[inline]
     pub(crate) fn of(&self, index: u64) -> u32 {
         if self.count == 1 {
@@ -50,8 +53,8 @@ impl Choice {
         if !self.order.is_empty() {
             return self.order[(index % u64::from(self.count)) as usize];
         }
-        // The high half of the product selects the column with negligible bias. The low half selects the part of the
-        // column.
+        // The high half of the product selects the column, with negligible bias. The low half decides between the
+        // two requests of the column.
         let product = u128::from(hash(self.seed, index)) * u128::from(self.count);
         let (column, within) = ((product >> 64) as u32, (product as u64 >> 32) as u32);
         match self.columns.get(column as usize) {
@@ -62,13 +65,13 @@ impl Choice {
 }
 
 fn columns(weights: &[f64]) -> Vec<Column> {
-    // Divides by the maximum first, so that a sum of finite weights is never infinite.
+    // The weights are divided by their maximum first, so that a sum of finite weights is never infinite.
     let greatest = weights.iter().copied().fold(0.0, f64::max);
     let mean = weights.iter().map(|weight| weight / greatest).sum::<f64>() / weights.len() as f64;
     let mut shares: Vec<f64> = weights.iter().map(|weight| weight / greatest / mean).collect();
     let (mut small, mut large): (Vec<u32>, Vec<u32>) =
         (0..weights.len() as u32).partition(|&request| shares[request as usize] < 1.0);
-    // Columns that remain after rounding belong to their own request.
+    // Columns that are left because of rounding belong to their own request alone.
     let mut columns: Vec<Column> =
         (0..weights.len() as u32).map(|request| Column { own: u32::MAX, other: request }).collect();
     while let (Some(&little), Some(&much)) = (small.last(), large.last()) {
@@ -88,8 +91,8 @@ fn columns(weights: &[f64]) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    /// Counts a million choices and compares each with its weight, within four standard deviations. The seed is fixed,
-    /// so the result is reproducible.
+    /// Chooses a million requests, and compares how often each was chosen with its weight, within four standard
+    /// deviations. The seed is fixed, so the result is reproducible.
     #[track_caller]
     fn check(weights: &[f64]) {
         let choice = Choice::new(11, weights);

@@ -1,4 +1,5 @@
-//! Requests for HTTP/2: header fields instead of a head (RFC 9113, 8.2 and 8.3.1).
+//! Requests for HTTP/2: header fields and pseudo-header fields instead of an HTTP/1.1 head (RFC 9113, 8.2 and
+//! 8.3.1).
 
 use std::ops::Range;
 
@@ -7,7 +8,8 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, HeaderValue, Method};
 use weir_http::{is_hop_by_hop, list_contains};
 
-/// Prefix of every request's text, so that pseudo-fields are ranges of the same bytes as all others.
+/// Names of the pseudo-header fields and values of `:scheme`. Each request's text starts with them, so that all
+/// names and values are ranges of the same bytes.
 const PREFIX: &[u8] = b":method:scheme:authority:pathhttps";
 const METHOD: Range<u32> = 0..7;
 const SCHEME: Range<u32> = 7..14;
@@ -16,10 +18,11 @@ const PATH: Range<u32> = 24..29;
 const HTTPS: Range<u32> = 29..34;
 const HTTP: Range<u32> = 29..33;
 
-/// A request for HTTP/2. It is refilled for each request, and allocates nothing once it has grown.
+/// A request for HTTP/2. The same object is filled again for each request, and allocates nothing once it is large
+/// enough.
 #[derive(Debug, Default)]
 pub(crate) struct Http2Request {
-    /// [`PREFIX`], then the request as in HTTP/1.1, with names in lower case.
+    /// [`PREFIX`], then the request as in HTTP/1.1, but with the names of header fields in lower case.
     bytes: Vec<u8>,
     fields: Vec<(Range<u32>, Range<u32>)>,
     body_start: usize,
@@ -31,23 +34,24 @@ impl Http2Request {
         Self::default()
     }
 
-    /// Names and values of the header fields: pseudo-fields first, names in lower case.
+    /// Names and values of the header fields. Pseudo-header fields come first, and names are in lower case.
     #[inline]
     pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         self.fields.iter().map(|(name, value)| (self.at(name), self.at(value)))
     }
 
-    /// The body; may be empty.
+    /// The body; empty if there is none.
     pub(crate) fn body(&self) -> &[u8] {
         &self.bytes[self.body_start..]
     }
 
-    /// The index of a static request, so that derived data can be cached.
+    /// The index of a static request, under which converted forms of it can be cached; `None` if it differs per
+    /// arrival.
     pub(crate) fn key(&self) -> Option<u32> {
         self.key
     }
 
-    /// Converts the request to the types of the `http` crate, with the body.
+    /// Converts the request to the types of the `http` crate, and returns it with its body.
     ///
     /// # Errors
     /// If HTTP/2 cannot carry the request: its URI grammar is stricter than the request line of HTTP/1.1.
@@ -90,7 +94,7 @@ impl Http2Request {
         &self.bytes[place.start as usize..place.end as usize]
     }
 
-    /// Fills it with the output of `append`, which is a well-formed HTTP/1.1 request.
+    /// Replaces the request with the bytes that `append` writes, which must be a well-formed HTTP/1.1 request.
     pub(super) fn fill(&mut self, is_https: bool, key: Option<u32>, append: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.clear();
         self.bytes.extend_from_slice(PREFIX);
@@ -103,7 +107,7 @@ impl Http2Request {
         let path_end = path_start + find(b' ', &self.bytes[path_start..]);
         self.fields.push((METHOD, range(start, method_end)));
         self.fields.push((SCHEME, if is_https { HTTPS } else { HTTP }));
-        // The value of Host replaces this range; without a Host, the pseudo-field is removed.
+        // The value of Host replaces this range. Without Host, the pseudo-header field is removed.
         self.fields.push((AUTHORITY, 0..0));
         self.fields.push((PATH, range(path_start, path_end)));
         let fields_start = path_end + b" HTTP/1.1\r\n".len();
@@ -113,7 +117,7 @@ impl Http2Request {
         }
     }
 
-    /// Parses the header lines from `at` on.
+    /// Parses the header fields of the HTTP/1.1 request from position `at`.
     fn split_fields(&mut self, mut at: usize) {
         let mut connection = None;
         while self.bytes[at] != b'\r' {
@@ -140,7 +144,8 @@ impl Http2Request {
     }
 }
 
-/// Whether HTTP/2 forbids the field because it belongs to one connection. TE may only be `trailers`.
+/// Whether HTTP/2 forbids the header field because it applies to one connection. `TE` is allowed if its value is
+/// `trailers`.
 fn is_of_the_connection(name: &[u8], value: &[u8]) -> bool {
     if name == b"te" {
         return !value.eq_ignore_ascii_case(b"trailers");

@@ -1,20 +1,20 @@
-//! Lists of texts in contiguous memory: the lines of a file to pick from, domains, tokens.
+//! Lists of texts in contiguous memory: the lines of a file for `{pick:FILE}`, domains, or tokens.
 
 use std::fs::File;
 use std::io::Read as _;
 
 use super::template::Position;
 
-/// Maximum number of lines of a file to pick from.
+/// Maximum number of lines of a file for `{pick:FILE}`.
 pub(crate) const LINES_MAX: usize = 1_000_000;
-/// Maximum size of such a file.
+/// Maximum size of a file for `{pick:FILE}`.
 pub(crate) const LINES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A list of texts.
+/// A list of texts in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     bytes: Vec<u8>,
-    /// The end of each text; file sizes are limited, so 32 bits are enough.
+    /// Position in `bytes` where each text ends. The size of files is limited, so 32 bits are enough.
     ends: Vec<u32>,
 }
 
@@ -68,7 +68,8 @@ impl Lines {
         &self.bytes[start..self.ends[number] as usize]
     }
 
-    /// The first line that is invalid at a position, and why. Its number counts only non-empty lines.
+    /// Returns the first line that is invalid at `position`, and why. The index counts only non-empty lines, from
+    /// 0.
     pub(crate) fn fault(&self, position: Position) -> Option<(usize, &'static str)> {
         (0..self.len()).find_map(|number| Some((number, position.fault(self.line(number))?)))
     }

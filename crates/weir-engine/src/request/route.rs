@@ -1,14 +1,14 @@
-//! Routes: the names under which results of requests are reported. Their number is limited.
+//! Routes of the load: the names under which the results of requests are reported. Their number is limited.
 
 use std::collections::HashMap;
 
 use crate::spec::{ROUTE_NAME_BYTES_MAX, RequestSpec};
 
-/// Maximum number of named routes; all further requests share [`OTHER`].
+/// Maximum number of named routes. Requests of further routes share [`OTHER`].
 pub(crate) const ROUTES_MAX: usize = 64;
-/// The route of requests beyond [`ROUTES_MAX`].
+/// The name of the route that requests beyond [`ROUTES_MAX`] share.
 pub(crate) const OTHER: &str = "other";
-/// Assigns routes to requests, in order of appearance.
+/// Assigns an index to each route, in the order in which routes first appear.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     names: Vec<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// The index of a request's route.
+    /// Returns the index of the route of a request, and adds the route if it is new.
     pub(crate) fn number(&mut self, spec: &RequestSpec) -> u16 {
         let derived;
         let name = match &spec.name {
@@ -50,11 +50,12 @@ impl Routes {
     }
 }
 
-/// `GET /users/:id`: method and path, without the query, and with identifiers replaced.
+/// Derives a route name like `GET /users/:id` from method and path, without the query and with identifiers
+/// replaced.
 pub(crate) fn derive(method: &str, path: &str) -> String {
     let mut name = format!("{method} ");
     let (mut start, mut is_in_braces) = (0, false);
-    // Slashes and question marks within a placeholder belong to a file name.
+    // Within a placeholder, slashes and question marks are part of a file name.
     for (at, byte) in path.bytes().chain([b'?']).enumerate() {
         match byte {
             b'{' => is_in_braces = true,
@@ -82,7 +83,7 @@ pub(crate) fn derive(method: &str, path: &str) -> String {
     name
 }
 
-/// Numbers, hexadecimal identifiers of at least eight digits, and UUIDs.
+/// Whether a path segment identifies one resource: a number, at least eight hexadecimal digits, or a UUID.
 fn is_identifier(segment: &str) -> bool {
     let bytes = segment.as_bytes();
     let is_number = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);

@@ -2,12 +2,12 @@
 
 use memchr::memmem::Finder;
 
-/// A text to find. The only state of a search is the length of the matching prefix.
+/// A text to find. While a body arrives, the search needs to remember only how many bytes of the text match so far.
 #[derive(Clone, Debug)]
 pub(crate) struct TextSearch {
     finder: Finder<'static>,
-    /// By the number of bytes that match: the longest proper prefix of the text that also ends them (Knuth, Morris,
-    /// Pratt).
+    /// For n matched bytes: the length of the longest shorter prefix of the text that these n bytes also end with
+    /// (Knuth, Morris, Pratt).
     fallback: Vec<u32>,
 }
 
@@ -25,16 +25,16 @@ impl TextSearch {
         search
     }
 
-    /// Whether `matched` bytes are the whole text.
+    /// Whether `matched` bytes are the whole text, so that the search is over.
     pub(crate) fn is_found(&self, matched: usize) -> bool {
         matched == self.finder.needle().len()
     }
 
-    /// Searches the next piece of a body whose last `matched` bytes are a prefix of the text. Returns the new length of
-    /// the prefix.
+    /// Continues the search in the next piece of a body. The bytes before this piece end with the first `matched`
+    /// bytes of the text. Returns the same value for the bytes up to the end of this piece.
     pub(crate) fn feed(&self, mut matched: usize, piece: &[u8]) -> usize {
         let mut at = 0;
-        // A prefix from an earlier piece is followed byte by byte, until the text is found or the prefix ends.
+        // If the text began in an earlier piece, compare byte by byte until it is found or does not match.
         while matched > 0 && at < piece.len() && !self.is_found(matched) {
             matched = self.advance(matched, piece[at]);
             at += 1;
@@ -46,12 +46,13 @@ impl TextSearch {
         if self.finder.find(rest).is_some() {
             return self.finder.needle().len();
         }
-        // Only a match at the end of the piece can continue in the next one.
+        // Only the end of this piece can be the beginning of the text.
         let tail = &rest[rest.len() - rest.len().min(self.finder.needle().len() - 1)..];
         tail.iter().fold(0, |matched, byte| self.advance(matched, *byte))
     }
 
-    /// The length of the prefix after `byte`, if it was `matched` before and the text was incomplete.
+    /// Returns how many bytes of the text match after one more byte, if `matched` bytes matched before. The text
+    /// must not be complete yet.
     fn advance(&self, mut matched: usize, byte: u8) -> usize {
         let text = self.finder.needle();
         while matched > 0 && text[matched] != byte {
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_search_in_pieces_agrees_with_a_search_of_the_whole() {
-        // Short texts over two letters, so that prefixes overlap in every way.
+        // Short texts of two letters, because their prefixes overlap in every way.
         let mut found = 0;
         for case in 0..4_000 {
             let letters = |salt: u64, count: u64| -> String {

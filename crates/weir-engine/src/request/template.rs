@@ -1,38 +1,39 @@
-//! Templates: text with placeholders that are filled in for every request.
+//! Templates: texts with placeholders, whose values are inserted for each request.
 
 use weir_document::{Problem, nearest};
 
-/// The position of a template. It decides which bytes are valid, and how a brace without a placeholder is handled.
+/// The position of a template in a request. It decides which bytes are valid, and how a brace without a placeholder
+/// is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// In a path. A brace is not valid in a URI, so one without a placeholder is an error.
+    /// In the path. A URI cannot contain a brace, so a brace without a placeholder is an error.
     Path,
-    /// In the value of a header field.
+    /// In the value of a header field. Braces without a placeholder are literal text.
     Value,
-    /// In a text body.
+    /// In a text body. Braces without a placeholder are literal text.
     Body,
 }
 
-/// A piece of a template, in order.
+/// A part of a parsed template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     /// Constant text.
     Literal(&'a str),
     /// `{1..50}`: a whole number from `low` to `high`, both included.
     Integer { low: u64, high: u64 },
-    /// `{seq}`: the arrival's index.
+    /// `{seq}`: the index of the arrival.
     Seq,
     /// `{uuid}`: a UUID of version 4.
     Uuid,
-    /// `{domain}`: the request's domain.
+    /// `{domain}`: the domain that the request is for.
     Domain,
-    /// `{pick:FILE}`: a line of this file.
+    /// `{pick:FILE}`: a random line of this file.
     Pick(&'a str),
 }
 
-/// All placeholders, as errors show them.
+/// All placeholders, as error messages list them.
 const PLACEHOLDERS: &str = "`{1..50}`, `{domain}`, `{seq}`, `{uuid}` and `{pick:FILE}`";
-/// Words that are compared with a word in braces, and the suggestion for each.
+/// Words that an unknown placeholder is compared with, each with the placeholder to suggest.
 const WORDS: [(&str, &str); 5] = [
     ("1..50", "{1..50}"),
     ("domain", "{domain}"),
@@ -42,7 +43,7 @@ const WORDS: [(&str, &str); 5] = [
 ];
 
 impl Position {
-    /// The field of the specification at this position.
+    /// The name of the field in the load specification that contains the template, for error messages.
     pub(crate) fn field(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -51,7 +52,7 @@ impl Position {
         }
     }
 
-    /// The reason why these bytes are invalid here.
+    /// Returns why these bytes are invalid at this position, or `None` if they are valid.
     pub(crate) fn fault(self, bytes: &[u8]) -> Option<&'static str> {
         let is_allowed: fn(&u8) -> bool = match self {
             Self::Path => |byte| byte.is_ascii_graphic() && *byte != b'#',
@@ -64,16 +65,17 @@ impl Position {
     }
 }
 
-/// Parses a template. Braces that are not a placeholder are literal text, except in a path.
+/// Parses a template. In a header value or a body, braces without a placeholder are literal text. In a path, they
+/// are an error.
 ///
 /// # Errors
-/// If a placeholder is invalid.
+/// If a placeholder is invalid, or a brace in a path has no placeholder.
 pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, Problem<()>> {
     let mut pieces = Vec::new();
     let (mut literal_start, mut at) = (0, 0);
     while let Some(open) = memchr::memchr(b'{', &text.as_bytes()[at..]).map(|found| at + found) {
         let inside_start = open + 1;
-        // A brace within a placeholder ends the search, so each byte is read at most twice.
+        // The search ends at another opening brace, so each byte is read at most twice.
         let end =
             memchr::memchr2(b'{', b'}', &text.as_bytes()[inside_start..]).map(|found| inside_start + found);
         let inside = match end {
@@ -100,13 +102,13 @@ pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, Pr
     Ok(pieces)
 }
 
-/// Whether this text has a placeholder or an invalid one.
+/// Whether the text contains a placeholder, valid or invalid.
 pub(crate) fn has_placeholder(text: &str) -> bool {
     parse(text, Position::Body)
         .map_or(true, |pieces| pieces.iter().any(|piece| !matches!(piece, Piece::Literal(_))))
 }
 
-/// The placeholder `{inside}`; `None` if there is no such placeholder.
+/// Parses the text between braces; `None` if this is not a placeholder.
 fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, Problem<()>> {
     Ok(Some(match inside {
         "seq" => Piece::Seq,

@@ -1,4 +1,4 @@
-//! Whole requests, from a load's specification to the bytes and fields that are sent.
+//! Whole requests: from the specification of a load to the bytes and header fields that are sent.
 
 use weir_http::{FieldSlots, HeadLimits, parse_request};
 
@@ -16,7 +16,7 @@ fn spec(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reque
     }
 }
 
-/// A load of these requests, with two domains and other required fields.
+/// A load with these requests, two domains, and valid values for all required fields.
 fn load(requests: Vec<RequestSpec>) -> LoadSpec {
     LoadSpec {
         connect: "127.0.0.1:80".into(),
@@ -36,12 +36,13 @@ fn place(index: u64, close: bool) -> Place {
 }
 
 fn http1(source: &RequestSource, request: u32, at: &Place) -> String {
-    // The previous content of the buffer must not matter.
+    // The buffer must be cleared before it is used.
     let mut scratch = b"something".to_vec();
     str::from_utf8(source.http1(request, at, &mut scratch)).unwrap().to_owned()
 }
 
-/// Renders the request of a load at index 3, for a connection that stays open and for one that closes.
+/// Renders the first request of a load for the arrival with index 3: for a connection that stays open, and for the
+/// last request of a connection.
 #[track_caller]
 fn check(load: &LoadSpec, expected: &str, expected_closing: &str) {
     let source = source(load);
@@ -250,7 +251,8 @@ fn a_recorded_session_keeps_its_order_unless_shuffled() {
     assert!(!shuffled.is_recorded());
     let drawn = paths(&shuffled, 0..1_000);
     assert_ne!(drawn[..9], paths(&ordered, 0..9));
-    // Two of four entries; four standard deviations of a binomial count around 500.
+    // `/1` is two of four entries, so the expected count is 500 of 1,000. The tolerance is four standard deviations
+    // of a binomial count.
     let first = drawn.iter().filter(|path| *path == "/1").count();
     assert!(first.abs_diff(500) <= 64, "{first}");
 }
@@ -276,7 +278,7 @@ fn a_mix_has_routes_checks_and_kinds_of_responses() {
     assert!(default_is_unexpected(404) && source.routes().len() < ROUTES_MAX && OTHER != "mine");
 }
 
-/// Requests of every shape, in an order that depends on the seed.
+/// A request whose method, path, header fields and body depend on the seed.
 fn shapes(seed: u64) -> RequestSpec {
     let pick = |salt: u64, of: &[&str]| of[hash(seed, salt) as usize % of.len()].to_owned();
     let header = |salt| {
@@ -338,7 +340,7 @@ fn rendered_requests_parse_to_their_specification() {
     }
 }
 
-/// Checks that the same request over HTTP/2 has the same content.
+/// Checks that the request has the same content over HTTP/2 as over HTTP/1.1 (`http1`).
 fn check_http2(source: &RequestSource, at: &Place, load: &LoadSpec, http1: &[u8]) {
     let mut slots = FieldSlots::new();
     let head = parse_request(http1, &HeadLimits::default(), &mut slots).unwrap().unwrap();

@@ -1,47 +1,48 @@
-//! Values of placeholders: pure functions of seed, arrival and place.
+//! Values of placeholders: pure functions of the seed, the arrival and the connection.
 
 use super::Place;
 use super::lines::Lines;
 use crate::pacing::schedule::hash;
 
-/// Separates random values of templates from gaps and choices, which use the same seed.
+/// Separates the values of templates from gaps and from choices of requests, which use the same seed.
 const DRAW: u64 = 0xd1b5_4a32_d192_ed03;
 
-/// A part of a request with a value per request.
+/// A part of a rendered request: constant bytes, or a value that is inserted for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Constant bytes.
+    /// Constant bytes: a range of the buffer with all constant bytes.
     Literal { start: u32, bytes: u32 },
-    /// A whole number from one of the ranges.
+    /// A whole number from the range with the index `range`. The number of the placeholder in the request
+    /// (`occurrence`) selects its random numbers.
     Integer { range: u32, occurrence: u32 },
-    /// The arrival's index.
+    /// The index of the arrival.
     Seq,
     /// A UUID of version 4.
     Uuid { occurrence: u32 },
-    /// The connection's or the request's domain.
+    /// The domain of the connection, or else of the request.
     Domain,
-    /// A line of one of the lists.
+    /// A random line of the list with the index `list`.
     Pick { list: u32, occurrence: u32 },
-    /// The next token in round robin.
+    /// The next bearer token in round robin.
     Token,
-    /// The length of the body, which is all parts after the head.
+    /// The length of the body in bytes: of all parts after the header fields.
     BodyBytes,
 }
 
-/// The lists and ranges of random values.
+/// The seed, ranges and lists from which the values of placeholders are drawn.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     pub(crate) seed: u64,
-    /// How often the load was run before, so that UUIDs differ.
+    /// Number of earlier runs of this load. It is part of the seed of UUIDs, so that they differ from run to run.
     pub(crate) attempt: u32,
-    /// Both ends included.
+    /// The ranges of `{low..high}` placeholders; both ends are included.
     pub(crate) ranges: Vec<(u64, u64)>,
     pub(crate) lists: Vec<Lines>,
     pub(crate) domains: Lines,
     pub(crate) tokens: Lines,
 }
 
-/// The value of a part at a place.
+/// The value of a part for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Text(&'a [u8]),
@@ -50,7 +51,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Values {
-    /// The value of a part that depends on lists, ranges or the place; `None` for other parts.
+    /// Returns the value of a part, or `None` for constant bytes and the length of the body.
     pub(crate) fn of(&self, part: Part, at: &Place) -> Option<Value<'_>> {
         Some(match part {
             Part::Integer { range, occurrence } => {
@@ -65,7 +66,7 @@ impl Values {
                     again => hash(self.seed_of(occurrence), u64::from(again)),
                 };
                 let bits = u128::from(hash(seed, at.index)) << 64 | u128::from(hash(!seed, at.index));
-                // Version 4, and the variant of RFC 9562.
+                // Sets the version (4) and the variant of RFC 9562.
                 Value::Uuid(bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62)
             }
             Part::Domain => {
@@ -81,7 +82,7 @@ impl Values {
         })
     }
 
-    /// A number below `count`, which is at most 2^64, with negligible bias.
+    /// A random number below `count`, with negligible bias. `count` is at most 2^64.
     fn below(&self, count: u128, occurrence: u32, at: &Place) -> u64 {
         ((u128::from(hash(self.seed_of(occurrence), at.index)) * count) >> 64) as u64
     }

@@ -1,8 +1,8 @@
-//! Recorded sessions: HAR 1.2 (<http://www.softwareishard.com/blog/har-12-spec/>).
+//! Reads recorded sessions in the format HAR 1.2 (<http://www.softwareishard.com/blog/har-12-spec/>).
 //!
-//! The recorded host is mapped to the load's target, with any scheme. Entries of other hosts are left out and counted.
-//! If the session contains the target's own host, that is the recorded host. Otherwise it is the host of the first
-//! page: the first HTML response of class 2xx, or else the first entry.
+//! Requests to the recorded host are sent to the load's target, whatever their scheme. Requests to other hosts are
+//! left out and counted. The recorded host is the target's own host if the session contains it. Otherwise it is the
+//! host of the first page: of the first HTML response with a status of class 2xx, or else of the first request.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use super::{Base, Sink, set_field, set_fields};
 use crate::request::template::has_placeholder;
 use crate::spec::{Body, RequestSpec};
 
-// Browsers add their own fields, so unknown fields are allowed here.
+// Browsers add their own members, so unknown members are allowed in these types.
 #[derive(Deserialize)]
 struct Har {
     log: Log,
@@ -32,7 +32,7 @@ struct Entry {
     response: Option<Response>,
 }
 
-/// The fields that identify a page.
+/// The part of a recorded response that shows whether it is an HTML page.
 #[derive(Deserialize)]
 struct Response {
     status: Option<f64>,
@@ -71,14 +71,14 @@ struct PostData {
     params: Vec<serde::de::IgnoredAny>,
 }
 
-/// Passes the session's requests to `sink` in order. Returns the entries that it left out.
+/// Passes the requests of the session to `sink` in order. Returns how many entries it left out, and why.
 pub(super) fn parse(
     source_name: &str,
     text: &str,
     base: &Base,
     sink: Sink<'_>,
 ) -> Result<LeftOut, Problem<Position>> {
-    // The suffix selects JSON.
+    // The suffix tells the reader to expect JSON.
     let har = weir_document::read::<Har>(".json", text).map_err(|error| error.renamed(source_name))?;
     let entries = har.log.entries;
     let target = Target { base, recorded: recorded_host(&entries, base) };
@@ -101,7 +101,8 @@ pub(super) fn parse(
     Ok(left_out)
 }
 
-/// The host that is mapped to the target, as [`Url::host_and_port`] returns it; `None` if no entry has one.
+/// Returns the recorded host, whose requests are sent to the target, in the form of [`Url::host_and_port`]. Returns
+/// `None` if no entry has a host.
 fn recorded_host(entries: &[Entry], base: &Base) -> Option<String> {
     let hosts = || entries.iter().filter(|entry| entry.is_http()).filter_map(Entry::host);
     let own = base.host().map(|authority| Url { scheme: base.scheme(), authority, path: "" }.host_and_port());
@@ -113,7 +114,7 @@ fn recorded_host(entries: &[Entry], base: &Base) -> Option<String> {
 }
 
 impl Entry {
-    /// Whether it is an HTTP request: no data URL, extension or WebSocket.
+    /// Whether this is an HTTP request, and not a data URL, a browser extension or a WebSocket.
     fn is_http(&self) -> bool {
         let is_upgraded = self.status() == Some(101.0);
         !is_upgraded && !has_other_scheme(&self.request.url)
@@ -136,7 +137,7 @@ impl Entry {
     }
 }
 
-/// Whether a URL has a scheme other than HTTP's.
+/// Whether a URL has another scheme than `http` or `https`.
 fn has_other_scheme(url: &str) -> bool {
     let Some((scheme, _)) = url.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -144,7 +145,7 @@ fn has_other_scheme(url: &str) -> bool {
     is_scheme && !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// Rejects placeholders, because recorded requests are sent unchanged.
+/// Rejects a text with a placeholder, because recorded requests are sent unchanged.
 fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), Problem<()>> {
     match has_placeholder(value) {
         true => {
@@ -155,14 +156,14 @@ fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), 
     }
 }
 
-/// The target of the session.
+/// The load's target, and the recorded host that it replaces.
 struct Target<'a> {
     base: &'a Base,
     recorded: Option<String>,
 }
 
 impl Target<'_> {
-    /// A recorded request for the target.
+    /// Converts a recorded request to a request for the target.
     fn request(&self, recorded: Recorded) -> Result<RequestSpec, Problem<()>> {
         let mut request = RequestSpec { method: recorded.method, ..self.base.request.clone() };
         let url = encoded(&recorded.url);
@@ -181,11 +182,12 @@ impl Target<'_> {
         Ok(request)
     }
 
-    /// The recorded header fields that are sent.
+    /// Returns the recorded header fields that are sent to the target.
     fn fields(&self, headers: Vec<Field>, cookies: Vec<Field>) -> Result<Vec<(String, String)>, Problem<()>> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for Field { name, value } in headers {
-            // Excludes HTTP/2 pseudo-fields and connection-specific fields; the target sets Host.
+            // HTTP/2 pseudo-header fields, and header fields that apply to one connection or message, are not sent.
+            // Host is that of the target.
             let is_of_the_message = ["host", "content-length", "http2-settings"]
                 .iter()
                 .any(|known| name.eq_ignore_ascii_case(known));
@@ -195,7 +197,7 @@ impl Target<'_> {
             refuse_placeholder(&value, || format!("the recorded value of `{name}`"))?;
             let is_cookie = name.eq_ignore_ascii_case("cookie");
             match fields.iter_mut().find(|(given, _)| is_cookie && given.eq_ignore_ascii_case("cookie")) {
-                // HTTP/2 may split the field; HTTP/1.1 has a single one (RFC 9113, 8.2.3).
+                // HTTP/2 may split the cookie field; HTTP/1.1 has a single one (RFC 9113, 8.2.3).
                 Some((_, before)) => *before += &format!("; {value}"),
                 None => {
                     let value = self.mapped(&name, value);
@@ -215,7 +217,7 @@ impl Target<'_> {
         Ok(fields)
     }
 
-    /// Maps Origin and Referer from the recorded host to the target, because servers compare them with Host.
+    /// Replaces the recorded host with the target in Origin and Referer, because servers compare these with Host.
     fn mapped(&self, name: &str, value: String) -> String {
         let is_pointer = ["origin", "referer"].iter().any(|known| name.eq_ignore_ascii_case(known));
         let Some(host) = self.base.host().filter(|_| is_pointer) else { return value };
@@ -248,8 +250,8 @@ fn body(post_data: Option<PostData>) -> Result<Body, Problem<()>> {
     }
 }
 
-/// A recorded URL with unencoded characters and braces encoded. Browsers show these characters but send them encoded,
-/// and braces are not templates here.
+/// Percent-encodes braces and characters that a URL cannot contain. Browsers show such characters in the recording,
+/// but send them encoded. Braces are not placeholders here.
 fn encoded(url: &str) -> String {
     let mut encoded = String::with_capacity(url.len());
     for byte in url.bytes() {

@@ -4,7 +4,7 @@ use super::tests::{base, check, shown};
 use super::*;
 use crate::spec::Body;
 
-/// A recorded session with one entry after a valid one; the entry begins in line 4.
+/// A recorded session with two entries. `request` is the second one, whose entry begins in line 4.
 fn har(request: &str) -> String {
     let first = "{\"request\": {\"method\": \"GET\", \"url\": \"http://a/first\"}}";
     format!(
@@ -12,7 +12,7 @@ fn har(request: &str) -> String {
     )
 }
 
-/// A session of GET requests, from URL, status and content type of the response.
+/// A session of GET requests, each given as URL, status and content type of the response.
 fn session(entries: &[(&str, u16, &str)]) -> String {
     let entry = |(url, status, mime_type): &(&str, u16, &str)| {
         serde_json::json!({
@@ -24,7 +24,7 @@ fn session(entries: &[(&str, u16, &str)]) -> String {
     serde_json::json!({ "log": { "entries": entries } }).to_string()
 }
 
-/// The paths that are sent, in order, and a description of the omitted entries.
+/// Returns the paths of the requests that are sent, in order, and a text about the entries that were left out.
 fn sent(text: &str, base: &Base) -> (Vec<String>, String) {
     let mut paths = Vec::new();
     let left_out = parse_each("s.har", text.as_bytes(), base, 100, &mut |request| {

@@ -1,4 +1,4 @@
-//! One JSON object per line.
+//! Reads request files with one JSON object per line.
 
 use std::fmt;
 
@@ -34,11 +34,11 @@ struct LineChecks {
     body_contains: Option<String>,
 }
 
-/// An object with string values, in order.
+/// A JSON object with string values, whose order is kept.
 #[derive(Default)]
 struct Fields(Vec<(String, String)>);
 
-/// `200`, `"2xx"`, or a list of these.
+/// Expected statuses: `200`, `"2xx"`, or a list of these.
 #[derive(Default)]
 struct Statuses(Vec<String>);
 
@@ -52,7 +52,7 @@ pub(super) fn parse(
         if line.trim().is_empty() {
             continue;
         }
-        // The suffix selects JSON.
+        // The suffix tells the reader to expect JSON.
         let line = weir_document::read::<Line>(".json", line).map_err(|error| {
             let column = error.place.column;
             error.renamed(source_name).moved_to(number, column)
@@ -69,7 +69,7 @@ impl Line {
         let mut request = base.request.clone();
         match (self.path, self.url) {
             (Some(_), Some(_)) => {
-                return Err(Problem::new("`path` and `url` exclude each other", "remove one of the two"));
+                return Err(Problem::new("`path` and `url` cannot be combined", "remove one of the two"));
             }
             (None, None) => return Err(Problem::new("missing field `path`", "add `path` or `url`")),
             (Some(path), None) if !path.starts_with('/') && path != "*" => {

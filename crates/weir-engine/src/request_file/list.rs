@@ -1,4 +1,4 @@
-//! One URL or path per line, with an optional method before it.
+//! Reads request files with one URL or path per line, which may follow a method.
 
 use weir_document::{Position, Problem};
 

@@ -1,4 +1,4 @@
-//! Merges equal requests into one with a higher weight.
+//! Merges equal requests into one whose weight is the sum of their weights.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -6,11 +6,12 @@ use std::hash::{BuildHasher as _, Hash, RandomState};
 use crate::spec::RequestSpec;
 use weir_document::Problem;
 
-/// Adds requests one by one.
+/// Collects requests one by one.
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     requests: Vec<RequestSpec>,
-    /// By a hash of all but the weight: the first such request. Different requests with the same hash are both kept.
+    /// The index of the first request with each hash of everything but the weight. Different requests with the same
+    /// hash are both kept.
     by_hash: HashMap<u64, u32>,
     hasher: RandomState,
 }

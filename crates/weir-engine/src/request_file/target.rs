@@ -5,7 +5,8 @@ use weir_document::Problem;
 use super::{Base, set_field};
 use crate::spec::RequestSpec;
 
-/// Sets the path of a request from a URL or a path. The authority of a URL becomes its Host.
+/// Sets the path of a request from a URL or a path. The authority of a URL becomes the Host header field of the
+/// request.
 pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result<(), Problem<()>> {
     if url.starts_with('/') || url == "*" {
         request.path = without_fragment(url).to_owned();
@@ -21,7 +22,7 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
         return Err(Problem::new(message, format!("use a URL with {wanted}")));
     }
     if !scheme.eq_ignore_ascii_case(wanted) {
-        let message = format!("the URL uses {}, and the target uses {wanted}", scheme.to_ascii_lowercase());
+        let message = format!("the URL uses {}, but the target uses {wanted}", scheme.to_ascii_lowercase());
         return Err(Problem::new(message, "use one scheme for the requests and the target"));
     }
     check_authority(authority)?;
@@ -30,18 +31,18 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
     Ok(())
 }
 
-/// The parts of a URL, without its fragment.
+/// The parts of a URL, without the fragment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Url<'a> {
     pub(super) scheme: &'a str,
-    /// Host and optional port, unchanged.
+    /// Host and optional port as written.
     pub(super) authority: &'a str,
     /// Path and query; may be empty, or begin with `?`.
     pub(super) path: &'a str,
 }
 
 impl<'a> Url<'a> {
-    /// Splits `scheme://authority/path?query`; `None` without a scheme.
+    /// Splits `scheme://authority/path?query`. Returns `None` if there is no scheme.
     pub(super) fn split(url: &'a str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let rest = without_fragment(rest);
@@ -49,14 +50,15 @@ impl<'a> Url<'a> {
         Some(Self { scheme, authority, path })
     }
 
-    /// The normalized authority: in lower case, without the default port of the scheme.
+    /// The authority in lower case and without the default port of the scheme, so that equal hosts have equal
+    /// texts.
     pub(super) fn host_and_port(&self) -> String {
         let port = if self.scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
         self.authority.strip_suffix(port).unwrap_or(self.authority).to_ascii_lowercase()
     }
 }
 
-/// Adds the leading slash of a request's path if the URL has none.
+/// Adds the slash at the start of a path, if the URL has none.
 pub(super) fn with_slash(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
@@ -66,7 +68,8 @@ pub(super) fn without_fragment(url: &str) -> &str {
     &url[..find_outside(url, b"#")]
 }
 
-/// The first of these bytes outside of placeholders, whose file names may contain them; otherwise the end.
+/// Returns the position of the first of the `wanted` bytes that is not inside of a placeholder, or the end. The
+/// file name in a placeholder may contain these bytes.
 fn find_outside(text: &str, wanted: &[u8]) -> usize {
     let mut is_inside = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -87,7 +90,7 @@ pub(super) fn check_authority(authority: &str) -> Result<(), Problem<()>> {
         return Err(Problem::new(message, "use an `Authorization` header instead"));
     }
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(&byte);
-    // Placeholders are checked with the request's header fields.
+    // A placeholder in the authority is checked later, as a part of the Host header field.
     if authority.is_empty() || !(authority.contains('{') || authority.bytes().all(is_allowed)) {
         let message = format!("`{authority}` is not a valid host");
         return Err(Problem::new(message, "use the form `http://host/path`"));

@@ -14,7 +14,7 @@ pub(super) fn base() -> Base {
     Base { request, is_method_given: false, is_https: false }
 }
 
-/// A request on one line: method, path, header fields, body and the rest.
+/// Shows a request on one line: method, path, header fields, body and the other fields.
 pub(super) fn shown(request: &RequestSpec) -> String {
     let mut shown = format!("{} {}", request.method, request.path);
     for (name, value) in &request.headers {
@@ -102,7 +102,7 @@ fn errors_of_lists_have_lines() {
     );
     check(
         "http://a/\nhttps://a/\n",
-        "u.txt:2:1: the URL uses https, and the target uses http",
+        "u.txt:2:1: the URL uses https, but the target uses http",
         "use one scheme for the requests and the target",
     );
     check("ftp://a/", "u.txt:1:1: unsupported URL scheme `ftp`", "use a URL with http");
@@ -192,7 +192,7 @@ fn errors_of_json_lines_have_lines() {
     check("{}", "1: missing field `path`", "add `path` or `url`");
     check(
         "{\"path\": \"/\", \"url\": \"http://a/\"}",
-        "1: `path` and `url` exclude each other",
+        "1: `path` and `url` cannot be combined",
         "remove one of the two",
     );
     check(

@@ -1,4 +1,4 @@
-//! The workers of a load: start, wait, shutdown.
+//! The worker threads of a load: how they are started, awaited and stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,18 +13,19 @@ use crate::flow::Flow;
 use crate::spec::{ModelSpec, Part};
 use crate::worker::{Event, WorkerPlan, work};
 
-/// Open files besides connections: standard streams, and each worker's poll and timers.
+/// Open files of the process besides those of workers and connections, such as the standard streams.
 const FILES_BASE: u64 = 32;
+/// Open files of a worker besides its connections: its poll and its timers.
 const FILES_PER_WORKER: u64 = 20;
 
-/// Workers that wait for the start of the load.
+/// Workers that open their connections and then wait for the start of the load.
 pub(super) struct Crew {
     pub(super) starts: Vec<SyncSender<Flow>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
 impl Crew {
-    /// Starts the workers of a load, which open their connections at once.
+    /// Starts the workers of a load. They open their connections immediately.
     pub(super) fn start(
         part: Part<'_>,
         prepared: &Prepared,
@@ -55,8 +56,8 @@ impl Crew {
             let options = WorkerOptions {
                 name: format!("load-{worker}"),
                 cpu: cpu_of(worker, part.workers),
-                // A closed loop or a spinning worker may use its whole CPU. At a high priority it would take CPU time
-                // from the server.
+                // At a high priority, a closed loop or a spinning worker would take CPU time from the server,
+                // because it may use its whole CPU.
                 is_urgent: matches!(spec.model, ModelSpec::Open { .. }) && !spec.spin,
             };
             let thread = spawn_thread(options, move || work(plan))
@@ -66,22 +67,23 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Whether a worker has ended before the start.
+    /// Whether a worker has ended before the start of the load.
     pub(super) fn has_lost_one(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Stops all workers, and returns why one of them ended before the start.
+    /// Stops all workers, and returns why one of them has ended before the start of the load.
     pub(super) fn failure(self) -> EngineError {
         match self.dismiss() {
             Err(error) => error,
             Ok(()) => {
-                EngineError::Worker { worker: 0, source: std::io::Error::other("it ended before the start") }
+                let source = std::io::Error::other("the thread exited before the start");
+                EngineError::Worker { worker: 0, source }
             }
         }
     }
 
-    /// Stops the workers, which wait for a start that will not come.
+    /// Stops the workers, which wait for the start, without starting the load.
     pub(super) fn dismiss(mut self) -> Result<(), EngineError> {
         self.starts.clear();
         self.join()
@@ -99,8 +101,8 @@ impl Crew {
     }
 }
 
-/// Waits until every worker has tried all its connections, which takes a limited time. Returns false if a worker ended
-/// without a message while the others wait for the start.
+/// Waits until every worker has tried to open all its connections, which takes a limited time. Returns false if a
+/// worker has ended without reporting, while the others wait for the start.
 pub(super) fn await_connections(
     events: &Receiver<(u32, Event)>,
     workers: u32,
@@ -111,15 +113,15 @@ pub(super) fn await_connections(
         match events.recv_timeout(STOP_CHECK_PERIOD) {
             Ok(_) => connected += 1,
             Err(RecvTimeoutError::Timeout) if !has_lost_one() => {}
-            // A message may arrive between the two checks, but then the worker would not have ended.
+            // A worker has ended. It is not one that has just reported, because such a worker waits for the start.
             Err(_) => return false,
         }
     }
     true
 }
 
-/// The CPU of a worker; `None` if there are more workers than CPUs. Servers on the same host pin their workers from the
-/// first CPU upwards, so these are pinned from the last CPU downwards.
+/// Returns the CPU for a worker, counted from the last CPU downwards; `None` if there are more workers than CPUs.
+/// Servers of weir on the same host pin their workers from the first CPU upwards.
 fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     let cpus = available_cpus();
     if workers as usize > cpus.len() {
@@ -128,11 +130,11 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     cpus.iter().rev().nth(worker as usize).copied()
 }
 
-/// Raises the process's limit of open files as the connections require.
+/// Raises the limit of open files of this process to what the connections and workers need.
 pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
     let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BASE;
     if getrlimit(Resource::Nofile).current.is_some_and(|current| current < needed) {
-        // The check below reports a failure.
+        // If this fails, the check below reports it.
         weir_io::raise_open_files();
     }
     reserve_files(needed);

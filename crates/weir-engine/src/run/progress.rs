@@ -1,4 +1,4 @@
-//! How a caller follows a load.
+//! Reports to the caller while a load runs.
 
 use serde::{Deserialize, Serialize};
 use weir_results::LoadSecond;
@@ -10,41 +10,43 @@ use crate::timeline::{Span, Timeline};
 
 /// Receives the progress of a load.
 pub trait Progress {
-    /// A second of the load has ended. Called on the coordinator's thread, never on a worker's.
+    /// Called when a second of the load has ended, on the coordinator's thread and never on a worker's.
     ///
-    /// A worker that ends early can hand in its share of a second late. That share is reported alone, with the same
-    /// `t_s`: the counts and histograms of all calls add up to those of the record.
+    /// A worker that ends early may report its part of a second late. That part is passed in another call with the
+    /// same `t_s`. So the counts and histograms of all calls add up to those of the record.
     fn second(&self, second: &LiveSecond);
 }
 
-/// Ignores progress.
+/// Ignores all reports.
 impl Progress for () {
     fn second(&self, _: &LiveSecond) {}
 }
 
-/// A second of a load while the load runs.
+/// A second of a load, reported while the load runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LiveSecond {
-    /// Counts and latencies of the second.
+    /// Counts and latencies in this second.
     pub second: LoadSecond,
-    /// Lost requests that were sent and timed out.
+    /// The lost requests that were sent and timed out.
     pub timed_out: u64,
-    /// Lost requests that were not sent within the time-out.
+    /// The lost requests that were not sent within the time-out.
     pub dropped: u64,
-    /// Mean rate of the schedule in this second; `None` in closed loop and after the end of the schedule.
+    /// Mean number of requests per second that the schedule asks for in this second; `None` in a closed loop and
+    /// after the end of the schedule.
     pub offered_per_s: Option<f64>,
-    /// Connections that the load uses in the middle of this second.
+    /// Number of connections that the load uses in the middle of this second.
     pub connections: u32,
 }
 
 impl LiveSecond {
-    /// Lost requests without a complete response: the connection broke or the response was malformed.
+    /// Number of lost requests that neither timed out nor were dropped: the connection broke, or the response was
+    /// malformed.
     pub fn failed(&self) -> u64 {
         self.second.lost.saturating_sub(self.timed_out + self.dropped)
     }
 }
 
-/// The configured rates and connections over time.
+/// The configured arrival rate and number of connections over time.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     profile: Option<Profile>,
@@ -53,7 +55,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Those of a load without steps.
+    /// The configuration of a load without steps.
     pub(crate) fn of(spec: &LoadSpec) -> Self {
         Self {
             profile: Profile::of(spec),
@@ -62,7 +64,7 @@ impl Asked {
         }
     }
 
-    /// The report of a second, or of a late share of one.
+    /// Converts an interval, or a part of it that a worker reported late, to the form for the caller.
     pub(crate) fn live(&self, closed: &Closed, timeline: &Timeline) -> LiveSecond {
         let Span { start_ns, end_ns, .. } = closed.span;
         let since_start_ns = |at_ns: u64| at_ns.min(timeline.end_ns).saturating_sub(timeline.start_ns);
@@ -78,7 +80,8 @@ impl Asked {
         }
     }
 
-    /// Mean rate of the schedule between two times, in nanoseconds since the start of the load.
+    /// Mean arrival rate of the schedule between two times, given in nanoseconds since the start of the load.
+    /// `None` in a closed loop, or if the interval is empty.
     pub(crate) fn rate_per_s(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
         let profile = self.profile.as_ref().filter(|_| from_ns < to_ns)?;
         Some(
@@ -87,7 +90,7 @@ impl Asked {
         )
     }
 
-    /// Connections in use after this share (0 to 1) of the sustained phase.
+    /// Number of connections that the load uses after this share (0 to 1) of the sustained phase.
     pub(crate) fn connections(&self, share: f64) -> u32 {
         let (from, to) = (f64::from(self.connections_from), f64::from(self.connections_to));
         (from + (to - from) * share.clamp(0.0, 1.0)).round() as u32

@@ -1,4 +1,4 @@
-//! A load in steps: each step is driven by itself, and their results are merged.
+//! Loads with steps. Each step is driven like a load, and the results of all steps are merged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,12 +13,13 @@ use super::progress::{LiveSecond, Progress};
 use crate::EngineError;
 use crate::spec::{LoadSpec, ModelSpec, Part, StepSpec};
 
-/// Derives independent seeds for steps.
+/// Separates the seeds of steps from each other and from the load's own seed.
 const STEP: u64 = 0x6c62_272e_07bb_0142;
-/// Time to open the connections of the next step, after the drain, if steps have planned starts.
+/// Time for opening the connections of the next step, in a load with planned starts. It follows the time to wait for
+/// the last responses of the step before.
 const OPENING_NS: u64 = 1_000_000_000;
 
-/// Drives the steps one after the other until `stop` is set.
+/// Drives the steps one after the other, until the last one ends or `stop` is set.
 pub(crate) fn drive_all(
     spec: &LoadSpec,
     steps: &[StepSpec],
@@ -29,7 +30,7 @@ pub(crate) fn drive_all(
 ) -> Result<LoadRecord, EngineError> {
     let mut sum: Option<LoadRecord> = None;
     for (nth, step) in (0..).zip(steps) {
-        // If a gate decides the start, it is known from the second step on.
+        // If a gate decides the start of the load, the start is known from the second step on.
         let planned = LoadSpec { start_at_ns: start.planned_ns(), ..spec.clone() };
         let step_spec = spec_of(&planned, step, nth);
         let begun_s = match (step_spec.start_at_ns, planned.start_at_ns) {
@@ -56,7 +57,8 @@ pub(crate) fn drive_all(
 /// The record of one step on this machine.
 fn step_record(spec: &LoadSpec, record: &LoadRecord) -> StepRecord {
     let part = Part::of(spec);
-    // Besides latency, a step keeps only summaries, which a merge cannot add.
+    // Besides the latency distribution, the result of a step contains only summaries, and summaries of several
+    // machines cannot be merged. So the distributions are kept.
     let distributions = record.distributions.as_ref().map(|kept| Distributions {
         service_time: Some(record.service_time.clone()),
         lateness: record.lateness.clone(),
@@ -73,16 +75,18 @@ fn step_record(spec: &LoadSpec, record: &LoadRecord) -> StepRecord {
     }
 }
 
-/// The planned start of a step: the same on all machines, independent of the drain time of each.
+/// Returns the planned start of a step. It is the same on all machines, and does not depend on how long each of
+/// them waits for its last responses.
 fn start_at_ns(spec: &LoadSpec, nth: u64) -> Option<u64> {
     let load_ns = spec.start_at_ns?;
     let Some(duration_ns) = spec.duration_ns.filter(|_| nth > 0) else { return Some(load_ns) };
-    // There is one warm-up, and each later step waits for the drain of the one before.
+    // The only warm-up is before the first step. Before each later step there is time for the last responses of the
+    // step before, and for opening connections.
     let pauses_ns = nth * (spec.timeout_ns + OPENING_NS);
     Some(load_ns + spec.warmup_ns + nth * duration_ns + pauses_ns)
 }
 
-/// The load of one step.
+/// Returns the specification of one step as a load without steps.
 fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
     let mut model = spec.model;
     if let (ModelSpec::Open { rate_per_s, .. }, Some(Rate(asked_per_s))) = (&mut model, step.rate) {
@@ -93,7 +97,7 @@ fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
         model,
         connections,
         workers: spec.workers.min(connections),
-        // Connections and caches are warm after the first step.
+        // After the first step, connections are established and caches are warm.
         warmup_ns: if nth == 0 { spec.warmup_ns } else { 0 },
         warmup_most_ns: 0,
         seed: crate::pacing::schedule::hash(spec.seed ^ STEP, nth),
@@ -103,7 +107,7 @@ fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
     }
 }
 
-/// Reports the seconds of a step as seconds of the whole load.
+/// Passes the seconds of a step to `progress`, with `t_s` counted from the start of the whole load (`by_s` later).
 struct Later<'a> {
     progress: &'a dyn Progress,
     by_s: f64,
@@ -121,7 +125,7 @@ fn end_s(record: &LoadRecord) -> f64 {
     record.seconds.iter().map(|second| second.t_s + second.length_s).fold(0.0, f64::max)
 }
 
-/// Adds a step that began `begun_s` after the start to the merged steps before.
+/// Adds the record of a step to that of the steps before. The step began `begun_s` after the start of the load.
 fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     let before_s = sum.result.duration_s;
     let total_s = before_s + step.result.duration_s;
@@ -153,7 +157,7 @@ fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     sum.seconds
         .extend(step.seconds.into_iter().map(|second| LoadSecond { t_s: second.t_s + begun_s, ..second }));
     add_routes(&mut sum.routes, &step.routes).expect("our own encoding");
-    // Distributions are per step, and so is the wait for a connection.
+    // The distributions and the wait for a connection are kept only per step.
     sum.distributions = None;
     sum
 }
@@ -167,7 +171,7 @@ fn add_evidence(sum: &mut LoadRecord, step: &LoadRecord) {
     add_columns(&mut sum.worker_runqueue_s, &step.worker_runqueue_s);
     sum.unsent_with_free_connection += step.unsent_with_free_connection;
     sum.connections_opened += step.connections_opened;
-    // Quantiles cannot be added, and the distribution is not kept.
+    // Quantiles cannot be added, and the distribution of the wait for a connection is not kept.
     sum.connection_wait_ns = None;
 }
 
@@ -199,7 +203,7 @@ fn add_tls(sum: &mut TlsResult, step: &TlsResult) {
     sum.resumed += step.resumed;
     sum.failed += step.failed;
     add_counts(&mut sum.negotiated, &step.negotiated);
-    // Quantiles cannot be added; each step has its own.
+    // Quantiles cannot be added, so they are only in the results of the steps.
     sum.handshake_ns = TimesNs::default();
 }
 
@@ -227,7 +231,8 @@ mod tests {
             start_at_ns: Some(100 * S),
             ..LoadSpec::default()
         };
-        // The first step has a warm-up of 2 s and lasts 5 s; the drain takes at most 3 s.
+        // The warm-up of 2 s is before the first step. A step lasts 5 s, and up to 3 s are needed for its last
+        // responses.
         assert_eq!([0, 1, 2].map(|nth| start_at_ns(&spec, nth)), [100 * S, 111 * S, 120 * S].map(Some));
         assert_eq!(start_at_ns(&LoadSpec { start_at_ns: None, ..spec }, 1), None);
     }

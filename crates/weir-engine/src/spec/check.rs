@@ -8,21 +8,22 @@ use weir_results::words::counted;
 use super::LoadSpec;
 use crate::EngineError;
 
-/// Maximum arrival rate per second; above it, walking the schedule alone would use a whole core.
+/// Maximum arrival rate per second. Above it, computing the due times alone would use a whole core.
 pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
 /// Maximum number of worker threads.
 pub const WORKERS_MAX: u32 = 1_024;
-/// Maximum number of connections over all workers.
+/// Maximum number of connections of all workers together.
 pub const CONNECTIONS_MAX: u32 = 1_000_000;
-/// Maximum duration of a phase and maximum time-out: a week for a load, an hour for a latency histogram.
+/// Maximum duration of a phase: a week.
 pub(super) const DURATION_MAX_NS: u64 = 7 * 24 * 3_600 * 1_000_000_000;
+/// Maximum time-out of a request: an hour, the longest time that a latency histogram can hold.
 pub(super) const TIMEOUT_MAX_NS: u64 = 3_600 * 1_000_000_000;
 
 impl LoadSpec {
-    /// Checks everything that does not need the network.
+    /// Validates everything that can be checked without the network and without files.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] names the first invalid field.
+    /// [`EngineError::Invalid`] for the first invalid field.
     pub fn validate(&self) -> Result<(), EngineError> {
         self.validate_threads()?;
         self.validate_times()?;
@@ -32,13 +33,13 @@ impl LoadSpec {
         self.validate_requests()
     }
 
-    /// Whether the warm-up may be extended: the load after it does not depend on time or on a count, and no other
-    /// machine must start its phase at the same time.
+    /// Whether the warm-up may be extended. This requires that the load after it is constant and does not end by a
+    /// count, and that no other machine drives a part of it, which would have to start its phase at the same time.
     pub fn may_warm_up_longer(&self) -> bool {
         self.is_steady() && self.request_count.is_none() && self.shard.unwrap_or_default().is_whole()
     }
 
-    /// Maximum duration of the warm-up in nanoseconds.
+    /// The longest duration that the warm-up can have, in nanoseconds.
     pub(crate) fn longest_warmup_ns(&self) -> u64 {
         if self.may_warm_up_longer() { self.warmup_ns.max(self.warmup_most_ns) } else { self.warmup_ns }
     }
@@ -70,7 +71,7 @@ impl LoadSpec {
             (Some(_), Some(_)) => {
                 return invalid(
                     "duration",
-                    "a duration and a number of requests exclude each other",
+                    "a duration and a number of requests cannot be combined",
                     "remove one of the two",
                 );
             }
@@ -105,7 +106,7 @@ pub(crate) fn invalid<T>(
     Err(EngineError::Invalid(Problem::new(message, remedy).at(field)))
 }
 
-/// The error of a number outside its range.
+/// Returns the error for a number outside of its range.
 pub(crate) fn out_of_range<T>(
     field: &'static str,
     value: impl Display,

@@ -1,4 +1,4 @@
-//! Conditions of responses.
+//! Conditions that responses must meet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Named, Size, as_word};
 
-/// Conditions that a response must meet; absent ones are not checked.
+/// Conditions that a response must meet. A condition that is not set is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChecksSpec {
@@ -15,7 +15,7 @@ pub struct ChecksSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-default" = "all below 400"))]
     pub status: Vec<StatusPattern>,
-    /// Required header fields, each with a text that its value must contain.
+    /// Required header fields. For each, the value must contain the given text.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub headers: Named<String>,
     /// Length of the body, like `64B`.
@@ -30,7 +30,7 @@ pub struct ChecksSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatusPattern([u8; 3]);
 
-/// One check in the form of a flag: `status=2xx`, `header=Name: text`, `length=64`, `body=text`.
+/// One condition, in the form of the `--check` flag: `status=2xx`, `header=Name: text`, `length=64`, `body=text`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check(ChecksSpec);
 
@@ -107,7 +107,7 @@ impl FromStr for Check {
 }
 
 impl ChecksSpec {
-    /// Combines all of `checks`; of repeated ones the last wins.
+    /// Combines several conditions. Of several `length` or `body` conditions, the last one applies.
     pub fn of(checks: &[Check]) -> Self {
         let mut all = Self::default();
         for Check(check) in checks {
@@ -120,7 +120,7 @@ impl ChecksSpec {
     }
 }
 
-/// The class of a status, 1 to 5. A code above 599 belongs to class 5 (RFC 9110, section 15).
+/// The class of a status code, from 1 to 5. Codes above 599 belong to class 5 (RFC 9110, section 15).
 #[inline]
 pub(crate) fn status_class(status: u16) -> u16 {
     (status / 100).clamp(1, 5)

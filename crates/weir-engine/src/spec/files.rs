@@ -1,4 +1,4 @@
-//! The files that a load reads.
+//! The files that a load needs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,12 @@ use super::{Body, LoadSpec, RequestSpec};
 use crate::request::template::{Piece, Position, parse};
 
 impl LoadSpec {
-    /// Replaces the path of every file that the load reads with the result of `of`. These are request files,
-    /// certificates, keys, and the lists of `{pick:FILE}`. Files that a request file references are not included.
+    /// Replaces the path of every file that the load needs with the path that `of` returns. These are request
+    /// files, certificates, keys, and the files of `{pick:FILE}`. Files that are named inside of a request file are
+    /// not included.
     ///
     /// # Errors
-    /// The first error of `of`.
+    /// The first error that `of` returns.
     pub fn map_files<E>(&mut self, mut of: impl FnMut(&Path) -> Result<PathBuf, E>) -> Result<(), E> {
         let tls = self.tls.iter_mut().flat_map(|tls| [&mut tls.ca, &mut tls.cert, &mut tls.key]);
         let file = self.request_file.iter_mut().map(|file| &mut file.path);
@@ -36,7 +37,7 @@ fn map_lists<E>(
         texts.push((text, Position::Body));
     }
     for (text, position) in texts {
-        // An invalid template is rejected when the load is prepared, with its position.
+        // An invalid template is reported later, with its position, when the load is prepared.
         let Ok(pieces) = parse(text, position) else { continue };
         let mut named: Vec<String> = Vec::new();
         for piece in pieces {

@@ -1,15 +1,15 @@
-//! The part of a load, or of one of its steps, that this machine and each of its workers drive.
+//! The part of a load (or of one of its steps) that this machine drives, and how its workers share it.
 
 use super::shard::share;
 use super::{LoadSpec, ModelSpec, ShardSpec};
 
-/// This machine's part of a load without steps.
+/// The part of a load without steps that this machine drives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
-    /// The whole load.
+    /// The specification of the whole load.
     pub(crate) spec: &'a LoadSpec,
     pub(crate) shard: ShardSpec,
-    /// Worker threads; each has at least one connection.
+    /// Number of worker threads of this machine. Each has at least one connection.
     pub(crate) workers: u32,
 }
 
@@ -20,38 +20,39 @@ impl<'a> Part<'a> {
         part
     }
 
-    /// Connections of all workers, at the end of a ramp.
+    /// Number of connections of all workers of this machine; with a ramp of connections, at its end.
     pub(crate) fn connections(&self) -> u32 {
         self.share(self.spec.connections)
     }
 
-    /// The maximum number of connections of all workers at any time.
+    /// Maximum number of connections that all workers of this machine have at the same time.
     pub(crate) fn connections_most(&self) -> u32 {
         self.share(self.spec.connections.max(self.spec.connections_from.unwrap_or(0)))
     }
 
-    /// Connections of a worker; a changing number counts with its maximum.
+    /// Number of connections of one worker. If the number changes over time, this is the maximum.
     pub(crate) fn connections_of(&self, worker: u32) -> usize {
         share(self.connections_most().into(), worker, self.workers) as usize
     }
 
-    /// The connections of a worker that are open from the start.
+    /// Number of connections of one worker that are open from the start.
     pub(crate) fn connections_first_of(&self, worker: u32) -> usize {
         let first = self.share(self.spec.connections_from.unwrap_or(self.spec.connections));
         share(first.into(), worker, self.workers) as usize
     }
 
-    /// Maximum in-flight requests per connection.
+    /// Maximum number of in-flight requests per connection.
     pub(crate) fn streams(&self) -> u32 {
         self.spec.streams.unwrap_or(1)
     }
 
-    /// Requests of the sustained phase over all workers, if a count ends it.
+    /// Number of requests of the sustained phase over all workers of this machine; `None` if a duration ends the
+    /// phase.
     pub(crate) fn request_count(&self) -> Option<u64> {
         self.spec.request_count.map(|count| self.shard.share(count))
     }
 
-    /// Arrival rate at the start, over all workers; `None` in closed loop.
+    /// Arrivals per second over all workers of this machine, at the start of the load; `None` in a closed loop.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
         match self.spec.model {
             ModelSpec::Open { rate_per_s, .. } => Some(rate_per_s / f64::from(self.shard.of)),

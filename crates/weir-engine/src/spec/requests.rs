@@ -9,7 +9,7 @@ use crate::error::not_base64;
 use crate::request::template::{Piece, Position, parse};
 use crate::request::{LINES_BYTES_MAX, LINES_MAX};
 
-/// Maximum length of a text that a body must contain.
+/// Maximum length of a text that a response body must contain, in bytes.
 const CHECKED_TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Maximum length of a domain name (RFC 1035, 2.3.4).
 const DOMAIN_BYTES_MAX: usize = 253;
@@ -31,7 +31,7 @@ impl LoadSpec {
         self.domains.iter().try_for_each(|domain| validate_domain(domain))?;
         self.validate_domain_weights()?;
         self.tokens.iter().zip(1..).try_for_each(|(token, number)| validate_token(token, number))?;
-        // The requests of a file are checked when it is read.
+        // The requests of a file are validated when the file is read.
         let base = self.request_file.iter().map(|file| &file.base);
         self.requests.iter().chain(base).try_for_each(|request| {
             request.validate()?;
@@ -54,7 +54,8 @@ impl LoadSpec {
         }
     }
 
-    /// Checks that a request and the rest of the load are consistent.
+    /// Checks that a request fits the rest of the load: it has no `Authorization` header if the load has tokens,
+    /// and no `{domain}` if the load has no domains.
     pub(crate) fn validate_together(&self, request: &RequestSpec) -> Result<(), EngineError> {
         let has_field =
             |name: &str| request.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
@@ -79,7 +80,7 @@ impl LoadSpec {
 }
 
 impl RequestSpec {
-    /// Checks everything that does not depend on the rest of the load.
+    /// Validates everything about a request that does not depend on the rest of the load.
     pub(crate) fn validate(&self) -> Result<(), EngineError> {
         if self.method.is_empty() || !self.method.bytes().all(is_token_byte) {
             return invalid(
@@ -124,7 +125,7 @@ impl RequestSpec {
         self.validate_results()
     }
 
-    /// Checks the name of the route, the weight and the checks of responses.
+    /// Validates the route name, the weight and the checks of responses.
     fn validate_results(&self) -> Result<(), EngineError> {
         if let Some(name) = &self.name {
             if name.is_empty() || name.len() > ROUTE_NAME_BYTES_MAX {
@@ -138,7 +139,7 @@ impl RequestSpec {
                 return invalid(
                     "name",
                     format!("`{}` contains a control character", name.escape_debug()),
-                    "remove it",
+                    "remove the control character",
                 );
             }
         }
@@ -148,7 +149,7 @@ impl RequestSpec {
         self.checks.validate(self.method == "HEAD")
     }
 
-    /// All texts that may contain placeholders.
+    /// Returns all texts of the request that may contain placeholders.
     fn templates(&self) -> impl Iterator<Item = (&str, Position)> {
         let body = match &self.body {
             Body::Text(text) => Some((text.as_str(), Position::Body)),
@@ -224,7 +225,7 @@ fn validate_domain(domain: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// A token is a secret, so errors contain its number instead.
+/// Validates a bearer token. A token is a secret, so errors show its number instead.
 fn validate_token(token: &str, number: usize) -> Result<(), EngineError> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = format!("token {number} is empty, or contains white space or a byte that is not ASCII");
@@ -238,7 +239,11 @@ fn validate_field(name: &str, value: &str) -> Result<(), EngineError> {
         return invalid("header", format!("invalid header name `{name}`"), "use a name like X-Version");
     }
     if let Some(fault) = Position::Value.fault(value.as_bytes()) {
-        return invalid("header", format!("the value of `{name}` contains {fault}"), "remove it");
+        return invalid(
+            "header",
+            format!("the value of `{name}` contains {fault}"),
+            "remove the control character",
+        );
     }
     for owned in ["content-length", "transfer-encoding"] {
         if name.eq_ignore_ascii_case(owned) {
@@ -256,7 +261,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token_byte)
 }
 
-/// Whether a byte is valid in a token, such as a method (RFC 9110, 5.6.2).
+/// Whether a byte is allowed in a token as RFC 9110, 5.6.2 defines it, such as a method or the name of a header
+/// field.
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -280,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Checks the error of a valid load after `change`.
+    /// Changes a valid load, and checks the error that validation then returns.
     #[track_caller]
     fn check(change: impl FnOnce(&mut LoadSpec), expected: &str) {
         let mut spec = good();
@@ -290,7 +296,7 @@ mod tests {
         assert_eq!(format!("{error} | {}", error.remedy()), expected);
     }
 
-    /// Checks the error of a valid request after `change`.
+    /// Changes the first request of a valid load, and checks the error that validation then returns.
     #[track_caller]
     fn check_request(change: impl FnOnce(&mut RequestSpec), expected: &str) {
         check(|spec| change(&mut spec.requests[0]), expected);
@@ -320,7 +326,7 @@ mod tests {
         );
         check_request(
             |request| request.headers.push(("X".into(), "a\nb".into())),
-            "header: the value of `X` contains a control character | remove it",
+            "header: the value of `X` contains a control character | remove the control character",
         );
         check_request(
             |request| request.body = Body::Text("{\"a\": {pick:}}".into()),
@@ -336,7 +342,7 @@ mod tests {
         );
         check_request(
             |request| request.name = Some("a\tb".into()),
-            "name: `a\\tb` contains a control character | remove it",
+            "name: `a\\tb` contains a control character | remove the control character",
         );
         for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let expected = format!("weight: `{weight}` is out of range | use a number above 0");

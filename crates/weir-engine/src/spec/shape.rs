@@ -1,4 +1,4 @@
-//! Validates the shape of a load: rates, ramps, bursts, steps, pauses, and the use of connections.
+//! Validates the shape of a load: rates, ramps, bursts, steps, think times, and how connections are used.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use super::check::{CONNECTIONS_MAX, DURATION_MAX_NS, RATE_MAX_PER_S, TIMEOUT_MAX
 use super::{LoadSpec, ModelSpec, ProtocolSpec, StepSpec};
 use crate::EngineError;
 
-/// Maximum number of steps of a load; each keeps its own distribution.
+/// Maximum number of steps of a load. Each step has its own latency distribution in memory.
 pub const STEPS_MAX: usize = 1_000;
-/// Maximum number of streams per connection; servers rarely allow more than a few hundred.
+/// Maximum number of concurrent streams per connection. Servers rarely allow more than a few hundred.
 pub const STREAMS_MAX: u32 = 10_000;
-/// Minimum period of bursts: the schedule is walked from one to the next.
+/// Minimum period of bursts. The schedule is computed burst by burst, so shorter periods would be slow.
 const BURST_EVERY_MIN: Duration = Duration::from_millis(1);
-/// Maximum number of arrivals of an open phase that ends by a count: its end is found by walking the schedule.
+/// Maximum number of requests in an open loop that ends by a count. All due times are computed to find the end.
 const OPEN_COUNT_MAX: u64 = 1_000_000_000;
 
 impl LoadSpec {
-    /// Whether the load is constant during the sustained phase: no ramps, steps or bursts.
+    /// Whether the load is the same during the whole sustained phase: it has no ramps, steps or bursts.
     pub fn is_steady(&self) -> bool {
         let by_rate = match self.model {
             ModelSpec::Open { rate_to_per_s, burst, .. } => rate_to_per_s.is_none() && burst.is_none(),
@@ -27,7 +27,7 @@ impl LoadSpec {
         by_rate && self.connections_from.is_none() && self.steps.is_empty()
     }
 
-    /// Checks all fields that define how much load is sent, and when.
+    /// Validates all fields that define how much load is sent, and when.
     pub(super) fn validate_shape(&self) -> Result<(), EngineError> {
         match self.model {
             ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } => {
@@ -65,9 +65,9 @@ impl LoadSpec {
             return invalid("rate", "a ramp cannot end after a number of requests", "use a duration");
         }
         if !self.steps.is_empty() {
-            return invalid("rate", "steps and a ramp exclude each other", "remove one of the two");
+            return invalid("rate", "steps and a ramp cannot be combined", "remove one of the two");
         }
-        // One end may be zero: then the load begins or ends without requests.
+        // One of the two rates may be zero: then the rate rises from zero, or falls to zero.
         match rate_per_s == 0.0 && to_per_s > 0.0 {
             true => validate_rate(to_per_s),
             false if to_per_s == 0.0 => validate_rate(rate_per_s),
@@ -113,7 +113,7 @@ impl LoadSpec {
             return invalid("connections", "a ramp cannot end after a number of requests", "use a duration");
         }
         if !self.steps.is_empty() {
-            return invalid("connections", "steps and a ramp exclude each other", "remove one of the two");
+            return invalid("connections", "steps and a ramp cannot be combined", "remove one of the two");
         }
         self.validate_connections(from)
     }
@@ -140,7 +140,8 @@ impl LoadSpec {
                 (None, _) => {}
             }
         }
-        // A load without its own end stops after its steps.
+        // Without a duration per step, the load ends after a count of requests per step, and the total duration is
+        // not limited here.
         let total_ns = self.duration_ns.unwrap_or(0).saturating_mul(self.steps.len() as u64);
         if total_ns > DURATION_MAX_NS {
             return invalid("duration", "the steps last longer than a week", "use fewer or shorter steps");
@@ -223,7 +224,8 @@ mod tests {
         ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing: Spacing::Poisson }
     }
 
-    /// Checks the error of a valid load after `change`; empty if it stays valid.
+    /// Changes a valid load, and checks how the error of its validation begins. An empty `said` means that the load
+    /// stays valid.
     fn check(change: impl FnOnce(&mut LoadSpec), said: &str) {
         let mut spec = good();
         change(&mut spec);
@@ -273,7 +275,7 @@ mod tests {
                 spec.model = open(1.0, Some(2.0), None);
                 spec.steps = vec![StepSpec::default()];
             },
-            "rate: steps and a ramp exclude",
+            "rate: steps and a ramp cannot be combined",
         );
         check(|spec| spec.model = open(1.0, None, burst(2.0, S, S)), "burst: the length of a burst");
         check(|spec| spec.model = open(1.0, None, burst(2.0, 0, S)), "burst: the length of a burst");

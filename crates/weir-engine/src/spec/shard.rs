@@ -7,38 +7,41 @@ use super::LoadSpec;
 use super::check::{invalid, out_of_range};
 use crate::EngineError;
 
-/// Maximum number of machines that share a load.
+/// Maximum number of machines that can share a load.
 pub const SHARDS_MAX: u32 = 1_000;
-/// Maximum time until a planned start; connections stay open meanwhile.
+/// Maximum time until a planned start. Connections are kept open until then.
 const START_AHEAD_MAX_NS: u64 = 600 * 1_000_000_000;
 
-/// The part of a load that this machine drives. The specification contains the whole load on every machine.
+/// The part of a load that this machine drives. Each machine gets the specification of the whole load.
 ///
-/// All machines together send the same load as one machine would (`docs/method.md#many-machines`):
+/// All machines together send the same load as a single machine would (`docs/method.md#many-machines`):
 ///
-/// - *Poisson arrivals*: each machine draws its own stream from (seed, index), at 1/`of` of the rate. The union is a
-///   Poisson process at any clock difference of the machines. Ramps and bursts change the rate of each stream alike.
-/// - *Even spacing*: each machine has every `of`-th gap, `index` gaps late. The union is even except for the spread of
-///   the machines' starts: a machine that starts 2 ms late sends each of its requests 2 ms late.
-/// - *Bursts* begin relative to each machine's own start, so the edges of a burst are blurred by the spread of the
-///   starts.
-/// - *Connections* and *number of requests* are split exactly; the first machines have the remainder. A ramp of
-///   connections uses the machines in round robin.
+/// - *Poisson arrivals*: each machine draws its own random stream, at 1/`of` of the rate. Together they are a
+///   Poisson process, whatever the differences between the machines' clocks. Ramps and bursts change the rate of
+///   all streams in the same way.
+/// - *Even spacing*: machine `index` sends every `of`-th request of the schedule, beginning with number `index`. If
+///   a machine starts 2 ms late, each of its requests is 2 ms late.
+/// - *Bursts* begin at times relative to the start of each machine. So the edges of a burst are blurred by the
+///   differences between the starts.
+/// - *Connections* and the *number of requests* are split as evenly as possible; the first machines have the
+///   remainder. If the number of connections changes over time, the machines open or close them in round robin.
 /// - *Requests* are numbered over all machines: request n of this machine has the number n x `of` + `index`. Mixes,
-///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session use this number, so names are unique. If
-///   the number of tokens or domains has a factor in common with `of`, each machine has only some of them.
-/// - *Think times*, server names of TLS sessions and their resumption are drawn from (seed, index).
+///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session use this number, so the values of
+///   `{seq}` and `{uuid}` are unique. If the number of tokens or domains has a factor in common with `of`, each
+///   machine uses only some of them.
+/// - *Think times*, the server names of TLS sessions and the choice of sessions that are resumed are random, and
+///   depend on (seed, index).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardSpec {
-    /// Index of the part, from 0.
+    /// Index of this machine's part, from 0.
     pub index: u32,
-    /// Number of machines that share the load; 1 is the whole load.
+    /// Number of machines that share the load. With 1, this machine drives the whole load.
     pub of: u32,
 }
 
 impl ShardSpec {
-    /// The only machine of a load.
+    /// The whole load, driven by one machine.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Whether this machine drives the whole load.
@@ -46,13 +49,14 @@ impl ShardSpec {
         self.of == 1
     }
 
-    /// Converts the number `local` of this machine to a number over all machines.
+    /// Converts a number that counts on this machine only to a number over all machines.
     #[inline]
     pub(crate) fn number(self, local: u64) -> u64 {
         local * u64::from(self.of) + u64::from(self.index)
     }
 
-    /// This machine's share of `total`: equal shares, and the first machines have the remainder.
+    /// Returns this machine's share of `total`. Shares are equal, except that the first machines have the
+    /// remainder.
     pub fn share(self, total: u64) -> u64 {
         share(total, self.index, self.of)
     }
@@ -64,7 +68,8 @@ impl Default for ShardSpec {
     }
 }
 
-/// The share of `total` for taker `index` of `of`: equal shares, and the first takers have the remainder.
+/// Returns the share of `total` for number `index` of `of` workers or machines. Shares are equal, except that the
+/// first ones have the remainder.
 pub(crate) fn share(total: u64, index: u32, of: u32) -> u64 {
     let (index, of) = (u64::from(index), u64::from(of));
     total / of + u64::from(index < total % of)
@@ -80,14 +85,16 @@ impl LoadSpec {
             return out_of_range("shard", index, format!("use an index from 0 to {}", of - 1));
         }
         let by_step = self.steps.iter().map(|step| step.connections.unwrap_or(self.connections));
-        // A ramp may begin or end with fewer connections than machines: they start and stop using them in round robin.
+        // A ramp may begin or end with fewer connections than machines, because the machines open and close
+        // connections in round robin.
         let by_load = self.connections.max(self.connections_from.unwrap_or(0));
         let least = by_step.min().unwrap_or(by_load);
         validate_shared(of, least.into(), "connection")?;
         self.request_count.map_or(Ok(()), |count| validate_shared(of, count, "request"))
     }
 
-    /// Checks a planned start by itself; the run checks that it is in the future.
+    /// Checks whether a planned start fits the other fields. Whether it is in the future is checked when the load
+    /// runs.
     pub(super) fn validate_start(&self) -> Result<(), EngineError> {
         if self.start_at_ns.is_some() && !self.steps.is_empty() && self.request_count.is_some() {
             return invalid(
@@ -100,7 +107,7 @@ impl LoadSpec {
     }
 }
 
-/// Whether `total` is enough for all machines.
+/// Checks that `total` connections or requests are enough for all machines.
 fn validate_shared(of: u32, total: u64, noun: &str) -> Result<(), EngineError> {
     if total >= u64::from(of) {
         return Ok(());
@@ -108,13 +115,13 @@ fn validate_shared(of: u32, total: u64, noun: &str) -> Result<(), EngineError> {
     let (have, machines) = (counted(total, noun), counted(of.into(), "machine"));
     invalid(
         "shard",
-        // The first machines have the remainder, so this is the first machine without any.
+        // The first machines have the remainder, so `total` is the index of the first machine that gets none.
         format!("the shard with index {total} has no {noun}: {machines} share {have}"),
         format!("use at most {}, or at least {}", counted(total, "machine"), counted(of.into(), noun)),
     )
 }
 
-/// Whether a start is so far after `now_ns` that it cannot be a time of this machine's clock.
+/// Rejects a planned start too far after `now_ns`: it is probably not a time of this machine's clock.
 pub(crate) fn check_start_ahead(start_ns: u64, now_ns: u64) -> Result<(), EngineError> {
     let ahead_ns = start_ns.saturating_sub(now_ns);
     if ahead_ns <= START_AHEAD_MAX_NS {
@@ -137,7 +144,8 @@ mod tests {
     use super::*;
     use crate::spec::{ModelSpec, RequestSpec, Spacing, StepSpec};
 
-    /// Checks the error of a load of 4 connections after `change`; empty if it is valid.
+    /// Changes a load with 4 connections, and checks the error of its validation. An empty `expected` means that
+    /// the load is valid.
     fn check(change: impl FnOnce(&mut LoadSpec), expected: &str) {
         let mut spec = LoadSpec {
             connect: "127.0.0.1:80".into(),

@@ -1,4 +1,4 @@
-//! TLS on the connections of a load.
+//! How a load uses TLS.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use weir_document::{Share, as_word};
 use super::{invalid, out_of_range};
 use crate::EngineError;
 
-/// TLS of the connections of a load.
+/// TLS on the connections of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSpec {
@@ -22,22 +22,22 @@ pub struct TlsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the system's"))]
     pub ca: Option<PathBuf>,
-    /// PEM file of the client certificate; `key` is required then. (`weir load --cert`)
+    /// PEM file of the client certificate; requires `key`. (`weir load --cert`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
     /// PEM file of the private key of `cert`. (`weir load --key`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Session resumption: `on`, `off`, or the share of connections that try it, like `50%`. weir keeps two tickets
-    /// per connection. (`weir load --resumption`)
+    /// Which connections try to resume an earlier TLS session: `on`, `off`, or a share like `50%`. weir keeps up to
+    /// two session tickets per connection. (`weir load --resumption`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`on`"))]
     pub resumption: Option<Resumption>,
-    /// The only TLS version to use: `1.2` or `1.3`. (`weir load --tls`)
+    /// The only TLS version that is offered: `1.2` or `1.3`. (`weir load --tls`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "both"))]
     pub version: Option<TlsVersion>,
-    /// Server name (SNI), which the certificate must match. (`weir load --sni`)
+    /// Server name (SNI) to send. The server's certificate must match it. (`weir load --sni`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the host of the URL"))]
     pub sni: Option<String>,
@@ -57,12 +57,12 @@ pub enum TlsVersion {
 }
 
 impl TlsSpec {
-    /// The share of connections that try to resume an earlier session; the default is all.
+    /// The share of connections that try to resume an earlier session, from 0 to 1. The default is 1.
     pub(crate) fn resumption(&self) -> f64 {
         self.resumption.map_or(1.0, |Resumption(share)| share)
     }
 
-    /// The certificate of the client and its key, if it has one.
+    /// Returns the files of the client certificate and its key; `None` if neither is set.
     ///
     /// # Errors
     /// If one of the two is missing.
@@ -75,7 +75,7 @@ impl TlsSpec {
         }
     }
 
-    /// Checks everything that does not depend on the files.
+    /// Validates everything that can be checked without reading the files.
     pub(super) fn validate(&self, host: &str) -> Result<(), EngineError> {
         self.client()?;
         if self.sni.as_deref().unwrap_or(host).is_empty() {

@@ -1,4 +1,5 @@
-//! Server names (SNI) of TLS connections: fixed per connection, in round robin, or random per session.
+//! Server names (SNI) of the TLS connections of a load. A connection always has the same name, or each of its
+//! sessions gets a random one.
 
 use std::sync::Arc;
 
@@ -10,27 +11,28 @@ use crate::pacing::schedule::seed_of_shard;
 use crate::request::Choice;
 use crate::spec::{LoadSpec, ShardSpec, TlsSpec};
 
-/// Separates the choice of names from other random numbers of the same seed.
+/// Separates the choice of server names from other random numbers of the same seed.
 const NAME: u64 = 0x9e6c_63d0_a3c1_97b5;
-/// The lower bits of the draw's number count the sessions of one worker.
+/// The number that a choice depends on contains the index of the worker above this bit, and the number of the
+/// session below it.
 const WORKER_SHIFT: u32 = 40;
 
-/// All names of a load; cheap to clone.
+/// The server names of a load. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     names: Arc<[ServerName<'static>]>,
-    /// `None` if connections use the names in round robin.
+    /// The random choice of a name; `None` if connections use the names in round robin.
     draw: Option<Arc<Choice>>,
-    /// Distinguishes its sessions from those of other workers.
+    /// Index of the worker, so that each worker chooses other names.
     worker: u32,
     shard: ShardSpec,
 }
 
 impl Names {
-    /// The names of `spec`: its domains, otherwise the one name of `tls`, otherwise its host.
+    /// The names of a load: its domains; without domains, the name in `tls`; without that, the host.
     ///
     /// # Errors
-    /// If one is neither a name nor an address.
+    /// If one of them is neither a host name nor an address.
     pub(crate) fn new(spec: &LoadSpec, tls: &TlsSpec) -> Result<Self, EngineError> {
         let names: Vec<_> = match spec.domains.as_slice() {
             [] => vec![server_name(tls.sni.as_deref().unwrap_or(&spec.host))?],
@@ -43,7 +45,7 @@ impl Names {
         Ok(Self { names: names.into(), draw, worker: 0, shard })
     }
 
-    /// The same names for the connections of `worker`.
+    /// The same names for the connections of another worker.
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         Self { worker, ..self.clone() }
     }
@@ -53,7 +55,8 @@ impl Names {
         self.names.len()
     }
 
-    /// The server name for this session of the worker on the connection `place`, and its index.
+    /// Returns the server name for a TLS session, and its index. `place` is the index of the connection, and
+    /// `session` counts the sessions of the worker.
     pub(crate) fn pick(&self, place: usize, session: u64) -> (u32, ServerName<'static>) {
         let at = match &self.draw {
             Some(draw) => draw.of(u64::from(self.worker) << WORKER_SHIFT | session) as usize,
@@ -118,7 +121,7 @@ mod tests {
             let off = (f64::from(count) - draws * share).abs();
             assert!(off <= 4.0 * sigma, "{count} of weight {weight}: {off} off, sigma {sigma}");
         }
-        // Workers draw independently and reproducibly.
+        // Each worker makes its own choices, and a repetition makes the same ones.
         let drawn =
             |worker| (1..100).map(|session| names.of_worker(worker).pick(0, session).0).collect::<Vec<_>>();
         assert_eq!(drawn(0), drawn(0));
@@ -135,7 +138,7 @@ mod tests {
             Names::new(&spec, &tls("other.test")).unwrap()
         };
         let picked = |names: &Names| (0..3).map(|place| names.pick(place, 1).0).collect::<Vec<_>>();
-        // The first machine has connections 0, 2 and 4 of the load; the second has 1, 3 and 5.
+        // The first machine has the connections 0, 2 and 4 of the load; the second has 1, 3 and 5.
         assert_eq!([0, 1].map(|index| picked(&names(index, &[]))), [[0, 2, 1], [1, 0, 2]]);
         let drawn = |index| {
             let names = names(index, &[1.0, 2.0, 3.0]);

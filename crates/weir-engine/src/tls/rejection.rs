@@ -1,23 +1,25 @@
-//! Why a server's certificate was rejected, as messages from which a program can recover the reason.
+//! Why the server's certificate was rejected. The messages are constant, so that a program can find the reason in
+//! them.
 
 use rustls::CertificateError;
 
-/// A reason to reject a server's certificate that a user can fix.
+/// Why the server's certificate was rejected, if it is something that a user can fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateRejection {
-    /// It is signed by an untrusted authority, or self-signed.
+    /// The certificate is signed by an untrusted authority, or by itself.
     UnknownAuthority,
-    /// It is a CA certificate, which a server cannot use.
+    /// The certificate is that of a CA, which a server cannot use as its own.
     AuthorityAsServer,
-    /// It does not match the requested server name.
+    /// The certificate does not match the requested server name.
     WrongName,
-    /// It has expired.
+    /// The certificate has expired.
     Expired,
-    /// It is not valid yet.
+    /// The certificate is not valid yet.
     NotYetValid,
 }
 
-/// The message of each in a record; for a wrong name only its prefix.
+/// The message of each rejection in a record. For a wrong name, this is the beginning of the message, and the
+/// expected name follows.
 const MESSAGES: [(CertificateRejection, &str); 5] = [
     (
         CertificateRejection::UnknownAuthority,
@@ -25,7 +27,7 @@ const MESSAGES: [(CertificateRejection, &str); 5] = [
     ),
     (
         CertificateRejection::AuthorityAsServer,
-        "TLS: the server's certificate is that of an authority (CA), not of a server",
+        "TLS: the server's certificate is a CA certificate, not a server certificate",
     ),
     (CertificateRejection::WrongName, "TLS: the server's certificate is not for "),
     (CertificateRejection::Expired, "TLS: the server's certificate has expired"),
@@ -33,18 +35,18 @@ const MESSAGES: [(CertificateRejection, &str); 5] = [
 ];
 
 impl CertificateRejection {
-    /// The rejection that an entry of [`weir_results::LoadResult::said`] reports.
+    /// Returns the rejection that a message in [`weir_results::LoadResult::said`] reports, if any.
     pub fn of_said(said: &str) -> Option<Self> {
         MESSAGES.iter().find(|(_, start)| said.starts_with(start)).map(|(rejection, _)| *rejection)
     }
 
-    /// Its message in a record.
+    /// The message that a record contains for this rejection.
     fn message(self) -> &'static str {
         MESSAGES.iter().find(|(rejection, _)| *rejection == self).map_or("", |(_, message)| message)
     }
 }
 
-/// The message for a rejected certificate; `None` if the library's own message is used.
+/// Returns the message for a rejected certificate; `None` if the message of the TLS library is used instead.
 pub(crate) fn message(error: &CertificateError) -> Option<String> {
     let rejection = match error {
         CertificateError::UnknownIssuer => CertificateRejection::UnknownAuthority,
@@ -55,7 +57,7 @@ pub(crate) fn message(error: &CertificateError) -> Option<String> {
         CertificateError::NotValidForNameContext { expected, .. } => {
             return Some(format!("{}{}", CertificateRejection::WrongName.message(), expected.to_str()));
         }
-        // The library has no separate variant for it.
+        // The TLS library has no variant of its own for this error.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             CertificateRejection::AuthorityAsServer
         }
@@ -89,6 +91,6 @@ mod tests {
             );
         }
         assert_eq!(message(&CertificateError::BadSignature), None);
-        assert_eq!(CertificateRejection::of_said("TLS: closed during the handshake"), None);
+        assert_eq!(CertificateRejection::of_said("TLS: connection closed during the handshake"), None);
     }
 }

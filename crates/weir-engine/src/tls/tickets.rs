@@ -1,4 +1,4 @@
-//! TLS sessions that later connections may resume.
+//! Stores TLS sessions that later connections can resume.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -7,16 +7,17 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Minimum number of tickets per name; servers send about two with every handshake.
+/// Minimum number of tickets per server name. Servers send about two tickets with every handshake.
 const PER_NAME_MIN: usize = 8;
-/// Up to this number of names, each has tickets for all connections.
+/// Up to this number of server names, the store has room for two tickets per connection and name. With more names, all
+/// names together have no more room than this number of names.
 const NAMES_FEW: usize = 32;
 
-/// Sessions by server name.
+/// TLS sessions by server name.
 ///
-/// A TLS 1.3 ticket is used once (RFC 8446, C.4), and a closed connection leaves its tickets to the one that replaces
-/// it. When many connections close at once, all of their tickets are here. So there is room for two per connection, as
-/// if each client had its own store.
+/// A TLS 1.3 ticket is used only once (RFC 8446, C.4), and a new connection uses the tickets of a connection that
+/// was closed. When many connections close at once, all of their tickets are here. So there is room for two tickets
+/// per connection, as if each client had its own store.
 #[derive(Debug)]
 pub(crate) struct Tickets {
     per_name: usize,
@@ -27,12 +28,12 @@ pub(crate) struct Tickets {
 struct Kept {
     group: Option<NamedGroup>,
     tls12: Option<Tls12ClientSessionValue>,
-    /// The newest last.
+    /// Tickets of TLS 1.3; the newest is last.
     tls13: VecDeque<Tls13ClientSessionValue>,
 }
 
 impl Tickets {
-    /// Room for the sessions of `connections` to servers of `names` names.
+    /// A store for a load with this number of connections and server names.
     pub(crate) fn new(connections: usize, names: usize) -> Self {
         Self { per_name: room(connections, names), kept: Mutex::default() }
     }
@@ -44,12 +45,12 @@ impl Tickets {
 
     fn keep(&self, name: ServerName<'static>, act: impl FnOnce(&mut Kept)) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only names of the load are used, so the map has a limited size.
+        // The map cannot grow without limit, because a load has a fixed set of server names.
         act(kept.entry(name).or_default());
     }
 }
 
-/// Tickets per name.
+/// Maximum number of tickets per server name.
 fn room(connections: usize, names: usize) -> usize {
     let shared = 2 * connections * NAMES_FEW / names.max(1);
     shared.min(2 * connections).max(PER_NAME_MIN)

@@ -1,4 +1,4 @@
-//! Whether a warm-up has settled: MSER-5 (`docs/method.md#warm-up`).
+//! Decides whether a warm-up has settled, with MSER-5 (`docs/method.md#warm-up`).
 //!
 //! MSER truncates the start of a series so that the standard error of the mean of the rest is minimal (White, "An
 //! Effective Truncation Heuristic for Bias Reduction in Simulation Output", Simulation 69:6, 1997):
@@ -7,21 +7,21 @@
 //! d* = argmin over d of  sum((y_i - mean(y_d..))^2 for i in d..) / (n - d)^2
 //! ```
 //!
-//! over batches `y` of five observations. A batch is its median here, not its mean as in the original: a single pause
-//! of the host would outweigh every transient. If it would truncate half of the series or more, the transient may not
-//! have ended.
+//! over batches `y` of five observations. Here a batch is the median of its observations, not their mean as in the
+//! original: otherwise a single pause of the host would outweigh every transient. If MSER would cut off half of the
+//! series or more, the transient may not have ended.
 
-/// Observations in a batch: the 5 of MSER-5.
+/// Number of observations in a batch, as in MSER-5.
 const BATCH: usize = 5;
 
-/// With fewer batches there is no decision.
+/// Minimum number of batches for a decision.
 const BATCHES_MIN: usize = 8;
 
-/// Minimum relative difference of levels for a transient. Noise alone sometimes makes MSER truncate up to half of a
-/// series. So the truncated part must differ from the rest by more than this share.
+/// Minimum relative difference between the part that MSER cuts off and the rest. Noise alone sometimes makes MSER
+/// cut off half of a series, and such parts do not differ by this share.
 const TRANSIENT_SHARE: f64 = 0.05;
 
-/// Whether the series settled within its first half; true if there are too few observations to decide.
+/// Whether the series settled within its first half. Returns true if there are too few observations to decide.
 pub(crate) fn has_settled(observations: &[f64]) -> bool {
     let batches: Vec<f64> = observations.chunks_exact(BATCH).map(median).collect();
     if batches.len() < BATCHES_MIN {
@@ -43,7 +43,7 @@ fn squared_error(batches: &[f64]) -> f64 {
     batches.iter().map(|batch| (batch - center).powi(2)).sum::<f64>() / (batches.len() as f64).powi(2)
 }
 
-/// The lower of the two middle values.
+/// The median; of an even number of values, the lower of the two in the middle.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -58,12 +58,13 @@ fn mean(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Reproducible noise of up to a tenth in both directions.
+    /// Reproducible noise between -0.1 and 0.1.
     fn noise(i: usize) -> f64 {
         ((i * 7_919) % 201) as f64 / 1_000.0 - 0.1
     }
 
-    /// 100 observations around 1 that start higher by `height` and fall within `length`.
+    /// 100 observations around 1. The first is higher by `height`, and the difference falls to zero within `length`
+    /// observations.
     fn transient(height: f64, length: f64) -> Vec<f64> {
         (0..100).map(|i| 1.0 + height * (1.0 - i as f64 / length).max(0.0) + noise(i)).collect()
     }

@@ -1,4 +1,4 @@
-//! The connections of a worker: opened before the clock starts, and reopened when they end.
+//! The connections of a worker. They are opened before the load starts, and reopened when they end.
 
 use std::ops::Range;
 
@@ -13,21 +13,21 @@ use crate::recording::books::Cause;
 use crate::spec::ProtocolSpec;
 use crate::tls::Session;
 
-/// Period of checks for an early end of the load while connections open.
+/// How often a worker checks, while its connections open, whether the load ends early.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
-/// Retry period while the listen queue of a Unix socket is full.
+/// Time between retries while the listen queue of a Unix socket is full.
 const QUEUE_LOOKED_FOR_NS: u64 = 2_000_000;
 
-/// One connection and its protocol state.
+/// One connection and the state of its HTTP version.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) link: Link,
     pub(super) talk: Talk,
-    /// Number of requests since it was opened.
+    /// Number of requests that were sent since the connection was opened.
     pub(super) requests: u64,
 }
 
-/// The protocol of a connection.
+/// The HTTP version of a connection, and its state.
 #[derive(Debug)]
 pub(super) enum Talk {
     Http1(Http1),
@@ -39,34 +39,34 @@ pub(super) enum Talk {
 pub(super) struct Net {
     pub(super) poll: Poll,
     pub(super) connections: Vec<Connection>,
-    /// Number of connections that are opened before the clock starts.
+    /// Number of connections that are opened before the load starts. Others are opened later, by a ramp.
     first: usize,
     pub(super) buffers: Buffers,
     dialing: Dialing,
-    /// Slots per connection.
+    /// Number of slots per connection. A slot holds one in-flight request.
     pub(super) streams: usize,
-    /// Whether connections have domains; otherwise requests have them.
+    /// Whether each connection has its own domain. Otherwise each request has its own.
     has_domains: bool,
-    /// Maximum requests per connection.
+    /// Number of requests after which a connection is closed.
     pub(super) requests_max: u64,
     pub(super) opened: u64,
-    /// Number of attempts in progress.
+    /// Number of connection attempts in progress.
     pub(super) opening: usize,
-    /// The clock has started: connections no longer open all at once.
+    /// Whether the load has started. Connections are then opened one by one, no longer all at once.
     has_begun: bool,
-    /// Whether the kernel timestamps received bytes.
+    /// Whether the kernel adds the arrival time to received bytes.
     pub(super) is_stamped: bool,
-    /// Requests in the form of the HTTP/2 library, by index.
+    /// Static requests in the form that the HTTP/2 library needs, by the index of the request.
     pub(super) requests: Vec<Option<(http::Request<()>, Bytes)>>,
     pub(super) said: Said,
-    /// Attempts that failed before the load began; they are counted once it begins.
+    /// Causes of attempts that failed before the load started. They are counted when it starts.
     early_failures: Vec<Cause>,
     pub(super) tls: TlsBooks,
     pub(super) http2: Http2Books,
 }
 
 impl Talk {
-    /// The state of HTTP/1.1.
+    /// The HTTP/1.1 state of the connection.
     #[inline]
     pub(super) fn http1(&mut self) -> &mut Http1 {
         match self {
@@ -75,7 +75,7 @@ impl Talk {
         }
     }
 
-    /// The state of HTTP/2, if the connection uses it and is up.
+    /// The HTTP/2 state of the connection; `None` with HTTP/1.1, or while the connection is not up.
     #[inline]
     pub(super) fn http2(&mut self) -> Option<&mut Http2> {
         match self {
@@ -88,7 +88,7 @@ impl Talk {
         matches!(self, Self::Http2(_))
     }
 
-    /// Whether the peer has not sent its HTTP/2 SETTINGS yet.
+    /// Whether HTTP/2 has begun and the peer has not sent its SETTINGS yet.
     fn is_settling(&self) -> bool {
         matches!(self, Self::Http2(Some(http2)) if !http2.is_settled())
     }
@@ -103,7 +103,7 @@ impl Connection {
         Self { link: Link::new(), talk, requests: 0 }
     }
 
-    /// Whether it is connecting or waits for SETTINGS.
+    /// Whether the connection is not usable yet: it connects, does its TLS handshake, or waits for HTTP/2 SETTINGS.
     pub(super) fn is_opening(&self) -> bool {
         self.link.is_opening() || self.talk.is_settling()
     }
@@ -113,8 +113,8 @@ impl Connection {
         self.link.has_failed() && (!self.link.is_up() || self.is_opening())
     }
 
-    /// Whether reading pauses until the peer has read pending output. If writing has failed, reading shows how the
-    /// connection ended.
+    /// Whether reading must pause because the peer does not read the replies that are pending for it. If writing
+    /// has failed, reading does not pause, because it shows how the connection ended.
     #[inline]
     pub(super) fn pauses_reading(&mut self) -> bool {
         match &mut self.talk {
@@ -148,25 +148,26 @@ impl Net {
         }
     }
 
-    /// The link of a connection and its HTTP/1.1 state.
+    /// The transport (link) and the HTTP/1.1 state of connection `place`.
     #[inline]
     pub(super) fn http1(&mut self, place: usize) -> (&mut Link, &mut Http1) {
         let connection = &mut self.connections[place];
         (&mut connection.link, connection.talk.http1())
     }
 
-    /// The connection of a slot, and the slot's index on it.
+    /// Returns the index of the connection that a slot belongs to, and the index of the slot on this connection.
     #[inline]
     pub(super) fn connection_of(&self, slot: usize) -> (usize, usize) {
         (slot / self.streams, slot % self.streams)
     }
 
-    /// The slots of a connection.
+    /// The slots of connection `place`.
     pub(super) fn slots_of(&self, place: usize) -> Range<usize> {
         place * self.streams..(place + 1) * self.streams
     }
 
-    /// The domain of a connection, if each connection has its own.
+    /// The index of the domain of connection `place`; `None` if connections have no domains, or before its TLS
+    /// session begins.
     #[inline]
     pub(super) fn domain_of(&self, place: usize) -> Option<u32> {
         if !self.has_domains {
@@ -175,7 +176,8 @@ impl Net {
         self.connections[place].link.session().map(Session::domain)
     }
 
-    /// Opens the first connections before the clock starts. Failed ones are retried after the start.
+    /// Opens the connections that are needed at the start, before the load starts. After the start, failed ones are
+    /// retried.
     pub(super) fn connect_first(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
         let deadline_ns = mono_ns() + CONNECT_TIMEOUT_NS;
         let mut put_off = Vec::new();
@@ -207,7 +209,8 @@ impl Net {
         self.has_begun = true;
     }
 
-    /// Begins an attempt before the load has begun. Returns whether a full accept queue requires a retry.
+    /// Begins a connection attempt before the load has started. Returns whether it must be retried because the
+    /// server's listen queue is full.
     fn connect_early(&mut self, place: usize) -> bool {
         match self.connect(place, mono_ns()) {
             Ok(()) => false,
@@ -226,7 +229,7 @@ impl Net {
         Ok(())
     }
 
-    /// Continues an attempt; returns whether requests can be sent.
+    /// Continues a connection attempt. Returns whether requests can be sent now.
     fn go_on(&mut self, place: usize, now_ns: u64) -> Result<bool, Cause> {
         if !self.connections[place].talk.is_settling() {
             let link = &mut self.connections[place].link;
@@ -262,7 +265,7 @@ impl Net {
         }
         if connection.talk.is_http2() {
             if session.is_some_and(|session| !session.is_http2()) {
-                let said = "HTTP/2: the server did not agree on it (ALPN); it may speak HTTP/1.1 only";
+                let said = "HTTP/2: the server did not negotiate h2 (ALPN); it may support only HTTP/1.1";
                 return Err(self.reject(place, now_ns, Cause::Http2, Some(said.into())));
             }
             connection.talk = Talk::Http2(Some(Box::new(Http2::begin(self.streams, now_ns))));
@@ -270,7 +273,7 @@ impl Net {
         Ok(())
     }
 
-    /// Rejects a connection that is up but unusable.
+    /// Gives up a connection that was established, but cannot be used.
     fn reject(&mut self, place: usize, now_ns: u64, cause: Cause, said: Option<String>) -> Cause {
         let connection = &mut self.connections[place];
         connection.talk = Talk::Http2(None);
@@ -286,7 +289,7 @@ impl Net {
 }
 
 impl Worker {
-    /// Passes open connections to the load, and opens the others.
+    /// Passes the open connections to the load when it starts, and opens the others.
     pub(super) fn adopt_connections(&mut self) {
         let now_ns = self.flow.timeline().start_ns;
         for cause in std::mem::take(&mut self.net.early_failures) {
@@ -299,18 +302,19 @@ impl Worker {
                 continue;
             }
             self.open_places(place, now_ns);
-            // Bytes that arrived before the first request must not count as its response.
+            // Bytes that arrived before the first request are not its response, so they are read now.
             self.serve(place, true);
         }
     }
 
-    /// Continues an attempt, and starts due requests when the connection is up.
+    /// Continues a connection attempt. Once the connection is up, starts the requests that are due.
     pub(super) fn go_on_opening(&mut self, place: usize, now_ns: u64) {
         match self.net.go_on(place, now_ns) {
             Ok(false) => {}
             Ok(true) => {
                 self.open_places(place, mono_ns());
-                // A close or unexpected bytes may have arrived together; the poll does not report them again.
+                // The peer may have closed already, or sent bytes that belong to no request. The poll does not
+                // report them again.
                 self.serve(place, true);
                 self.start_due(mono_ns());
             }
@@ -321,7 +325,7 @@ impl Worker {
         }
     }
 
-    /// Passes the slots of a new connection to the load.
+    /// Reports to the load that the slots of a new connection can be used.
     fn open_places(&mut self, place: usize, now_ns: u64) {
         let allowed = match self.net.connections[place].talk.http2() {
             Some(http2) => http2.allowed(),
@@ -332,7 +336,8 @@ impl Worker {
         }
     }
 
-    /// The connection broke, or the peer sent malformed data.
+    /// Handles a connection that broke, or on which the peer sent malformed data: its requests fail, and it is
+    /// reopened.
     pub(super) fn broken(&mut self, place: usize, now_ns: u64, cause: Cause) {
         let mut was_busy = false;
         for slot in self.net.slots_of(place) {
@@ -349,13 +354,14 @@ impl Worker {
         }
     }
 
-    /// An idle connection has ended.
+    /// Handles the end of an idle HTTP/1.1 connection.
     pub(super) fn disconnect(&mut self, place: usize, now_ns: u64, cause: Cause) {
         self.flow.disconnected(place);
         self.lost(place, now_ns, cause);
     }
 
-    /// A connection without requests has ended. That is an error only if it was never useful.
+    /// Handles the end of a connection without in-flight requests. This is an error only if the connection never
+    /// carried a request and was closed early.
     pub(super) fn lost(&mut self, place: usize, now_ns: u64, cause: Cause) {
         if self.net.connections[place].link.is_useless(now_ns) {
             self.flow.connection_error(now_ns, cause);
@@ -363,7 +369,7 @@ impl Worker {
         self.reopen(place, now_ns);
     }
 
-    /// Closes a connection without requests, and reopens it now or later.
+    /// Closes a connection without in-flight requests. Reopens it at once, or after a delay if attempts fail.
     pub(super) fn reopen(&mut self, place: usize, now_ns: u64) {
         let connection = &mut self.net.connections[place];
         match &mut connection.talk {
@@ -374,17 +380,17 @@ impl Worker {
         self.retry_if_due(place, now_ns);
     }
 
-    /// A request timed out.
+    /// Handles the time-out of a request: cancels its stream (HTTP/2), or reopens its connection (HTTP/1.1).
     pub(super) fn give_up(&mut self, slot: usize, now_ns: u64) {
         if self.net.connections[self.net.connection_of(slot).0].talk.is_http2() {
             self.give_up_http2(slot, now_ns);
         } else {
-            // A late response could be taken for the response to the next request.
+            // The late response could be mistaken for the response to the next request.
             self.reopen(slot, now_ns);
         }
     }
 
-    /// Gives up attempts that timed out, and starts those that are due.
+    /// Gives up connection attempts that timed out, and starts the attempts that are due.
     pub(super) fn mend_connections(&mut self, now_ns: u64) {
         let mut missing = 0;
         for place in 0..self.net.connections.len() {
@@ -396,8 +402,8 @@ impl Worker {
             if connection.link.is_given_up(now_ns) {
                 connection.link.attempt_failed(now_ns);
                 let (cause, what) = match is_handshaking {
-                    true => (Cause::Tls, "TLS: the handshake has not ended"),
-                    false => (Cause::Connect, "connect: no answer"),
+                    true => (Cause::Tls, "TLS: no complete handshake"),
+                    false => (Cause::Connect, "connect: no response"),
                 };
                 let said = format!("{what} within {} s", CONNECT_TIMEOUT_NS / 1_000_000_000);
                 let cause = self.net.attempt_failed(cause, Some(said));
@@ -413,7 +419,7 @@ impl Worker {
         self.flow.note_missing(missing, now_ns);
     }
 
-    /// Closes a connection that a falling number no longer includes, after its last response.
+    /// Closes a connection after its last response if the falling number of connections no longer includes it.
     fn close_if_done(&mut self, place: usize, now_ns: u64) {
         let connection = &self.net.connections[place];
         let is_idle = connection.link.is_up() && !connection.is_opening();

@@ -1,4 +1,5 @@
-//! HTTP/1.1 on a worker's connections. Each has one request in flight, so a slot is a connection.
+//! HTTP/1.1 on the connections of a worker. Each connection has one in-flight request at a time, so a slot is a
+//! connection.
 
 use weir_io::mono_ns;
 
@@ -8,21 +9,21 @@ use crate::flow::{Answered, Start};
 use crate::recording::books::Cause;
 use crate::request::Place;
 
-/// HTTP/1.1 state of a connection.
+/// The HTTP/1.1 state of a connection.
 #[derive(Debug)]
 pub(super) struct Http1 {
     exchange: Exchange,
-    /// Index of the arrival whose request is or was last in flight.
+    /// The index of the arrival whose request is in flight, or was the last one.
     index: u64,
-    /// Index of the request in the mix.
+    /// The index of this request in the mix.
     request: u32,
-    /// Number of bytes written.
+    /// How many bytes of the request were written.
     written: usize,
-    /// Whether part of the request is still unwritten.
+    /// Whether bytes of the request are left to write.
     is_writing: bool,
-    /// Whether part of the response has arrived.
+    /// Whether a part of the response has arrived.
     is_partial: bool,
-    /// Whether the socket does not accept more of the request now.
+    /// Whether the socket accepts no more bytes of the request until the poll reports it.
     is_blocked: bool,
 }
 
@@ -40,7 +41,8 @@ impl Http1 {
         }
     }
 
-    /// Resets the state of an ended connection. Returns the number of pending states: partial response, blocked write.
+    /// Resets the state when the connection ends. Returns how many of its states count in [`Worker::partial`]: a
+    /// partial response, and a blocked write.
     pub(super) fn end(&mut self) -> usize {
         self.is_writing = false;
         usize::from(std::mem::take(&mut self.is_partial)) + usize::from(std::mem::take(&mut self.is_blocked))
@@ -61,7 +63,7 @@ impl Worker {
         self.write_on_http1(start.slot);
     }
 
-    /// Writes the rest of a connection's request.
+    /// Writes the rest of the request of connection `place`, as far as the socket accepts it.
     #[inline]
     pub(super) fn write_on_http1(&mut self, place: usize) {
         let domain = self.net.domain_of(place);
@@ -88,12 +90,12 @@ impl Worker {
                     self.flow.wrote(written);
                 }
                 Err(cause) if http1.written == 0 => {
-                    // The connection was already closed before anything was sent on it.
+                    // The connection was closed before anything of the request was sent.
                     self.flow.not_sent(place);
                     return self.lost(place, mono_ns(), cause);
                 }
                 Err(cause) => {
-                    // The peer may have responded before the connection broke; reading shows that.
+                    // The peer may have responded before the connection broke. Reading shows whether it did.
                     http1.is_writing = false;
                     self.partial -= usize::from(std::mem::take(&mut http1.is_blocked));
                     link.stop_writing(cause);
@@ -105,11 +107,11 @@ impl Worker {
         self.partial -= usize::from(std::mem::take(&mut http1.is_blocked));
     }
 
-    /// Processes bytes that were read on a connection.
+    /// Processes bytes that were read from connection `place`.
     #[inline]
     pub(super) fn take_http1(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         if !self.flow.is_busy(place) {
-            // The bytes belong to no request.
+            // No request is in flight, so the bytes are not a response.
             let now_ns = mono_ns();
             let unasked = Unreadable::unasked(&self.net.buffers.plain[..bytes]);
             self.net.said.add(Some(unasked.said));
@@ -131,7 +133,8 @@ impl Worker {
             }
             Ok(Fed::Whole(answer, used)) => {
                 let now_ns = mono_ns();
-                // After a response to a partial request, or with extra bytes, the connection is not reusable.
+                // The connection cannot be reused if the response came before the whole request was sent, or if
+                // more bytes follow it.
                 let is_reusable = answer.reusable && used == bytes && !http1.is_writing && !is_last;
                 self.partial -= usize::from(std::mem::take(&mut http1.is_partial));
                 let came_ns = self.came_ns(stamp_ns, now_ns);
@@ -155,7 +158,7 @@ impl Worker {
         }
     }
 
-    /// The peer closed the connection; `came_ns` is when the last bytes before it arrived.
+    /// Handles a close by the peer. `came_ns` is the arrival time of the last bytes before the close.
     pub(super) fn closed_http1(&mut self, place: usize, now_ns: u64, came_ns: u64) {
         if !self.flow.is_busy(place) {
             return self.disconnect(place, now_ns, Cause::Closed);

@@ -1,4 +1,5 @@
-//! HTTP/2 on a worker's connections, with the `h2` crate. A slot is one stream that may be in flight on a connection.
+//! HTTP/2 on the connections of a worker, with the `h2` crate. A slot is one of the streams that can be in flight
+//! on a connection at the same time.
 //!
 //! ```text
 //!   up --preface, SETTINGS--> settling --the peer's SETTINGS--> open: its slots take requests
@@ -24,42 +25,43 @@ use crate::link::{Buffers, Link, Read};
 use crate::recording::books::Cause;
 use crate::request::{CheckState, Checks, Place, default_is_unexpected};
 
-/// Flow-control window, large enough that no load waits for it.
+/// Flow-control window of streams and connections. It is so large that no load waits for it.
 const WINDOW_BYTES: u32 = 1 << 30;
-/// Time after which a peer without SETTINGS is treated as not supporting HTTP/2.
+/// A peer that sends no SETTINGS within this time is treated as not supporting HTTP/2.
 pub(super) const SETTLE_TIMEOUT_NS: u64 = 5_000_000_000;
-/// The header of a frame (RFC 9113, 4.1).
+/// Length of a frame header (RFC 9113, 4.1).
 const FRAME_HEADER_BYTES: usize = 9;
-/// Limits for cancelled streams whose responses may still arrive: their number, and their lifetime.
+/// Maximum number of cancelled streams whose late responses are still accepted.
 const RESET_STREAMS_MAX: usize = 16 * 1024;
+/// How long late responses on cancelled streams are accepted.
 const RESET_STREAMS_KEPT: Duration = Duration::from_secs(30);
-/// Maximum number of requests that are cached in prepared form.
+/// Maximum number of static requests that are kept in the form that the library needs.
 const READY_MAX: usize = 1024;
 
-/// HTTP/2 state of a connection.
+/// The HTTP/2 state of a connection.
 pub(super) struct Http2 {
     pipe: Pipe,
     connection: Connection<Pipe, Bytes>,
     sender: SendRequest<Bytes>,
-    /// By slot of the connection.
+    /// The in-flight request on each slot of the connection.
     streams: Vec<Option<Stream>>,
     in_flight: usize,
     woken: Arc<Woken>,
-    /// Slots whose requests are queued in the library and not written yet.
+    /// Slots whose requests are queued in the library, and of which nothing was written yet.
     unsent: Vec<usize>,
-    /// Number of slots that the peer allows.
+    /// Number of slots of this connection that the peer allows to use at the same time.
     allowed: usize,
     since_ns: u64,
     greeting: Greeting,
     is_settled: bool,
     is_retiring: bool,
-    /// Whether bytes were left in the socket because the library cannot accept them now.
+    /// Whether bytes were left in the socket because the library could not accept more.
     is_paused: bool,
-    /// Whether it is in the list of connections that need a write.
+    /// Whether the connection is in the list of connections that have output to write.
     is_dirty: bool,
 }
 
-/// Received length of the peer's first frame, which is SETTINGS (RFC 9113, 3.4).
+/// How much of the peer's first frame has arrived. This frame is SETTINGS (RFC 9113, 3.4).
 #[derive(Debug, Default)]
 struct Greeting {
     header: [u8; FRAME_HEADER_BYTES],
@@ -87,7 +89,7 @@ impl Greeting {
         self.bytes += input.len();
     }
 
-    /// Whether the frame is complete. The library validates its content.
+    /// Whether the first frame is complete. The library validates its content.
     fn is_whole(&self) -> bool {
         let [high, middle, low, ..] = self.header;
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
@@ -95,7 +97,7 @@ impl Greeting {
     }
 }
 
-/// HTTP/2 counts over all connections of a worker.
+/// HTTP/2 counts of all connections of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Http2Books {
     pub(crate) streams_allowed_min: Option<u32>,
@@ -105,7 +107,8 @@ pub(crate) struct Http2Books {
 }
 
 impl Http2Books {
-    /// Records the number of streams that a peer allows of the `streams` wanted per connection.
+    /// Records that a peer allows only `allowed` of the `streams` concurrent streams that the load wants per
+    /// connection.
     pub(super) fn note_allowed(&mut self, allowed: usize, streams: usize) {
         if allowed < streams {
             let least = self.streams_allowed_min.unwrap_or(u32::MAX);
@@ -113,7 +116,7 @@ impl Http2Books {
         }
     }
 
-    /// Adds the counts of another worker.
+    /// Adds the counts of another worker to these.
     pub(crate) fn add(&mut self, other: &Self) {
         self.streams_allowed_min =
             self.streams_allowed_min.into_iter().chain(other.streams_allowed_min).min();
@@ -124,15 +127,16 @@ impl Http2Books {
 }
 
 impl Http2 {
-    /// Begins HTTP/2 on a new connection; the preface and our SETTINGS are ready to be written.
+    /// Begins HTTP/2 on a new connection. The connection preface and the SETTINGS of this client can be written
+    /// now.
     pub(super) fn begin(streams: usize, now_ns: u64) -> Self {
         let pipe = Pipe::default();
         let mut builder = h2::client::Builder::new();
         builder
             .enable_push(false)
-            // No stream is opened before the peer's SETTINGS limit their number.
+            // No stream is opened before the peer's SETTINGS, which limit the number of streams.
             .initial_max_send_streams(0)
-            // Responses after their time-out are not an error of the peer.
+            // A response that arrives after its request timed out is not an error of the peer.
             .max_concurrent_reset_streams(RESET_STREAMS_MAX)
             .max_local_error_reset_streams(None)
             .reset_stream_duration(RESET_STREAMS_KEPT)
@@ -160,7 +164,6 @@ impl Http2 {
         };
         // The library writes the preface by itself, and SETTINGS only when polled. Some servers respond only after
         // both.
-        // they have both.
         let _ = begun.drive();
         begun
     }
@@ -173,12 +176,12 @@ impl Http2 {
         !self.is_settled && now_ns >= self.since_ns + SETTLE_TIMEOUT_NS
     }
 
-    /// Number of slots that the peer allows.
+    /// Number of slots of this connection that the peer allows to use at the same time.
     pub(super) fn allowed(&self) -> usize {
         self.allowed
     }
 
-    /// Processes what the peer has sent so far; returns whether SETTINGS have arrived.
+    /// Processes what the peer has sent so far. Returns whether its SETTINGS have arrived.
     pub(super) fn settle(
         &mut self,
         link: &mut Link,
@@ -188,18 +191,27 @@ impl Http2 {
             self.write(link).map_err(|cause| (cause, None))?;
             match link.read(buffers) {
                 Read::Nothing => return Ok(false),
-                Read::Closed => return Err((Cause::Http2, Some("HTTP/2: closed before SETTINGS".into()))),
+                Read::Closed => {
+                    let said = "HTTP/2: connection closed before SETTINGS";
+                    return Err((Cause::Http2, Some(said.into())));
+                }
                 Read::Broken(cause, said) => return Err((cause, said)),
                 Read::Bytes { bytes, .. } => {
                     let input = &buffers.plain[..bytes];
                     if input.starts_with(b"HTTP/1.") {
-                        return Err((Cause::Http2, Some("HTTP/2: the server answered in HTTP/1.1".into())));
+                        return Err((
+                            Cause::Http2,
+                            Some("HTTP/2: the server responded with HTTP/1.1".into()),
+                        ));
                     }
                     self.pipe.feed(input);
                     self.greeting.feed(input);
                     match self.drive() {
                         None => {}
-                        Some(Ok(())) => return Err((Cause::GoAway, Some("HTTP/2: GOAWAY at once".into()))),
+                        Some(Ok(())) => {
+                            let said = "HTTP/2: GOAWAY before the first request";
+                            return Err((Cause::GoAway, Some(said.into())));
+                        }
                         Some(Err(error)) => return Err((Cause::Http2, Some(said(&error)))),
                     }
                     if let Poll::Ready(Err(error)) = self.sender.poll_ready(&mut nobody()) {
@@ -208,7 +220,7 @@ impl Http2 {
                     if self.greeting.is_whole() {
                         self.is_settled = true;
                         self.allowed = self.allowance();
-                        // The acknowledgement of SETTINGS must be sent.
+                        // Sends the acknowledgement of the peer's SETTINGS.
                         self.write(link).map_err(|cause| (cause, None))?;
                         return Ok(true);
                     }
@@ -221,7 +233,7 @@ impl Http2 {
         self.sender.current_max_send_streams().min(self.streams.len())
     }
 
-    /// Whether reading pauses because the peer does not read the replies that the library has for it.
+    /// Whether reading must pause because the peer does not read the replies that the library has for it.
     #[inline]
     pub(super) fn pauses_reading(&mut self) -> bool {
         let is_blocked = self.pipe.is_blocked();
@@ -229,12 +241,13 @@ impl Http2 {
         is_blocked
     }
 
-    /// Whether reading continues after a pause: the poll does not report bytes again that were left in the socket.
+    /// Returns once, after a pause, that reading can continue. The poll does not report bytes again that were left
+    /// in the socket.
     fn reads_on(&mut self) -> bool {
         self.is_paused && !self.pipe.is_blocked() && std::mem::take(&mut self.is_paused)
     }
 
-    /// Polls the library; returns how the connection ended, once it has.
+    /// Lets the library process input and output. Returns how the connection ended, once it has.
     fn drive(&mut self) -> Option<Result<(), h2::Error>> {
         match Pin::new(&mut self.connection).poll(&mut nobody()) {
             Poll::Pending => None,
@@ -242,7 +255,7 @@ impl Http2 {
         }
     }
 
-    /// Writes pending output as far as the socket accepts it; returns the number of bytes.
+    /// Writes pending output as far as the socket accepts it. Returns the number of bytes.
     fn write(&mut self, link: &mut Link) -> Result<usize, Cause> {
         let mut written = 0;
         loop {
@@ -251,13 +264,13 @@ impl Http2 {
             if !was_full || self.pipe.is_full() {
                 return Ok(written);
             }
-            // The library was blocked from writing, and now has room again.
+            // The pipe was full and now has room again, so the library may have more to write.
             let _ = self.drive();
         }
     }
 }
 
-/// Whether a stream has ended, and how.
+/// What polling a stream has shown: its response is not complete, is complete, or failed.
 enum Polled {
     Waits,
     Whole,
@@ -265,7 +278,7 @@ enum Polled {
 }
 
 impl Stream {
-    /// Reads the available part of the response.
+    /// Reads the part of the response that has arrived.
     fn poll(&mut self, waker: &Waker, checks: Option<&Checks>) -> Polled {
         let mut cx = Context::from_waker(waker);
         loop {
@@ -296,7 +309,7 @@ impl Stream {
                         if let Some(checks) = checks.filter(|checks| checks.wants_body()) {
                             self.check.body(checks, &data);
                         }
-                        // It can fail only for more than the received length.
+                        // This fails only if more is released than was received, which cannot happen here.
                         let _ = body.flow_control().release_capacity(data.len());
                         if body.is_end_stream() {
                             return Polled::Whole;
@@ -315,7 +328,7 @@ impl Worker {
         let (head, body) = match self.http2_request(request, place, start.index) {
             Ok(made) => made,
             Err(said) => {
-                // Another request of the mix may succeed.
+                // The request cannot be sent over HTTP/2, but other requests of the mix may be.
                 self.net.said.add(Some(said));
                 let now_ns = mono_ns();
                 self.flow.failed(start.slot, now_ns, Cause::Http2);
@@ -326,14 +339,14 @@ impl Worker {
         let Some(http2) = connection.talk.http2() else { return self.flow.not_sent(start.slot) };
         let sent = match http2.sender.poll_ready(&mut nobody()) {
             Poll::Ready(Ok(())) => http2.sender.send_request(head, body.is_empty()),
-            // The peer allows no more streams now; the slot is used again when it does.
+            // The peer allows no more streams now. The slot is used again when it does.
             Poll::Pending => return self.flow.not_sent(start.slot),
             Poll::Ready(Err(error)) => Err(error),
         };
         let (response, mut stream) = match sent {
             Ok(sent) => sent,
             Err(_) => {
-                // The connection is closing: another one sends this request.
+                // The connection is closing, so another connection sends this request.
                 let is_idle = http2.in_flight == 0;
                 self.flow.not_sent(start.slot);
                 self.hear_goodbye(place);
@@ -344,7 +357,8 @@ impl Worker {
             }
         };
         if !body.is_empty() {
-            // A stream that was just opened accepts data. The library buffers what exceeds the windows.
+            // A stream that was just opened accepts data. The library buffers what exceeds the flow-control
+            // windows.
             let _ = stream.send_data(body, true);
         }
         http2.streams[at] = Some(Stream {
@@ -356,7 +370,7 @@ impl Worker {
         });
         http2.in_flight += 1;
         http2.unsent.push(at);
-        // The first poll of the stream registers its waker.
+        // The first poll of the stream registers its waker, so it must be polled once without being woken.
         http2.woken.insert(at);
         connection.requests += 1;
         if connection.requests >= self.net.requests_max {
@@ -366,7 +380,7 @@ impl Worker {
         self.mark_dirty(place);
     }
 
-    /// A request in the form of the library.
+    /// Returns a request in the form that the library needs.
     fn http2_request(
         &mut self,
         request: u32,
@@ -398,7 +412,7 @@ impl Worker {
         }
     }
 
-    /// Writes pending output of requests and replies.
+    /// Writes the pending output of all connections that have some.
     pub(super) fn flush_dirty(&mut self) {
         while let Some(place) = self.dirty.pop() {
             if let Some(http2) = self.net.connections[place].talk.http2() {
@@ -419,7 +433,7 @@ impl Worker {
     fn write_out(&mut self, place: usize) {
         let connection = &mut self.net.connections[place];
         let Some(http2) = connection.talk.http2() else { return };
-        // The next read shows how it ended.
+        // If the connection has ended, the next read shows how.
         let _ = http2.drive();
         let now_ns = mono_ns();
         let written = http2.write(&mut connection.link);
@@ -439,7 +453,7 @@ impl Worker {
                 self.poll_streams(place, now_ns, now_ns);
             }
             Err(cause) => {
-                // The connection was already closed before these requests were sent on it.
+                // The connection was closed before these requests were sent, so other connections send them.
                 let unsent = std::mem::take(&mut http2.unsent);
                 connection.link.stop_writing(cause);
                 for at in unsent {
@@ -448,22 +462,23 @@ impl Worker {
                         self.flow.not_sent(place * self.net.streams + at);
                     }
                 }
-                // The peer may have responded before the connection broke; reading shows that.
+                // The peer may have responded before the connection broke. Reading shows whether it did.
                 self.again.push(place);
             }
         }
     }
 
-    /// The peer demands endless replies and reads none. Ending the connection prevents that memory runs out.
+    /// Closes a connection whose peer demands more and more replies and reads none of them. Otherwise memory would
+    /// run out.
     fn end_flood(&mut self, place: usize) {
         let said =
             "HTTP/2: the server floods the connection with PING or SETTINGS and does not read the replies";
         self.net.said.add(Some(said.to_owned()));
-        // It would not read a GOAWAY either.
+        // The peer would not read a GOAWAY either, so none is sent.
         self.broken(place, mono_ns(), Cause::Http2);
     }
 
-    /// Processes bytes that were read on a connection.
+    /// Processes bytes that were read from connection `place`.
     pub(super) fn take_http2(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         let Some(http2) = self.net.connections[place].talk.http2() else { return Taken::More };
         http2.pipe.feed(&self.net.buffers.plain[..bytes]);
@@ -484,7 +499,7 @@ impl Worker {
         if has_freed { Taken::Whole(mono_ns()) } else { Taken::More }
     }
 
-    /// The peer closed the connection.
+    /// Handles a close by the peer.
     pub(super) fn closed_http2(&mut self, place: usize, now_ns: u64) {
         let connection = &mut self.net.connections[place];
         let cause = connection.link.cause_of_end(Cause::Closed);
@@ -497,7 +512,8 @@ impl Worker {
         self.broken(place, now_ns, cause);
     }
 
-    /// Resolves the requests of woken streams; returns whether slots were freed.
+    /// Polls the streams that have been woken, and ends their requests if they are complete or failed. Returns
+    /// whether slots became free.
     fn poll_streams(&mut self, place: usize, now_ns: u64, came_ns: u64) -> bool {
         let mut has_freed = false;
         let words = self.net.connections[place].talk.http2().map_or(0, |http2| http2.woken.words());
@@ -547,7 +563,7 @@ impl Worker {
         let is_reusable = !http2.is_retiring && at < http2.allowed;
         let slot = place * self.net.streams + at;
         match cause {
-            // The peer did not process streams above the last one that GOAWAY names (RFC 9113, 6.8).
+            // The peer did not process streams above the last stream that its GOAWAY names (RFC 9113, 6.8).
             Cause::GoAway if error.reason() == Some(Reason::NO_ERROR) => {
                 self.net.http2.sent_again += 1;
                 self.flow.not_processed(slot);
@@ -577,7 +593,7 @@ impl Worker {
         cause
     }
 
-    /// A peer that sent GOAWAY gets no more requests.
+    /// Stops sending requests on a connection whose peer has sent GOAWAY.
     fn hear_goodbye(&mut self, place: usize) {
         let Some(http2) = self.net.connections[place].talk.http2() else { return };
         if !http2.is_retiring
@@ -589,7 +605,7 @@ impl Worker {
         }
     }
 
-    /// Handles what the peer sent besides responses; returns whether the connection is down.
+    /// Handles everything that the peer sent besides responses. Returns whether the connection is down now.
     fn heed_peer(&mut self, place: usize, now_ns: u64) -> bool {
         let streams = self.net.streams;
         let Some(http2) = self.net.connections[place].talk.http2() else { return true };
@@ -616,7 +632,7 @@ impl Worker {
         false
     }
 
-    /// Stops new requests on all slots of the connection.
+    /// Stops using the idle slots of a connection.
     pub(super) fn rest(&mut self, place: usize) {
         for slot in self.net.slots_of(place) {
             if !self.flow.is_busy(slot) {
@@ -625,7 +641,7 @@ impl Worker {
         }
     }
 
-    /// A request timed out: its stream is cancelled, and its slot is used again.
+    /// Handles a time-out: cancels the stream of the request, and lets its slot be used again.
     pub(super) fn give_up_http2(&mut self, slot: usize, now_ns: u64) {
         let (place, at) = self.net.connection_of(slot);
         let Some(http2) = self.net.connections[place].talk.http2() else { return };
@@ -637,12 +653,12 @@ impl Worker {
         if !http2.is_retiring && at < http2.allowed {
             self.flow.connected(slot, now_ns);
         }
-        // The reset informs the peer that its response is no longer needed.
+        // RST_STREAM tells the peer that the response is no longer needed, so it is sent now.
         self.mark_dirty(place);
     }
 }
 
-/// The library is polled after every event, so wake-ups are not needed.
+/// A context without a waker. The library is polled after every event, so it need not wake anything.
 fn nobody() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
@@ -676,7 +692,7 @@ mod tests {
         assert!(http2.drive().is_none() && !http2.reads_on());
         assert!(http2.pauses_reading() && !http2.reads_on(), "the pipe is full");
         assert!(http2.pipe.is_flooded());
-        // A peer that reads all replies gets the remaining ones.
+        // If the peer reads all pending replies, the library writes the remaining ones.
         let first = drain(&mut http2);
         assert!(http2.drive().is_none() && !http2.pauses_reading());
         assert!(http2.reads_on() && !http2.reads_on(), "once");

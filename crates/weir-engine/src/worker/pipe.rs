@@ -1,4 +1,4 @@
-//! Memory in place of a socket, so that a protocol library that needs one can be driven by hand.
+//! An in-memory connection that replaces a socket, so that the worker can drive a library that expects one by hand.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -10,31 +10,32 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::replies::Replies;
 
-/// Limit of pending output, above which the protocol is blocked.
+/// Maximum amount of pending output. Above it, the library cannot write.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// Limit of used bytes that still occupy memory. Moving the others then costs less than one move per byte.
+/// Bytes that were read or written are removed from a buffer once there are this many. So the cost of moving the
+/// rest is less than one move per byte.
 const USED_BYTES_MAX: usize = 256 * 1024;
 
-/// Both ends of an in-memory connection: one clone for the protocol, the other for its worker.
+/// Both ends of an in-memory connection. The HTTP/2 library holds one clone, and the worker the other.
 ///
-/// It wakes no task: the worker polls the protocol after every change of the pipe.
+/// It wakes no task, because the worker polls the library after every change of the pipe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe(Rc<RefCell<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes from the peer; those from `read` on are unread.
+    /// Bytes from the peer. The library has read those before position `read`.
     input: Vec<u8>,
     read: usize,
     is_ended: bool,
-    /// Bytes for the peer; those from `written` on are unsent.
+    /// Bytes for the peer. The socket has accepted those before position `written`.
     output: Vec<u8>,
     written: usize,
     replies: Replies,
 }
 
 impl Pipe {
-    /// Adds bytes from the peer.
+    /// Adds bytes that were received from the peer.
     pub(super) fn feed(&self, bytes: &[u8]) {
         let state = &mut *self.0.borrow_mut();
         if state.read >= USED_BYTES_MAX {
@@ -44,13 +45,13 @@ impl Pipe {
         state.input.extend_from_slice(bytes);
     }
 
-    /// Marks the end of the bytes from the peer.
+    /// Marks that the peer sends no more bytes.
     pub(super) fn end(&self) {
         self.0.borrow_mut().is_ended = true;
     }
 
-    /// Passes pending output to `write`, which returns the accepted length, until that is zero. An error is returned
-    /// only if nothing was written before; otherwise the next call returns it.
+    /// Passes pending output to `write`, which returns how many bytes it accepted, until it accepts none. Returns
+    /// the total. An error after the first bytes is not returned; the next call gets it again.
     pub(super) fn drain<E>(&self, mut write: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<usize, E> {
         let state = &mut *self.0.borrow_mut();
         let mut sum = 0;
@@ -68,7 +69,7 @@ impl Pipe {
             state.output.clear();
             state.written = 0;
         } else if state.written >= USED_BYTES_MAX {
-            // With a peer that reads slowly, the buffer never becomes empty.
+            // While a peer reads slowly, the buffer never becomes empty.
             state.output.drain(..state.written);
             state.written = 0;
         }
@@ -76,17 +77,17 @@ impl Pipe {
         Ok(sum)
     }
 
-    /// Whether the protocol is blocked until more of the output is written.
+    /// Whether the library has input left that it cannot process until more output is written.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_full() && !self.0.borrow().input.is_empty()
     }
 
-    /// Whether the peer demands replies and does not read them.
+    /// Whether the peer demands more and more replies and does not read them.
     pub(super) fn is_flooded(&self) -> bool {
         self.0.borrow().replies.are_too_many()
     }
 
-    /// Whether the protocol may have been blocked from writing.
+    /// Whether output is at its limit, so that the library may have had more to write.
     pub(super) fn is_full(&self) -> bool {
         let state = self.0.borrow();
         state.output.len() - state.written >= OUTPUT_BYTES_MAX
@@ -199,7 +200,7 @@ mod tests {
         let mut protocol = worker.clone();
         let piece = [0; 16 * 1024];
         for _ in 0..1_000 {
-            // The buffer never becomes empty.
+            // The peer accepts only half of the pending output each time, so the buffer never becomes empty.
             assert!(Pin::new(&mut protocol).poll_write(&mut cx, &piece).is_ready());
             let mut is_first = true;
             let mut half =

@@ -1,26 +1,26 @@
-//! Replies to PING and SETTINGS that a peer has not read yet (RFC 9113, 6.5.3 and 6.7).
+//! Counts replies to PING and SETTINGS that a peer has not read yet (RFC 9113, 6.5.3 and 6.7), to detect a flood.
 
-/// The header of a frame (RFC 9113, 4.1).
+/// Length of a frame header (RFC 9113, 4.1).
 const HEADER_BYTES: usize = 9;
-/// What a client sends before its first frame.
+/// Length of the connection preface, which a client sends before its first frame.
 const PREFACE_BYTES: usize = 24;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const ACK: u8 = 1;
-/// Limit of pending replies in bytes: to 3,855 PINGs, or to 7,281 SETTINGS.
+/// Maximum size of pending replies: 3,855 replies to PING of 17 bytes, or 7,281 replies to SETTINGS of 9 bytes.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
-/// The size of replies in pending output.
+/// Counts the bytes of replies in the pending output of a connection.
 ///
-/// Their positions are not stored. Replies that were queued before `mark` count as pending until everything queued
-/// before `mark` is sent.
+/// The positions of the replies are not stored. Replies that were queued before `mark` count as pending until
+/// everything before `mark` is sent.
 #[derive(Debug)]
 pub(super) struct Replies {
-    /// Number of bytes until the next frame.
+    /// Number of queued bytes that belong to the payload of the current frame and are skipped.
     until_frame: usize,
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Total bytes ever queued, and ever sent.
+    /// Number of bytes that were ever queued (`queued`) and ever sent (`sent`).
     queued: u64,
     sent: u64,
     mark: u64,
@@ -44,7 +44,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// Records bytes that were added to the queue.
+    /// Records bytes that were added to the pending output.
     pub(super) fn queued(&mut self, mut bytes: &[u8]) {
         self.queued += bytes.len() as u64;
         loop {
@@ -73,7 +73,7 @@ impl Replies {
         }
     }
 
-    /// Records that the first bytes of the queue were sent.
+    /// Records that the first bytes of the pending output were sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sent += bytes as u64;
         if self.sent == self.queued {
@@ -98,7 +98,7 @@ mod tests {
 
     const PONG: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0PONGPONG";
     const SETTINGS_ACK: &[u8] = b"\0\0\0\x04\x01\0\0\0\0";
-    /// A PING and SETTINGS from us, and DATA whose content looks like a reply.
+    /// A PING and a SETTINGS frame from this client, and a DATA frame whose content looks like a reply.
     const OTHERS: &[u8] = b"\0\0\x08\x06\0\0\0\0\0PINGPING\0\0\0\x04\0\0\0\0\0\
                             \0\0\x09\0\x01\0\0\0\x01\0\0\0\x04\x01\0\0\0\0";
 
@@ -126,7 +126,7 @@ mod tests {
             assert!(!replies.are_too_many(), "{most}");
             replies.queued(reply);
             assert!(replies.are_too_many(), "{most}");
-            // They were written after all.
+            // The socket accepts everything, so no reply is pending any more.
             replies.sent(24 + (most + 1) * reply.len());
             assert!(!replies.are_too_many());
         }
@@ -139,7 +139,7 @@ mod tests {
             replies.queued(PONG);
         }
         for _ in 0..100_000 {
-            // A thousand replies are always pending.
+            // A thousand replies are pending all the time.
             replies.queued(PONG);
             replies.sent(PONG.len());
             assert!(!replies.are_too_many());

@@ -1,4 +1,4 @@
-//! The final report of a worker.
+//! What a worker reports when its load has ended.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,54 @@ use weir_results::new_histogram;
 use crate::flow::FlowReport;
 use crate::tls::Session;
 
-/// Maximum number of different messages; further ones are counted together.
+/// Maximum number of different messages. Further ones are counted together, as "other".
 const SAYINGS_MAX: usize = 16;
 
-/// The result of a worker's load and its resource use.
+/// The result of a worker's load, and what the worker used for it.
 #[derive(Debug)]
 pub(crate) struct WorkerReport {
     pub(crate) flow: FlowReport,
     pub(crate) connections_opened: u64,
-    /// CPU time in the sustained phase.
+    /// CPU time of the worker's thread in the sustained phase.
     pub(crate) cpu_ns: u64,
-    /// Time in the sustained phase in which the thread was ready to run but had no CPU.
+    /// Time in the sustained phase in which the worker's thread was ready to run but had no CPU; `None` if unknown.
     pub(crate) runqueue_ns: Option<u64>,
     pub(crate) said: Said,
     pub(crate) tls: TlsBooks,
     pub(crate) http2: super::Http2Books,
 }
 
-/// Messages of failures, each with its count.
+/// Messages about failures, each with the number of times that it occurred.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said(BTreeMap<String, u64>);
 
-/// TLS handshake counts of one worker.
+/// Counts and durations of one worker's TLS handshakes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsBooks {
     pub(crate) handshakes: u64,
     pub(crate) resumed: u64,
     pub(crate) failed: u64,
     pub(crate) negotiated: BTreeMap<String, u64>,
-    /// Durations for connections that were opened before the clock started, all at once.
+    /// Handshake durations of the connections that were opened together, before the load's clock started.
     pub(crate) opening: Option<Histogram<u64>>,
-    /// Durations for connections that were opened later.
+    /// Handshake durations of the connections that were opened after the load's clock started.
     pub(crate) later: Option<Histogram<u64>>,
 }
 
 impl Said {
-    /// Counts a message, if there is one.
+    /// Counts a message; does nothing without one.
     pub(crate) fn add(&mut self, said: Option<String>) {
         if let Some(said) = said {
             self.count(said, 1);
         }
     }
 
-    /// Adds the messages of another worker.
+    /// Adds the messages of another worker to these.
     pub(crate) fn add_all(&mut self, other: &Self) {
         other.0.iter().for_each(|(said, count)| self.count(said.clone(), *count));
     }
 
-    /// All messages with their counts.
+    /// Returns all messages with their counts.
     pub(crate) fn into_map(self) -> BTreeMap<String, u64> {
         self.0
     }
@@ -67,7 +67,8 @@ impl Said {
 }
 
 impl TlsBooks {
-    /// Records a handshake, before or after the clock started.
+    /// Counts a completed handshake of `took_ns`. `is_opening` says whether it took place before the load's clock
+    /// started.
     pub(crate) fn finished(&mut self, session: &Session, took_ns: u64, is_opening: bool) {
         self.handshakes += 1;
         self.resumed += u64::from(session.is_resumed());
@@ -80,12 +81,13 @@ impl TlsBooks {
         times.get_or_insert_with(new_histogram).saturating_record(took_ns);
     }
 
-    /// Durations of handshakes: those after the clock started, or else the earlier ones.
+    /// Returns the handshake durations of connections that were opened after the load's clock started. If there are
+    /// none, returns those of the connections that were opened before.
     pub(crate) fn times(&self) -> Option<&Histogram<u64>> {
         self.later.as_ref().or(self.opening.as_ref())
     }
 
-    /// Adds the counts of another worker.
+    /// Adds the counts of another worker to these.
     pub(crate) fn add(&mut self, other: &Self) {
         self.handshakes += other.handshakes;
         self.resumed += other.resumed;
@@ -109,7 +111,7 @@ mod tests {
     fn without_later_handshakes_those_of_the_opening_are_summarized() {
         let (mut sum, mut first, mut second) =
             (TlsBooks::default(), TlsBooks::default(), TlsBooks::default());
-        // Compared in microseconds because of the histogram's resolution.
+        // Durations are compared in microseconds, because the histogram has a limited resolution.
         let summary = |books: &TlsBooks| books.times().map(|times| (times.len(), times.max() / 1_000));
         assert_eq!(summary(&sum), None);
         [900_000, 1_000_000].into_iter().for_each(|ns| first.record(ns, true));

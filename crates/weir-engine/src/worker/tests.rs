@@ -40,7 +40,7 @@ fn bytes_before_the_first_request_are_not_a_response() {
     let timeline = Timeline::new(mono_ns() + 50_000_000, 0, None, 0);
     let flow = Flow::new(Source::closed(0, 1, Some(1)), timeline, 10_000_000_000, 1);
     assert!(start.send(flow).is_ok());
-    // The request arrives on another connection, and nothing on the first.
+    // The request must arrive on a second connection, and nothing on the first.
     let (mut second, _) = listener.accept().unwrap();
     assert!(second.read(&mut [0; 512]).unwrap() > 0);
     second.write_all(answer).unwrap();

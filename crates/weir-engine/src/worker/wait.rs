@@ -1,20 +1,20 @@
-//! How a worker waits.
+//! How a worker waits for the next arrival or event.
 //!
-//! An open loop sets alarms for its arrivals in advance. If the next arrival is near, the worker ignores socket events
-//! until then. The kernel timestamps responses, so reading them late does not change their latency, and a wake-up costs
-//! more than the read.
+//! In an open loop, the worker sets kernel alarms for coming arrivals. If the next arrival is near, it ignores
+//! socket events until then. The kernel records when responses arrive, so reading them late does not change their
+//! latency, and a wake-up costs more than the read.
 
 use weir_io::mono_ns;
 
 use super::Worker;
 
-/// Maximum delay of reading responses.
+/// Maximum time for which socket events are ignored, which delays the reading of responses.
 const DEFERRAL_NS_MAX: u64 = 300_000;
-/// Minimum number of free slots for ignoring socket events.
+/// Socket events are ignored only while at least this many slots are free.
 const FREE_MIN: usize = 4;
-/// The worker sleeps until this time before the start, and then spins.
+/// Before a planned start, the worker sleeps until this much time is left, and then spins.
 const SPUN_NS: u64 = 60_000;
-/// Period of checks for an early end of the load before a planned start.
+/// How often a worker checks, before a planned start, whether the load ends early.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
 
 /// Waits until `CLOCK_MONOTONIC` has reached `start_ns`.
@@ -30,7 +30,7 @@ pub(super) fn until(start_ns: u64) {
 }
 
 impl Worker {
-    /// Waits for the start of the load; false if the load is ended before.
+    /// Waits for the start of the load. Returns false if the load ends before it starts.
     pub(super) fn wait_for_start(&mut self) -> bool {
         let start_ns = self.flow.timeline().start_ns;
         loop {
@@ -47,7 +47,8 @@ impl Worker {
         true
     }
 
-    /// Waits until something is due or ready; returns how many connections the kernel reported.
+    /// Waits until a request is due, a timer has expired or a connection is ready. Returns the number of ready
+    /// connections.
     pub(super) fn wait(&mut self) -> usize {
         if self.spin || !self.again.is_empty() {
             return self.net.poll.now();
@@ -69,7 +70,7 @@ impl Worker {
                 if self.alarms.is_ahead(now_ns) {
                     until(due_ns);
                 }
-                // Due requests are sent before reading.
+                // Requests that are due are sent before responses are read.
                 self.start_what_woke();
                 self.net.poll.now()
             }
@@ -78,7 +79,7 @@ impl Worker {
                 self.alarms.woken(mono_ns());
                 ready
             }
-            // A closed loop has no alarms, so it need not read the clock for them.
+            // A closed loop has no alarms, so the clock need not be read for them.
             None => self.net.poll.wait(),
         }
     }
@@ -89,17 +90,18 @@ impl Worker {
         self.start_due(now_ns);
     }
 
-    /// Whether socket events can be ignored until the next arrival.
+    /// Whether the worker may ignore socket events until the next arrival.
     fn may_sleep(&self) -> bool {
         self.net.is_stamped
-            // Responses of several streams that are read together share the timestamp of the last one.
+            // Responses on several streams that are read together have the timestamp of the last one, which would
+            // be wrong for the others.
             && self.net.streams == 1
             && self.net.opening == 0
             && self.partial == 0
             && self.flow.free_slots() >= FREE_MIN
     }
 
-    /// Sets alarms for the coming arrivals.
+    /// Sets alarms for the next arrivals.
     fn set_alarms(&mut self, now_ns: u64) {
         self.alarms.pass(now_ns);
         if !self.alarms.is_low() {

@@ -1,10 +1,10 @@
-//! Streams of a connection that were woken: a bit each, set by their wakers.
+//! The set of HTTP/2 streams of a connection that must be polled. A waker adds its stream by setting a bit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 
-/// The set of streams that were woken.
+/// The streams of a connection that were woken and not polled since.
 #[derive(Debug)]
 pub(super) struct Woken {
     words: Arc<[AtomicU64]>,
@@ -17,7 +17,7 @@ struct StreamWaker {
     at: usize,
 }
 
-/// Streams that were removed from the set.
+/// Streams that [`Woken::take`] removed from the set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits {
     base: usize,
@@ -25,7 +25,7 @@ pub(super) struct Bits {
 }
 
 impl Woken {
-    /// An empty set for `streams` streams.
+    /// An empty set for this number of streams.
     pub(super) fn new(streams: usize) -> Arc<Self> {
         let words: Arc<[AtomicU64]> = (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let wakers =
@@ -33,7 +33,7 @@ impl Woken {
         Arc::new(Self { wakers: wakers.collect(), words })
     }
 
-    /// The waker that adds a stream to the set.
+    /// The waker that adds the stream `at` to the set.
     #[inline]
     pub(super) fn waker(&self, at: usize) -> &Waker {
         &self.wakers[at]
@@ -43,13 +43,13 @@ impl Woken {
         insert(&self.words, at);
     }
 
-    /// Number of words for [`Woken::take`].
+    /// Number of 64-bit words that hold the set: [`Woken::take`] accepts indices below it.
     #[inline]
     pub(super) fn words(&self) -> usize {
         self.words.len()
     }
 
-    /// Removes the streams of one word from the set and returns them.
+    /// Removes the streams of one word (64 streams) from the set and returns them.
     #[inline]
     pub(super) fn take(&self, word: usize) -> Bits {
         Bits { base: word * 64, bits: self.words[word].swap(0, Ordering::Relaxed) }
@@ -70,7 +70,7 @@ impl Iterator for Bits {
     }
 }
 
-/// Only one thread uses the words; they are atomic because wakers must be `Send`.
+/// Adds a stream to the set. Only one thread uses it; the words are atomic because wakers must be `Send`.
 #[inline]
 fn insert(words: &[AtomicU64], at: usize) {
     words[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);

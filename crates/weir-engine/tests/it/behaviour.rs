@@ -1,5 +1,5 @@
-//! Peers that close, reset, stall, or send malformed or oddly framed responses. Errors are counted by cause, and the
-//! load continues.
+//! Peers that close, reset, stall, or send malformed or unusually framed responses. Errors are counted by cause,
+//! and the load continues.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn ramp_connections_open_once_each_and_close_when_it_falls() {
             ..closed(peer.address, 0)
         };
         let record = drive(&spec);
-        // The last connection of a rising ramp is due when the load ends.
+        // With a rising ramp, the last connection would open exactly when the load ends, so it is not opened.
         assert_eq!((record.generator.connections_opened, record.result.errors), (opened, Errors::default()));
     }
 }
@@ -76,7 +76,8 @@ fn responses_that_close_the_connection_are_not_failures() {
     let closing: [Behaviour; 3] = [
         |s, _| last(s, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi"),
         |s, _| last(s, "HTTP/1.0 200 OK\r\n\r\nuntil the end"),
-        // With or without an announcement: the close is seen before the next request.
+        // The third response announces that the peer closes. The load must notice it before it sends the next
+        // request.
         |s, nth| {
             say(
                 s,
@@ -125,7 +126,7 @@ fn the_seed_chooses_the_requests() {
     assert_eq!(drive(&spec).result.requests.completed, 100);
 }
 
-/// Drives 40 requests against a peer that fails all of them, and returns the causes.
+/// Drives 40 requests against a peer that lets all of them fail, and returns the counts of causes.
 fn all_fail(behaviour: Behaviour) -> Errors {
     let peer = Peer::start(behaviour);
     let record = drive(&closed(peer.address, 40));
@@ -171,7 +172,7 @@ fn unsolicited_bytes_only_close_the_connection() {
 fn requests_to_a_stalled_peer_time_out_and_connections_are_replaced() {
     let peer = Peer::start(|s, nth| nth > 0 || say(s, OK));
     let mut spec = closed(peer.address, 24);
-    // Long enough, also on a busy host, that requests are sent before they time out.
+    // The time-out is long enough that requests are sent before they time out, even on a busy host.
     spec.timeout_ns = 400 * MS;
     let record = drive(&spec);
     let requests = record.result.requests;
@@ -193,7 +194,7 @@ fn a_refusing_peer_is_counted_and_nothing_completes() {
     assert!(requests.scheduled > 0);
     assert_eq!((requests.dropped, requests.sent), (requests.scheduled, 0));
     assert!(record.result.errors.refused > 0);
-    // Attempts back off: they do not flood the peer.
+    // Retries are delayed more and more, so they do not flood the peer.
     assert!(record.result.errors.refused < 100, "{:?}", record.result.errors);
     let mut spec = closed(address, 10);
     spec.timeout_ns = 100 * MS;
@@ -217,7 +218,8 @@ fn the_load_continues_when_the_peer_starts_later() {
 
 #[test]
 fn the_load_continues_when_the_peer_restarts() {
-    // The first peer resets every connection after some requests; its replacement responds to all.
+    // The first peer resets every connection after some requests. The second peer at the same address responds to
+    // all requests.
     let first = Peer::start(|s, nth| {
         if nth == 20 {
             reset(s);

@@ -24,7 +24,7 @@ fn phases_and_workers_add_up_to_the_peers_counts() {
     assert_eq!(record.phase_end_mono_ns - record.phase_start_mono_ns, 400 * MS);
     let sustained: Vec<bool> = record.seconds.iter().map(|second| second.sustained).collect();
     assert_eq!(sustained[..2], [false, true]);
-    // The same seed gives the same schedule with any number of workers.
+    // The same seed gives the same schedule, with any number of workers.
     (spec.workers, spec.connections) = (1, 3);
     assert_eq!(drive(&spec).whole.scheduled, record.whole.scheduled);
 }

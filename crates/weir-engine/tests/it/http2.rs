@@ -1,4 +1,4 @@
-//! HTTP/2 servers with unusual greetings, floods or late reads.
+//! HTTP/2 servers that greet in unusual ways, flood the client, or read late.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,11 +17,11 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 const SETTINGS_ACK: &[u8] = b"\0\0\0\x04\x01\0\0\0\0";
 const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0PINGPING";
-/// Windows of a gibibyte for streams and the connection.
+/// SETTINGS and WINDOW_UPDATE for flow-control windows of 1 GiB, for streams and for the connection.
 const WIDE: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x04\x40\0\0\0\0\0\x04\x08\0\0\0\0\0\x3f\xff\0\0";
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-/// `:status: 200` (RFC 7541, appendix A).
+/// The header field `:status: 200` (RFC 7541, appendix A).
 const OK: u8 = 0x88;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -40,7 +40,7 @@ fn read_frame(peer: &mut impl Read) -> io::Result<(u8, u8, u32)> {
     Ok((kind, flags, u32::from_be_bytes(stream)))
 }
 
-/// Responds to every request with an empty 200, and to the client's SETTINGS with `greeting`.
+/// Responds to every request with an empty 200, and to the client's SETTINGS with the bytes of `greeting`.
 fn answer(mut peer: impl Read + Write, greeting: &[u8]) -> io::Result<()> {
     let mut preface = [0; 24];
     peer.read_exact(&mut preface)?;
@@ -56,7 +56,7 @@ fn answer(mut peer: impl Read + Write, greeting: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Serves each connection on a thread; all end with the test process.
+/// Serves each connection on its own thread. The threads run until the test process ends.
 fn serve(
     listener: TcpListener,
     act: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static,
@@ -80,7 +80,7 @@ fn http2(address: SocketAddr, count: u64) -> LoadSpec {
     LoadSpec { protocol: ProtocolSpec::Http2, ..closed(address, count) }
 }
 
-/// A server that sends its SETTINGS in one segment with the end of its handshake.
+/// A TLS server that sends its HTTP/2 SETTINGS in the same segment as the end of its handshake.
 fn greets_with_its_handshake() -> SocketAddr {
     let made = rcgen::generate_simple_self_signed(["peer.example".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -97,7 +97,7 @@ fn greets_with_its_handshake() -> SocketAddr {
     let config = Arc::new(config);
     serve(listener(), move |mut client| {
         let mut session = ServerConnection::new(Arc::clone(&config)).unwrap();
-        // Buffered until the session may send it.
+        // The session buffers this until it may send it.
         session.writer().write_all(SETTINGS)?;
         while session.is_handshaking() {
             session.read_tls(&mut client)?;
@@ -108,7 +108,7 @@ fn greets_with_its_handshake() -> SocketAddr {
             }
             client.write_all(&segment)?;
         }
-        // Nothing else arrives before the first request.
+        // The server sends nothing more before the first request.
         answer(StreamOwned::new(session, client), b"")
     })
 }
@@ -141,7 +141,7 @@ fn a_server_that_waits_for_our_settings_gets_them_with_the_preface() {
 
 #[test]
 fn a_flood_of_pings_or_settings_closes_the_connection_with_its_cause() {
-    /// Far more than the kernel buffers for a connection.
+    /// Far more than the kernel can buffer for a connection.
     const MOST: u64 = 256 << 20;
     for frame in [PING, SETTINGS] {
         let listener = listener();
@@ -149,7 +149,7 @@ fn a_flood_of_pings_or_settings_closes_the_connection_with_its_cause() {
         let (most, block) = (Arc::new(AtomicU64::new(0)), frame.repeat(4_096));
         let seen = Arc::clone(&most);
         let address = serve(listener, move |mut client| {
-            // The peer reads nothing at all.
+            // This server never reads.
             client.set_write_timeout(Some(Duration::from_secs(20)))?;
             client.write_all(SETTINGS)?;
             for nth in 1.. {
@@ -170,7 +170,7 @@ fn a_flood_of_pings_or_settings_closes_the_connection_with_its_cause() {
             said.keys().any(|said| said.contains("floods the connection with PING or SETTINGS")),
             "{said:?}"
         );
-        // The kernel's buffers on both sides, and our own limits.
+        // The sum of the kernel's buffers on both sides, and of the client's own limits.
         let most = most.load(Ordering::Relaxed);
         assert!(most < 64 << 20, "{most} bytes were read from a server that read no replies");
     }
@@ -189,7 +189,8 @@ fn a_server_that_reads_late_does_not_time_out() {
                 break stream;
             }
         };
-        // The request's body fills the client's output, so it cannot reply to the PINGs. The response follows them.
+        // The request's body fills the client's output buffer, so the client cannot reply to these PINGs yet. The
+        // response follows the PINGs.
         let mut writer = client.try_clone()?;
         std::thread::sleep(Duration::from_millis(50));
         let mut answer = PING.repeat(100);

@@ -1,4 +1,4 @@
-//! Loads for the tests, and the invariants of every record.
+//! Specifications of loads for the tests, and the invariants that every record must meet.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ pub(crate) fn closed(address: SocketAddr, count: u64) -> LoadSpec {
     }
 }
 
-/// An open loop with a fixed duration.
+/// An open loop that ends after `duration_ns`.
 pub(crate) fn open(address: SocketAddr, rate_per_s: f64, duration_ns: u64) -> LoadSpec {
     LoadSpec {
         model: ModelSpec::open(rate_per_s, Spacing::Poisson),
@@ -39,7 +39,7 @@ pub(crate) fn get(path: &str) -> RequestSpec {
     }
 }
 
-/// Drives a load and checks the invariants of every record.
+/// Drives a load, and checks the invariants of its record.
 pub(crate) fn drive(spec: &LoadSpec) -> LoadRecord {
     let record = run(spec, &(), &AtomicBool::new(false)).unwrap();
     check(spec, &record);

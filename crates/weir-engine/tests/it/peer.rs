@@ -1,4 +1,4 @@
-//! Small peers on threads: each connection runs one behaviour, and every request is counted.
+//! Simple servers on threads. All connections of a peer behave in the same way, and the requests are counted.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The reaction of a connection's thread to a request; returns whether the connection stays open.
+/// What the peer does when it receives a request; the number counts the requests of the connection from 0. Returns
+/// whether the connection stays open.
 pub(crate) type Behaviour = fn(&mut TcpStream, u64) -> bool;
 
-/// A peer that counts requests.
+/// A simple server that counts its requests.
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) counts: Arc<Counts>,
@@ -25,12 +26,12 @@ pub(crate) struct Counts {
 }
 
 impl Peer {
-    /// A peer on a port that the kernel chooses.
+    /// Starts a peer on a port that the kernel chooses.
     pub(crate) fn start(behaviour: Behaviour) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), behaviour)
     }
 
-    /// A peer on a listener.
+    /// Starts a peer on an existing listener.
     pub(crate) fn on(listener: TcpListener, behaviour: Behaviour) -> Self {
         let address = listener.local_addr().unwrap();
         let counts = Arc::new(Counts::default());
@@ -59,7 +60,7 @@ impl Peer {
         self.counts.requests.load(Ordering::Relaxed)
     }
 
-    /// Stops listening. Open connections end when the other side closes them.
+    /// Stops listening, and returns the counts. Open connections end when the client closes them.
     pub(crate) fn stop(mut self) -> Arc<Counts> {
         self.end();
         Arc::clone(&self.counts)
@@ -67,7 +68,7 @@ impl Peer {
 
     fn end(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Wakes the acceptor, which waits for a connection.
+        // Wakes the thread that waits for the next connection.
         drop(TcpStream::connect(self.address));
         if let Some(acceptor) = self.acceptor.take() {
             drop(acceptor.join());
@@ -82,7 +83,7 @@ impl Drop for Peer {
 }
 
 fn serve(stream: TcpStream, counts: &Counts, behaviour: Behaviour) {
-    // A thread without traffic must not keep the test from ending.
+    // Without a time-out, a connection without traffic would keep the test from ending.
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
@@ -96,7 +97,7 @@ fn serve(stream: TcpStream, counts: &Counts, behaviour: Behaviour) {
     }
 }
 
-/// Reads one whole request; false if there is none.
+/// Reads one whole request. Returns false if the connection has ended.
 fn read_request(reader: &mut BufReader<TcpStream>) -> bool {
     let mut body_bytes = 0;
     let mut is_first = true;
@@ -119,18 +120,18 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> bool {
     reader.read_exact(&mut body).is_ok()
 }
 
-/// Writes and ignores a closed connection.
+/// Writes a text. Returns false if the connection is closed.
 pub(crate) fn say(stream: &mut TcpStream, text: &str) -> bool {
     stream.write_all(text.as_bytes()).is_ok()
 }
 
-/// Writes the last bytes of this connection.
+/// Writes a text and returns false, so that the connection is then closed.
 pub(crate) fn last(stream: &mut TcpStream, text: &str) -> bool {
     say(stream, text);
     false
 }
 
-/// Closes with a reset instead of an orderly close.
+/// Makes the close of this connection a reset instead of an orderly close.
 pub(crate) fn reset(stream: &TcpStream) {
     socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A real origin behind a relay that records request heads.
+//! The weir origin behind a relay that records the heads of requests.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weir_origin::{Origin, OriginSpec};
 
-/// An origin whose request heads are recorded.
+/// An origin, and the relay in front of it that records request heads.
 pub(crate) struct Watched {
     pub(crate) origin: Origin,
     pub(crate) address: SocketAddr,
@@ -14,7 +14,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// An origin with a short response, and its relay; both end with the test.
+    /// Starts an origin with a short response body, and its relay. Both run until the test ends.
     pub(crate) fn start() -> Self {
         let spec = OriginSpec { body_bytes: 64, ..OriginSpec::at(([127, 0, 0, 1], 0).into()) };
         let origin = weir_origin::start(&spec).unwrap();
@@ -31,13 +31,13 @@ impl Watched {
         Self { origin, address, heads }
     }
 
-    /// The request heads since the last call.
+    /// Returns the request heads that were recorded since the last call.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.try_iter().collect()
     }
 }
 
-/// Relays a connection until one side closes it. Requests have no bodies, so heads follow each other.
+/// Relays a connection until one of its ends closes it. The requests have no bodies, so one head follows the other.
 fn relay(mut client: TcpStream, upstream: SocketAddr, heads: &Sender<String>) {
     let mut server = TcpStream::connect(upstream).unwrap();
     let mut answers = (server.try_clone().unwrap(), client.try_clone().unwrap());
@@ -50,7 +50,7 @@ fn relay(mut client: TcpStream, upstream: SocketAddr, heads: &Sender<String>) {
         pending.extend_from_slice(&part[..bytes]);
         while let Some(end) = pending.windows(4).position(|window| window == b"\r\n\r\n") {
             let head: Vec<u8> = pending.drain(..end + 4).collect();
-            // Recorded before the relay forwards it, so that it is there when the response arrives.
+            // The head is recorded before it is forwarded. So it is there when the response arrives.
             heads.send(String::from_utf8(head.clone()).unwrap()).unwrap();
             if server.write_all(&head).is_err() {
                 return;

@@ -1,4 +1,4 @@
-//! Received requests: each arrival sends its own, once.
+//! Checks the requests that arrive at the server: each arrival sends its own request once.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +9,8 @@ use weir_engine::{EngineError, LoadSpec, RequestFileSpec, run};
 
 use crate::load::{closed, drive, get};
 
-/// A peer that responds and returns the heads that it reads; it ends with the test.
+/// A peer that responds to every request, and the heads of the requests that it has read. It runs until the test
+/// ends.
 fn reading_peer() -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -61,7 +62,7 @@ fn every_arrival_sends_its_own_request() {
     let routes: Vec<_> =
         record.routes.iter().map(|route| (route.name.as_str(), route.requests.completed)).collect();
     assert_eq!(routes, [("GET /given/{seq}", 400 - of_the_file), ("of the file", of_the_file)]);
-    // Four standard deviations of a binomial count around 300.
+    // The expected count is 300. The tolerance is four standard deviations of a binomial count.
     assert!(of_the_file.abs_diff(300) <= 35, "{of_the_file}");
 }
 

@@ -1,4 +1,4 @@
-//! TLS peers that end their sessions in unusual ways.
+//! TLS servers that end their sessions in unusual ways.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use weir_results::Errors;
 
 use crate::load::{closed, drive};
 
-/// A peer that sends a response and close_notify in one segment, and keeps the socket open.
+/// A server that sends its response and close_notify in one segment, and keeps the socket open.
 fn ends_with_its_answer(answer: &'static str) -> SocketAddr {
     let made = rcgen::generate_simple_self_signed(["peer.example".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -25,7 +25,7 @@ fn ends_with_its_answer(answer: &'static str) -> SocketAddr {
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // They end with the test process.
+    // The threads run until the test process ends.
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let session = ServerConnection::new(Arc::clone(&config)).unwrap();

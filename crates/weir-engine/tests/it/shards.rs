@@ -1,4 +1,5 @@
-//! Loads that several engines drive together: exact counts, unique names, one start.
+//! Loads that several engines drive together: counts are exact, names are unique, and all engines start at the same
+//! time.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,12 @@ use crate::relay::Watched;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// The part of shard `index` of `of`.
+/// The load as machine `index` of `of` drives it.
 fn part(spec: &LoadSpec, index: u32, of: u32) -> LoadSpec {
     LoadSpec { shard: Some(ShardSpec { index, of }), ..spec.clone() }
 }
 
-/// Drives all shards of a load at the same time.
+/// Drives all parts of a load at the same time, each in its own thread.
 fn drive_shards(spec: &LoadSpec, of: u32) -> Vec<LoadRecord> {
     std::thread::scope(|scope| {
         let driven = |index| scope.spawn(move || run(&part(spec, index, of), &(), &AtomicBool::new(false)));
@@ -28,7 +29,8 @@ fn drive_shards(spec: &LoadSpec, of: u32) -> Vec<LoadRecord> {
     })
 }
 
-/// Merges the shards' records, and checks the result as the record of one machine with the same number of workers.
+/// Merges the records of all parts. The result must meet the invariants of a record of one machine with as many
+/// workers.
 fn merged(spec: &LoadSpec, records: &[LoadRecord]) -> LoadRecord {
     let shards = records.iter().zip("abcdefgh".chars()).map(|(record, name)| ShardRecord {
         agent: name.into(),
@@ -44,7 +46,7 @@ fn merged(spec: &LoadSpec, records: &[LoadRecord]) -> LoadRecord {
     record
 }
 
-/// The path of a request.
+/// Returns the path of a request head.
 fn path(head: &str) -> &str {
     head.split(' ').nth(1).unwrap()
 }
@@ -85,9 +87,9 @@ fn names_are_unique_over_three_shards_and_counts_are_split_exactly() {
             assert!(head.contains(&format!("Authorization: Bearer t{}\r\n", number % 2)), "{head}");
         }
         assert_eq!((heads.len(), identifiers.len()), (1_000, 1_000));
-        // As from one machine: every number once.
+        // As with one machine, each number occurs exactly once.
         assert!(numbers.into_iter().eq(0..1_000), "{model:?}");
-        // Four standard deviations of a binomial count around 500.
+        // The expected count is 500. The tolerance is four standard deviations of a binomial count.
         assert!(of_n.abs_diff(500) <= 64, "{of_n}");
         let routes: Vec<_> =
             record.routes.iter().map(|route| (route.name.as_str(), route.requests.completed)).collect();
@@ -193,7 +195,7 @@ fn a_planned_start_is_exact_or_fails_with_its_reason() {
     let error = run(&planned(now_ns), &(), &AtomicBool::new(false)).unwrap_err();
     let EngineError::Late { late_ns } = error else { panic!("{error}") };
     assert!(late_ns >= 3_000 * MS && error.to_string().contains("ms after it"), "{error}");
-    // A start that is too near for connections to be open by then.
+    // This start is too near: the connections cannot be open by then.
     let error = run(&planned(weir_io::mono_ns() + 50_000), &(), &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, EngineError::Late { late_ns: 1.. }), "{error}");
     assert_eq!(peer.requests(), sent, "a load that is late sends nothing");
@@ -203,7 +205,7 @@ fn a_planned_start_is_exact_or_fails_with_its_reason() {
 fn a_load_that_is_stopped_before_its_planned_start_sends_nothing() {
     let peer = Peer::start(|stream, _| say(stream, OK));
     for mut spec in [open(peer.address, 1_000.0, 1_000 * MS), closed(peer.address, 10)] {
-        // The test does not wait for a start in ten minutes.
+        // The test must not wait for this start in about ten minutes.
         spec.start_at_ns = Some(weir_io::mono_ns() + 590_000 * MS);
         spec.workers = 2;
         let stop = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! Limits and use of the parts of the rig, summed by role.
+//! Columns for limits and resources of the rig's parts, summed by role.
 
 use weir_analysis::role_usage;
 use weir_results::{NetworkUsage, Part, Role, Usage};
@@ -6,7 +6,7 @@ use weir_results::{NetworkUsage, Part, Role, Usage};
 use super::Column;
 use crate::entry::Entry;
 
-/// Prefix of the columns, role, and name of its parts.
+/// Prefix of the columns, role, and name for the parts of this role.
 const ROLES: [(&str, Role, &str); 5] = [
     ("data", Role::Data, "the gateway's data plane"),
     ("control", Role::Control, "the gateway's control plane"),
@@ -15,7 +15,8 @@ const ROLES: [(&str, Role, &str); 5] = [
     ("service", Role::Service, "the gateway's services"),
 ];
 
-/// A name, a meaning in which WHO stands for the parts of a role, and the value of a `T`.
+/// A column: its name, its meaning, and the function that returns its value. In the meaning, WHO stands for the parts
+/// of a role.
 type Described<T, V> = (&'static str, &'static str, fn(&T) -> Option<V>);
 
 /// The columns of every role.
@@ -35,7 +36,7 @@ fn identity(name: &str, role: Role, who: &str) -> Vec<Column> {
     vec![
         Column::text(
             format!("{name}_version"),
-            format!("Version of {who}; of several parts joined by `;`."),
+            format!("Version of {who}; the versions of several parts are joined by `;`."),
             move |entry| {
                 let parts: Vec<&str> = parts(entry, role)?.map(|part| part.version.as_str()).collect();
                 (!parts.is_empty()).then(|| parts.join(";"))
@@ -54,7 +55,7 @@ fn identity(name: &str, role: Role, who: &str) -> Vec<Column> {
     ]
 }
 
-/// CPU time of the sustained phase.
+/// Columns for the CPU time in the sustained phase.
 fn processor(name: &str, role: Role, who: &str) -> Vec<Column> {
     const VALUES: [Described<Usage, f64>; 5] = [
         (
@@ -63,11 +64,16 @@ fn processor(name: &str, role: Role, who: &str) -> Vec<Column> {
              time.",
             |usage| (!usage.cpu_is_unsplit).then_some(usage.cpu_s.user),
         ),
-        ("cpu_s_system", "The same in system mode, of WHO.", |usage| {
-            (!usage.cpu_is_unsplit).then_some(usage.cpu_s.system)
+        (
+            "cpu_s_system",
+            "CPU time in system mode of WHO in the sustained phase, seconds; missing if it cannot be separated from user \
+             time.",
+            |usage| (!usage.cpu_is_unsplit).then_some(usage.cpu_s.system),
+        ),
+        ("cpu_cores", "Cores that WHO used: CPU time divided by wall time.", |usage| Some(usage.cpu_cores)),
+        ("cpu_share_of_limit", "Cores that WHO used, divided by the CPU limit of WHO.", |usage| {
+            usage.cpu_share_of_limit
         }),
-        ("cpu_cores", "Cores that WHO used: CPU time over wall time.", |usage| Some(usage.cpu_cores)),
-        ("cpu_share_of_limit", "Used cores over the CPU limit of WHO.", |usage| usage.cpu_share_of_limit),
         ("throttled_s", "Time in which the CPU quota throttled WHO, seconds.", |usage| usage.throttled_s),
     ];
     let column = |(what, meaning, of): Described<Usage, f64>| {
@@ -77,11 +83,13 @@ fn processor(name: &str, role: Role, who: &str) -> Vec<Column> {
     VALUES.into_iter().map(column).collect()
 }
 
-/// Numbers and bytes of the sustained phase.
+/// Columns for counts and bytes in the sustained phase.
 fn counts(name: &str, role: Role, who: &str) -> Vec<Column> {
     const VALUES: [Described<Usage, u64>; 12] = [
-        ("periods", "Periods of the CPU quota of WHO.", |usage| usage.periods),
-        ("periods_throttled", "Quota periods in which WHO was throttled.", |usage| usage.periods_throttled),
+        ("periods", "Number of quota periods of WHO in the sustained phase.", |usage| usage.periods),
+        ("periods_throttled", "Number of quota periods in which the CPU quota throttled WHO.", |usage| {
+            usage.periods_throttled
+        }),
         ("memory_bytes_mean", "Mean memory of WHO without the page cache, bytes.", |usage| {
             usage.memory_bytes_mean
         }),
@@ -112,7 +120,7 @@ fn counts(name: &str, role: Role, who: &str) -> Vec<Column> {
     VALUES.into_iter().map(column).collect()
 }
 
-/// The run-queue delay, and traffic over the interfaces of the network namespace.
+/// Columns for the run-queue delay, and for the traffic of the network namespace.
 fn network(name: &str, role: Role, who: &str) -> Vec<Column> {
     const VALUES: [Described<NetworkUsage, u64>; 5] = [
         ("received_bytes", "Bytes that WHO received, with Ethernet headers", |usage| {
@@ -134,8 +142,8 @@ fn network(name: &str, role: Role, who: &str) -> Vec<Column> {
     let runqueue = Column::float(
         format!("{name}_runqueue_s"),
         format!(
-            "Run-queue delay of {who}, seconds: time in which threads were ready and waited for a CPU, over all threads, \
-             also while the quota throttled them."
+            "Run-queue delay of {who}, seconds: time in which threads were ready and waited for a CPU, summed over all \
+             threads. It includes throttling by the quota."
         ),
         move |entry| usage(entry, role)?.runqueue_s,
     );
@@ -146,13 +154,13 @@ fn usage(entry: &Entry<'_>, role: Role) -> Option<Usage> {
     role_usage(&entry.cell.parts, &entry.whole()?.usage, role)
 }
 
-/// The parts of a role, in rows of whole loads.
+/// The parts that have this role; `None` unless the row shows a whole load.
 fn parts<'a>(entry: &Entry<'a>, role: Role) -> Option<impl Iterator<Item = &'a Part>> {
     entry.whole()?;
     Some(entry.cell.parts.iter().filter(move |part| part.role == role))
 }
 
-/// The sum of the limits of a role's parts; missing without parts, or if one has no limit.
+/// The sum of the limits of all parts with this role; `None` if there are no parts, or if one of them has no limit.
 fn limits<T>(entry: &Entry<'_>, role: Role, of: fn(&Part) -> Option<T>, add: fn(T, T) -> T) -> Option<T> {
     let mut parts = parts(entry, role)?;
     let first = of(parts.next()?)?;

@@ -5,101 +5,101 @@ use super::ForeignFile;
 /// Maximum number of characters that an error quotes from a file.
 const QUOTED_MAX: usize = 80;
 
-/// A file that cannot be compared. Every message names the file, and the line if possible.
+/// A file of another program cannot be compared. Every message contains the file name, and the line if possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
     /// The file is empty.
     #[error("{name}: the file is empty")]
     Empty {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
     },
     /// The file has an unknown format.
     #[error("{name}: unknown file format; the file begins with `{columns}`")]
     Unknown {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// Its first line.
+        /// The first line of the file.
         columns: String,
     },
-    /// The file is given twice on one side.
+    /// The same file is given twice on one side of the comparison.
     #[error("{}: each file counts as one repeat", the_same(.name, .other))]
     Twice {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// The file with the same content.
+        /// Name of the other file, which has the same content.
         other: String,
     },
-    /// Columns are missing.
+    /// The file lacks columns.
     #[error("{name}: columns missing from the file of {program}: {missing}")]
     Columns {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
         /// The program of the detected format.
         program: &'static str,
-        /// The missing columns.
+        /// Names of the missing columns.
         missing: String,
     },
-    /// A value is invalid.
+    /// A value in the file is invalid.
     #[error("{name}:{line}: {column} is `{value}`, which is not a {expected}")]
     Value {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// The value.
+        /// The invalid value.
         value: String,
-        /// The expected form.
+        /// What the value should be.
         expected: &'static str,
     },
     /// The content does not match the detected format.
     #[error("{name}: {detail}")]
     Malformed {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// The problem.
+        /// What does not match the format.
         detail: String,
     },
-    /// The file has nothing to compare.
+    /// The file contains nothing that can be compared.
     #[error("{name}: {detail}")]
     Nothing {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
         /// What is missing.
         detail: String,
-        /// How to get it.
+        /// How to produce a file that contains it.
         remedy: &'static str,
     },
-    /// The file is of another program than the first one of its side.
+    /// The file is from another program than the first file on its side of the comparison.
     #[error(
         "{name} is a file of {program}, and {other} is a file of {of_other}: the files of one side must be repeats of one measurement"
     )]
     Mixed {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// Its program.
+        /// The program of this file.
         program: &'static str,
-        /// Another file.
+        /// The name of the first file.
         other: String,
-        /// The program of that file.
+        /// The program of the first file.
         of_other: &'static str,
     },
 }
 
 impl ForeignError {
-    /// An unknown format; long lines are truncated.
+    /// The error about an unknown format. It quotes the first line, truncated if long.
     pub(super) fn unknown(file: &ForeignFile, columns: &str) -> Self {
         Self::Unknown { name: file.name.clone(), columns: cut(columns) }
     }
 
-    /// A file that is given twice.
+    /// The error about a file that is given twice.
     pub(super) fn twice(one: &ForeignFile, other: &ForeignFile) -> Self {
         Self::Twice { name: one.name.clone(), other: other.name.clone() }
     }
 
-    /// What to do about it.
+    /// How the user can fix the problem.
     pub fn remedy(&self) -> String {
         match self {
             Self::Empty { .. } | Self::Unknown { .. } | Self::Columns { .. } => {
@@ -115,7 +115,7 @@ impl ForeignError {
     }
 }
 
-/// Says that two files are the same, by name or by content.
+/// Describes that two files are the same, by name or by content.
 fn the_same(name: &str, other: &str) -> String {
     if name == other {
         format!("{name} is given twice")
@@ -124,7 +124,7 @@ fn the_same(name: &str, other: &str) -> String {
     }
 }
 
-/// The start of a text, for errors.
+/// The start of a text, as errors quote it.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("{}..", &text[..end]),

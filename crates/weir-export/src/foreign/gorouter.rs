@@ -1,6 +1,6 @@
-//! The Gorouter rig (`routing-perf-release`). `throughputramp` writes a line per request: the start in RFC 3339 and the
-//! response time in seconds. It repeats the header before each step of its ramp. `cpumonitor` writes the busy
-//! percentage of the host's CPU, in one column for all cores together or in one column per core.
+//! Reads files of the Gorouter rig (`routing-perf-release`). `throughputramp` writes a line per request: the start in
+//! RFC 3339 and the response time in seconds. It repeats the header before each step of its ramp. `cpumonitor` writes
+//! how busy the host's CPU is, in percent, in one column for all cores together or in one column per core.
 
 use jiff::Timestamp;
 use weir_analysis::compare::{Measure, Series};
@@ -14,32 +14,32 @@ pub(super) const PROGRAM: &str = "the Gorouter rig";
 pub(super) const TIMES: [&str; 2] = ["start-time", "response-time"];
 pub(super) const CPU: [&str; 2] = ["timestamp", "percentage"];
 
-/// Selects a quantile.
+/// Returns one quantile.
 type Quantile = fn(&TimesNs) -> Option<u64>;
 
-/// The requests of a file: one repeat.
+/// The requests in one file, which is one repeat.
 pub(super) struct Requests {
     name: String,
     steps: Vec<Step>,
 }
 
-/// A step of the ramp.
+/// The requests of one step of the ramp.
 #[derive(Default)]
 struct Step {
     starts: Vec<Timestamp>,
     response_ns: Vec<u64>,
 }
 
-/// The samples of a CPU file.
+/// The samples in one CPU file.
 pub(super) struct Samples {
     name: String,
     /// Number of percentage columns: one per core, or one for all cores.
     columns: usize,
-    /// Time, and the sum of the columns, where 1 is a fully busy column.
+    /// The time of each sample, and the sum of its percentage columns, where 1 means that one column is at 100 %.
     at: Vec<(Timestamp, f64)>,
 }
 
-/// Reads requests.
+/// Reads the requests in a file.
 pub(super) fn times(file: &ForeignFile, rows: &Rows) -> Result<Requests, ForeignError> {
     let mut steps = vec![Step::default()];
     for line in &rows.lines {
@@ -67,7 +67,7 @@ pub(super) fn times(file: &ForeignFile, rows: &Rows) -> Result<Requests, Foreign
     Ok(Requests { name: file.name.clone(), steps })
 }
 
-/// Reads CPU samples.
+/// Reads the CPU samples in a file.
 pub(super) fn cpu(file: &ForeignFile, rows: &Rows) -> Result<Samples, ForeignError> {
     let places = rows.places(CPU[1]);
     let mut at = Vec::new();
@@ -86,7 +86,7 @@ pub(super) fn cpu(file: &ForeignFile, rows: &Rows) -> Result<Samples, ForeignErr
     Ok(Samples { name: file.name.clone(), columns: places.len(), at })
 }
 
-/// Combines requests and CPU samples by time.
+/// Combines all repeats, and assigns CPU samples to their steps by time.
 pub(super) fn read(
     requests: &[Requests],
     samples: &[Samples],
@@ -133,7 +133,7 @@ pub(super) fn read(
                 .into(),
         );
     } else if !samples.is_empty() {
-        notes.push("CPU time is that of the whole host, including other processes".into());
+        notes.push("CPU time is of the whole host, including other processes".into());
     }
     let series = (0..first.steps.len()).map(|at| {
         let steps: Vec<&Step> = requests.iter().map(|requests| &requests.steps[at]).collect();
@@ -150,7 +150,7 @@ fn series(load: String, steps: &[&Step], samples: &[Samples], cores: Option<f64>
         let mut histogram = new_histogram();
         step.response_ns.iter().for_each(|ns| histogram.saturating_record(*ns));
         times.push(TimesNs::of(&histogram, 0));
-        // Both have the same bounds, so the addition cannot fail.
+        // Both histograms have the same bounds, so the addition cannot fail.
         let _ = merged.add(&histogram);
     }
     let figure = |of: &dyn Fn(usize) -> Option<f64>| Figure::of_valid((0..steps.len()).map(of));
@@ -178,7 +178,7 @@ impl Step {
         self.starts.iter().min().copied().unwrap_or_default()
     }
 
-    /// End of the last response.
+    /// When the last response of the step ended, nanoseconds since the Unix epoch.
     fn end_ns(&self) -> i128 {
         let ends = self.starts.iter().zip(&self.response_ns);
         ends.map(|(start, ns)| start.as_nanosecond() + i128::from(*ns)).max().unwrap_or_default()
@@ -197,7 +197,8 @@ impl Step {
         (length_s > 0.0).then(|| self.starts.len() as f64 / length_s)
     }
 
-    /// Mean busy cores in the step divided by the rate; `None` if the number of cores is unknown.
+    /// CPU time per request: mean number of busy cores in the step, divided by its rate. `None` if the number of cores
+    /// is unknown.
     fn cpu_us_per_request(&self, samples: &[Samples], cores: Option<f64>) -> Option<f64> {
         let mut busy = Vec::new();
         for samples in samples {
@@ -210,7 +211,7 @@ impl Step {
     }
 }
 
-/// A time in Go's format, with the zone name after its offset, or in RFC 3339.
+/// Parses a time in Go's format, in which the name of the zone follows its offset, or in RFC 3339.
 fn moment(text: &str) -> Option<Timestamp> {
     if let Ok(moment) = text.parse() {
         return Some(moment);

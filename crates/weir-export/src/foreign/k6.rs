@@ -1,12 +1,12 @@
-//! k6's end-of-test summary: the file of `--summary-export`, or the data of `handleSummary`, which has the values one
-//! level deeper, under `values`.
+//! Reads k6's end-of-test summary: the file of `--summary-export`, or the data of `handleSummary`, in which the values
+//! are one level deeper, under `values`.
 
 use super::error::cut;
 use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up};
 use serde_json::Value;
 
 pub(super) const PROGRAM: &str = "k6";
-/// k6's names of times, and weir's.
+/// Times in a summary: k6's name, weir's name and the quantile.
 const TIMES: [(&str, &str, Option<f64>); 7] = [
     ("avg", "mean", None),
     ("med", "p50", Some(0.5)),
@@ -17,16 +17,16 @@ const TIMES: [(&str, &str, Option<f64>); 7] = [
     ("p(99.99)", "p9999", Some(0.9999)),
 ];
 
-/// The values of one summary, which is one repeat.
+/// The values in one summary, which is one repeat.
 pub(super) struct Summary {
     rate_per_s: f64,
-    /// Share of failed requests, if the summary has it.
+    /// Share of failed requests; `None` if the summary does not contain it.
     failed: Option<f64>,
-    /// In the order of [`TIMES`], nanoseconds.
+    /// The times in the order of [`TIMES`], nanoseconds.
     times_ns: Vec<Option<f64>>,
 }
 
-/// Parses the JSON.
+/// Parses the JSON of a file.
 pub(super) fn parsed(file: &ForeignFile, text: &str) -> Result<Value, ForeignError> {
     serde_json::from_str(text).map_err(|error| {
         let several = error.to_string().starts_with("trailing characters");
@@ -38,7 +38,7 @@ pub(super) fn parsed(file: &ForeignFile, text: &str) -> Result<Value, ForeignErr
     })
 }
 
-/// Reads a summary.
+/// Reads the values in a summary.
 pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, ForeignError> {
     let of_metric = |metric: &str, figure: &str| {
         let stands = document.get("metrics").and_then(|metrics| metrics.get(metric));
@@ -64,7 +64,7 @@ pub(super) fn summary(file: &ForeignFile, document: &Value) -> Result<Summary, F
     Ok(Summary { rate_per_s, failed, times_ns: TIMES.iter().map(time).collect::<Result<_, _>>()? })
 }
 
-/// A value of at least 0.
+/// Converts a value to a number of at least 0.
 fn number(file: &ForeignFile, metric: &str, figure: &str, value: &Value) -> Result<f64, ForeignError> {
     let number = value.as_f64().filter(|number| *number >= 0.0);
     number.ok_or_else(|| ForeignError::Malformed {
@@ -76,7 +76,7 @@ fn number(file: &ForeignFile, metric: &str, figure: &str, value: &Value) -> Resu
     })
 }
 
-/// Combines repeats.
+/// Combines all repeats.
 pub(super) fn read(repeats: &[Summary]) -> Read {
     let all: Vec<SummedUp<'_>> = repeats.iter().map(Summary::summed_up).collect();
     let mut notes = vec!["latency is http_req_duration, from the actual send".to_owned()];

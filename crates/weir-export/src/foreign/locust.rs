@@ -1,18 +1,18 @@
-//! Locust's request statistics (`locust --csv FILE` writes `FILE_stats.csv`): the row over all requests.
+//! Reads Locust's request statistics (`locust --csv FILE` writes `FILE_stats.csv`): the row for all requests.
 
 use super::rows::{Line, Rows};
 use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up};
 use weir_analysis::quantity::{count, counted};
 
 pub(super) const PROGRAM: &str = "Locust";
-/// Required columns, which also identify the format.
+/// Required columns. They also identify the format.
 pub(super) const COLUMNS: [&str; 7] =
     ["Name", "Request Count", "Failure Count", "Average Response Time", "Requests/s", "50%", "99%"];
-/// Locust's name of the row over all requests.
+/// The name of the row for all requests.
 const ALL: &str = "Aggregated";
 /// Locust's text for a missing value.
 const MISSING: &str = "N/A";
-/// Locust's columns, and weir's names.
+/// Columns with times: Locust's name, weir's name and the quantile.
 const TIMES: [(&str, &str, Option<f64>); 11] = [
     ("Average Response Time", "mean", None),
     ("50%", "p50", Some(0.5)),
@@ -27,16 +27,16 @@ const TIMES: [(&str, &str, Option<f64>); 11] = [
     ("99.99%", "p9999", Some(0.9999)),
 ];
 
-/// The values of one file, which is one repeat.
+/// The values in one file, which is one repeat.
 pub(super) struct Statistics {
     requests: f64,
     failures: f64,
     rate_per_s: f64,
-    /// In the order of [`TIMES`], nanoseconds.
+    /// The times in the order of [`TIMES`], nanoseconds.
     times_ns: Vec<Option<f64>>,
 }
 
-/// Reads one file.
+/// Reads the values in a file.
 pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, ForeignError> {
     let mut all = rows.lines.iter().filter(|line| rows.field(line, "Name") == ALL);
     let nothing = |detail: &str, remedy| ForeignError::Nothing {
@@ -70,7 +70,8 @@ pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, 
     Ok(statistics)
 }
 
-/// A time given in milliseconds; `None` without the column or a value, because Locust's quantiles can be chosen.
+/// Reads a time in milliseconds and returns nanoseconds. `None` if the column or its value is missing, because users
+/// can choose Locust's quantiles.
 fn time_ns(file: &ForeignFile, rows: &Rows, line: &Line, column: &str) -> Result<Option<f64>, ForeignError> {
     let value = rows.field(line, column);
     if value.is_empty() || value == MISSING {
@@ -79,7 +80,7 @@ fn time_ns(file: &ForeignFile, rows: &Rows, line: &Line, column: &str) -> Result
     line.number(file, column, value, "number of milliseconds").map(|ms| Some(ms * 1e6))
 }
 
-/// Combines repeats.
+/// Combines all repeats.
 pub(super) fn read(repeats: &[Statistics]) -> Read {
     let all: Vec<SummedUp<'_>> = repeats.iter().map(Statistics::summed_up).collect();
     let failures: f64 = repeats.iter().map(|repeat| repeat.failures).sum();
@@ -94,7 +95,10 @@ pub(super) fn read(repeats: &[Statistics]) -> Read {
     }
     let mut notes = vec!["throughput includes failed requests".to_owned()];
     if repeats.iter().all(Statistics::is_rounded) {
-        notes.push("Locust rounds times to whole milliseconds, from 100 ms on to two digits".to_owned());
+        notes.push(
+            "Locust rounds times below 100 ms to whole milliseconds, and longer times to two significant digits"
+                .to_owned(),
+        );
     }
     Read { program: PROGRAM, series: vec![summed_up(&TIMES, &all)], notes, warnings }
 }
@@ -108,7 +112,8 @@ impl Statistics {
         }
     }
 
-    /// Whether its quantiles are whole milliseconds, as Locust writes them. Locust does not round the mean.
+    /// Whether all quantiles are whole milliseconds, as Locust writes them. The mean does not count, because Locust
+    /// does not round it.
     fn is_rounded(&self) -> bool {
         let quantiles = TIMES.iter().zip(&self.times_ns).filter(|((.., quantile), _)| quantile.is_some());
         quantiles.filter_map(|(_, ns)| *ns).all(|ns| (ns / 1e6).fract() == 0.0)

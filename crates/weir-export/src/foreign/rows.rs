@@ -1,19 +1,19 @@
-//! Tables of other programs: a header, and lines whose fields are read by column name.
+//! Tables of other programs: a header, and lines with fields that are read by column name.
 
 use csv::{ReaderBuilder, StringRecord};
 
 use super::error::cut;
 use super::{ForeignError, ForeignFile};
 
-/// The lines of a file, as text.
+/// The columns and lines of a file, as text.
 pub(super) struct Rows {
     pub(super) columns: Vec<String>,
     pub(super) lines: Vec<Line>,
 }
 
-/// A line below the header.
+/// A line after the header.
 pub(super) struct Line {
-    /// Its number in the file, from 1.
+    /// The number of the line in the file, from 1.
     pub(super) number: u64,
     pub(super) fields: StringRecord,
 }
@@ -38,12 +38,12 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Whether it has a column with this name.
+    /// Whether the table has a column with this name.
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|known| known == column)
     }
 
-    /// Positions of the columns with this name.
+    /// Positions of all columns with this name.
     pub(super) fn places(&self, column: &str) -> Vec<usize> {
         let all = self.columns.iter().enumerate();
         all.filter(|(_, known)| *known == column).map(|(place, _)| place).collect()
@@ -57,13 +57,13 @@ impl Rows {
 }
 
 impl Line {
-    /// Whether it repeats the header, as in concatenated files.
+    /// Whether the line repeats the header, as in files that were concatenated.
     pub(super) fn is_header(&self, columns: &[String]) -> bool {
         self.fields.len() == columns.len()
             && self.fields.iter().zip(columns).all(|(field, name)| field.trim() == name)
     }
 
-    /// The error that `value` in `column` is not `expected`.
+    /// The error that `value` in `column` of this line is not an `expected`.
     pub(super) fn wrong(
         &self,
         file: &ForeignFile,
@@ -80,7 +80,7 @@ impl Line {
         }
     }
 
-    /// A finite number of at least 0.
+    /// Parses `value` as a finite number of at least 0.
     pub(super) fn number(
         &self,
         file: &ForeignFile,

@@ -1,4 +1,4 @@
-//! The columns for the reference.
+//! The descriptions of columns in the reference.
 
 use weir_export::{ColumnDescription, columns, findings_columns};
 

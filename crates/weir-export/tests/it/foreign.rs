@@ -1,4 +1,4 @@
-//! Files of other programs: real ones of Locust and k6, files in the Gorouter rig's format, and invalid files.
+//! Files of other programs: real files of Locust and k6, files in the format of the Gorouter rig, and invalid files.
 
 use weir_analysis::compare::{Dataset, Measure, Series, Source};
 use weir_export::{ForeignError, ForeignFile, read_foreign};
@@ -7,7 +7,7 @@ const PERF: &str = include_str!("../fixtures/gorouter/perf.csv");
 const PERF_AGAIN: &str = include_str!("../fixtures/gorouter/perfAgain.csv");
 const CPU: &str = include_str!("../fixtures/gorouter/cpuStats.csv");
 const CPU_OF_EACH: &str = include_str!("../fixtures/gorouter/perCpuStats.csv");
-/// Written by Locust 2.47.0 in eight seconds, and by k6 1.8.1 in two, against `weir origin --delay const:5ms`.
+/// Real files, measured against `weir origin --delay const:5ms`: Locust 2.47.0 ran for eight seconds, k6 1.8.1 for two.
 const LOCUST: &str = include_str!("../fixtures/locust_stats.csv");
 const K6_EXPORTED: &str = include_str!("../fixtures/k6_summary_export.json");
 const K6_HANDLED: &str = include_str!("../fixtures/k6_handle_summary.json");
@@ -21,7 +21,7 @@ fn read(files: &[(&str, &str)], cores: Option<f64>) -> Result<Dataset, ForeignEr
     read_foreign(&files, cores)
 }
 
-/// The values of a metric per repeat.
+/// The values of a metric, one per repeat.
 fn values(series: &Series, measure: &str) -> Vec<Option<f64>> {
     let figure = series.figure(Measure::named(measure).unwrap());
     figure.map(|figure| figure.repeats.iter().map(|of| of.value()).collect()).unwrap_or_default()
@@ -46,7 +46,8 @@ fn steps_of_the_gorouter_rig_are_loads_and_its_files_repeats() {
     let dataset = read(&[("perf.csv", PERF), ("perfAgain.csv", PERF_AGAIN)], None).unwrap();
     let loads: Vec<&str> = dataset.series.iter().map(|series| series.load.as_str()).collect();
     assert_eq!(loads, ["step 1", "step 2"]);
-    // Four requests from 33.000 to the last ends at 33.100 and 33.102. Seconds become nanoseconds.
+    // Four requests start from 33.000 on; the last one ends at 33.100 in the first file and at 33.102 in the second.
+    // Seconds are converted to nanoseconds.
     near(&values(&dataset.series[0], "throughput"), &[40.0, 4.0 / 0.102]);
     near(&values(&dataset.series[0], "p50"), &[10e6, 11e6]);
     near(&values(&dataset.series[0], "p99"), &[70e6, 72e6]);
@@ -58,7 +59,8 @@ fn steps_of_the_gorouter_rig_are_loads_and_its_files_repeats() {
 #[test]
 fn cpu_of_the_gorouter_rig_is_assigned_to_steps() {
     let dataset = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], Some(4.0)).unwrap();
-    // A quarter of four cores for 100 ms over four requests; half of them for 50 ms over four.
+    // First step: a quarter of four cores for 100 ms, divided by four requests. Second step: half of the cores for 50
+    // ms, divided by four requests.
     near(&values(&dataset.series[0], "cpu"), &[25_000.0]);
     near(&values(&dataset.series[1], "cpu"), &[25_000.0]);
     let unknown = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], None).unwrap();
@@ -84,13 +86,13 @@ fn statistics_of_the_real_locust() {
     near(&values(series, "p99"), &[number(18) * 1e6; 2]);
     assert!((5e6..50e6).contains(&values(series, "p50")[0].unwrap()), "5 ms were given");
     assert!(notes(&dataset).contains("Locust rounds"), "{}", notes(&dataset));
-    // The format of weir's own export.
+    // Like weir's own export in Locust's format, this file has values that are not rounded.
     let exact = read(&[("a_stats.csv", &LOCUST.replace(",6,6,6,", ",5.937,6,6,"))], None).unwrap();
     assert!(!notes(&exact).contains("Locust rounds"), "{}", notes(&exact));
     assert!(notes(&exact).contains("throughput includes failed requests"), "{}", notes(&exact));
 }
 
-/// The warnings, and the number of valid repeats of throughput and median.
+/// Returns the warnings, and how many repeats are valid for throughput and for the median.
 fn what_counts(dataset: &Dataset) -> (String, [usize; 2]) {
     let Source::Foreign { warnings, .. } = &dataset.source else { panic!("it is foreign") };
     let valid = |measure| dataset.series[0].figure(Measure::named(measure).unwrap()).unwrap().valid;

@@ -1,11 +1,11 @@
-//! Tables, JSON, and the summaries of other tools.
+//! Tables, JSON, and summaries in the formats of other tools.
 
 use serde_json::Value;
 use weir_results::{Cell, CellOutcome, Histogram, RouteResult, RouteTimes, Run, StepRecord, TimesNs};
 
 use crate::fixture::{self, Scene};
 
-/// A CSV table without quoted fields, with access by column.
+/// A CSV table with access by column. Its fields must not be quoted.
 struct Rows {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -23,7 +23,7 @@ impl Rows {
     }
 }
 
-/// The fields of a line of CSV without line breaks in fields.
+/// Splits a line of CSV into its fields, which must not contain line breaks.
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut quoted) = (vec![String::new()], false);
     for letter in line.chars() {
@@ -36,8 +36,8 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// Adds two steps and a route with two status classes to the first load of the first cell. Returns the time of each
-/// class as the histograms store it, nanoseconds.
+/// Adds two steps, and a route with two status classes, to the first load of the first cell. Returns the latency in
+/// each class, nanoseconds, as histograms round it.
 fn with_steps_and_routes(cells: &mut [Cell]) -> [u64; 2] {
     let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { panic!("cell 0") };
     let record = &mut measurements[0].record;
@@ -87,7 +87,7 @@ fn a_mixed_run_as_csv() {
         cells.iter().map(|cell| if cell.key.gateway == "haproxy" && cell.key.repeat == 2 { 1 } else { 2 });
     assert_eq!(rows.rows.len(), loads.sum::<usize>(), "a row per load of each cell, and one per failed cell");
     assert!(rows.rows.iter().all(|row| row.len() == rows.columns.len()));
-    // Cell 0 is weir; its second load is open.
+    // Cell 0 is weir; its first load is closed, its second load is open.
     assert_eq!((rows.get(0, "run"), rows.get(0, "gateway")), ("20261121-0210-k3fz", "weir"));
     assert_eq!((rows.get(0, "load"), rows.get(1, "load")), ("full", "tail"));
     assert_eq!((rows.get(0, "asked_rate_per_s"), rows.get(1, "asked_rate_per_s")), ("", "5000.0"));
@@ -98,7 +98,7 @@ fn a_mixed_run_as_csv() {
     assert_eq!((rows.get(0, "data_limit_cpus"), rows.get(0, "control_limit_cpus")), ("0.5", ""));
     assert_eq!(rows.get(0, "status_2xx"), rows.get(0, "requests_completed"));
     assert_eq!((rows.get(0, "status_5xx"), rows.get(0, "tls_handshakes")), ("0", ""));
-    // Cell 1 is envoy, overloaded: a quantile among unanswered requests is empty, not zero.
+    // Cell 1 is envoy, which is overloaded: a quantile among requests without a response is empty, not zero.
     assert_eq!((rows.get(3, "gateway"), rows.get(3, "latency_ns_p99")), ("envoy", ""));
     assert_eq!(rows.get(3, "requests_timed_out"), "8200");
     let failed = rows.rows.iter().position(|row| row.contains(&"failed".to_owned())).unwrap();
@@ -114,7 +114,7 @@ fn each_axis_is_a_column() {
         (rows.get(0, "axis.limits.data.cpus"), rows.get(30, "axis.limits.data.cpus")),
         ("0.25", "1.0")
     );
-    // A single value that is not a number makes the column text.
+    // One value that is not a number makes the whole column text.
     run.plan[0].axes.insert("limits.data.cpus".into(), "unlimited".into());
     cells[0].key = run.plan[0].clone();
     let rows = Rows::of(&weir_export::csv(&run, &cells).unwrap());
@@ -154,7 +154,7 @@ fn the_json_document_has_the_whole_run() {
     let document: Value = serde_json::from_str(&weir_export::json(&run, &cells).unwrap()).unwrap();
     assert_eq!(document["run"], serde_json::to_value(&run).unwrap());
     assert_eq!(document["cells"].as_array().unwrap().len(), cells.len());
-    // Without the added descriptions, the cells equal the original ones.
+    // With the descriptions replaced by the histograms, the cells equal the original ones.
     let mut reported = document["cells"].clone();
     let described = put_back(&mut reported);
     assert!(described > cells.len() * 20, "{described} histograms");
@@ -166,7 +166,7 @@ fn the_json_document_has_the_whole_run() {
     assert_eq!(latency["quantiles_ns"]["p99"], record.result.latency_ns.p99.unwrap());
 }
 
-/// Replaces every description of a histogram by the histogram. Returns their number.
+/// Replaces every description of a histogram with the histogram itself. Returns the number of histograms.
 fn put_back(value: &mut Value) -> usize {
     if let Some(histogram) = value.get("hdr_v2_base64") {
         assert!(value["quantiles_ns"].get("p9999").is_some() && value["count"].is_u64(), "{value}");
@@ -187,7 +187,7 @@ fn summaries_of_k6() {
     let summaries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(summaries.len(), 28, "a line per measured load");
     insta::assert_snapshot!(serde_json::to_string_pretty(&summaries[1]).unwrap());
-    // Envoy's open load is overloaded: quantiles among unanswered requests are null.
+    // Envoy's open load is overloaded: quantiles among requests without a response are null.
     assert_eq!(summaries[3]["metrics"]["http_req_duration"]["p(99)"], Value::Null);
     assert_eq!(summaries[3]["metrics"]["http_req_failed"]["passes"], 8200);
 }

@@ -1,4 +1,4 @@
-//! HdrHistogram's interval log, read by HdrHistogram's own reader for Rust.
+//! HdrHistogram's interval log: HdrHistogram's own reader for Rust can read it.
 
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};

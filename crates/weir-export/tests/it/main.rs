@@ -1,6 +1,6 @@
-//! Every export format, tested with a made-up run, and the reference of the columns.
+//! Every export format, tested with a run of made-up values, and the descriptions of the columns.
 
-// In tests an unwrap is an assertion.
+// In tests, an unwrap is an assertion.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../weir-report/tests/it/fixture.rs"]

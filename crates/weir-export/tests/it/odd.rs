@@ -1,11 +1,11 @@
-//! Extreme values are exported without a panic, and selections report what they miss.
+//! Extreme values are exported without a panic. Selections that match nothing list what exists.
 
 use weir_export::Selection;
 use weir_results::{Cell, CellOutcome};
 
 use crate::fixture::{self, Scene};
 
-/// Sets every number of a cell to the end of its range, because an imported archive may have such values.
+/// Sets every number in a cell to the end of its range, because an imported archive may contain such values.
 #[test]
 fn numbers_at_the_end_of_their_range_never_panic() {
     let (mut run, mut cells) = fixture::run(Scene::Single, &[0.5]);

@@ -132,7 +132,7 @@ fn endpoints_are_shown_with_the_reason_of_their_ejection() {
     let counted = ["requests_in_flight", "connections", "requests", "errors", "ejections", "checks_passed"];
     gateway.wait_for("the slow one", |g| endpoints(g, &["requests_in_flight"]) == json!([[1]]));
     assert_eq!(endpoints(&gateway, &state), json!([[broken.to_string(), 2, "in", []]]));
-    // Its health checks fail, and a reload removes it with a request in flight.
+    // The broken endpoint fails its health checks. Then a reload removes it while a request is in flight.
     let both = format!("'{good}', '{broken}'");
     gateway.configure(&text(&both, health));
     gateway.reload();
@@ -230,7 +230,7 @@ fn a_removed_backend_is_shown_until_its_tunnel_closes() {
 fn names_are_shown_with_their_addresses() {
     let (origin, _) = origin();
     let port = origin.port();
-    // The hosts file resolves the first name. No server resolves the second.
+    // The hosts file resolves the first name. Nothing resolves the second name.
     let endpoints = format!("['localhost:{port}', 'nowhere.invalid:80']");
     let text = config(origin).replace(&format!("['{origin}']"), &endpoints)
         + "resolver: { servers: ['127.0.0.1:9'] }\n";
@@ -301,7 +301,8 @@ fn the_level_of_the_access_log_changes_at_run_time() {
     assert_eq!(std::fs::read_to_string(kept.path().join("log")).expect("a log"), "/\n/\n/\n");
 }
 
-/// Probes time out after one second, but silent clients are closed only after ten.
+/// Probes time out after one second, but silent clients only after ten. So a full server must not wait for that
+/// timeout.
 #[test]
 fn silent_clients_are_closed_for_new_ones() {
     let gateway = Gateway::start_with(&config(origin().0), &[]);

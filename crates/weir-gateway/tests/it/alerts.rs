@@ -17,7 +17,7 @@ const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 /// Labels that Prometheus itself adds.
 const LABELS_OF_PROMETHEUS: [&str; 3] = ["job", "instance", "le"];
 
-/// A series with values that make an alert fire and values that do not: half an hour, a minute apart.
+/// A series, then values that make an alert fire, and values that do not. Both cover half an hour, a minute apart.
 type Series = (&'static str, &'static str, &'static str);
 
 /// The series that make each alert fire.
@@ -98,7 +98,7 @@ const CASES: [(&str, &[Series]); 20] = [
     ("WeirLogLinesLost", &[("weir_access_log_dropped_total{reason='queue'}", "0+1x30", "7x30")]),
 ];
 
-/// The values of a field in the rules, in order.
+/// The values of this field in the rules file, in order.
 fn each(field: &str) -> Vec<&'static str> {
     RULES.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(field)).collect()
 }
@@ -109,7 +109,7 @@ fn metrics(expression: &str) -> BTreeSet<&str> {
     expression.split(|c: char| !is_of_name(c)).filter(|word| word.starts_with("weir_")).collect()
 }
 
-/// The name of the metric that has this series.
+/// The name of the metric family to which this series belongs.
 fn family(metric: &str) -> &str {
     metric.strip_suffix("_bucket").unwrap_or(metric)
 }
@@ -150,7 +150,7 @@ fn promtool_accepts_the_rules() {
     assert!(is_good && said.contains(&format!("SUCCESS: {} rules found", CASES.len())), "{said}");
 }
 
-/// Labels of a metric in a scrape, which must have at least one sample of it.
+/// The labels of a metric in the output of `/metrics`, which must have at least one sample of it.
 fn labels_of<'e>(exposed: &'e str, metric: &str) -> BTreeSet<&'e str> {
     let is_sample = |line: &&str| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(['{', ' ']));
     let mut samples = exposed.lines().filter(is_sample).peekable();
@@ -203,7 +203,7 @@ fn rules_name_existing_metrics_labels_and_causes() {
     }
 }
 
-/// A promtool test: with these series, this number of matching alerts fire.
+/// A promtool test: with these series, this many alerts that match the selector fire.
 fn case(series: Vec<(String, &str)>, selector: &str, firing: Option<u32>) -> Value {
     let series: Vec<Value> =
         series.into_iter().map(|(name, values)| json!({ "series": name, "values": values })).collect();
@@ -218,7 +218,7 @@ fn case(series: Vec<(String, &str)>, selector: &str, firing: Option<u32>) -> Val
     })
 }
 
-/// The series with the labels of a scraped gateway.
+/// The series with the labels that Prometheus adds when it scrapes a gateway.
 fn scraped(series: &str) -> String {
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
     format!("{name}{{job='weir-gateway',instance='a',{labels}").replace(",}", "}")

@@ -38,7 +38,7 @@ struct World {
     roots: RootCertStore,
     file: Versions,
     certificate: Versions,
-    /// Indexed by version.
+    /// The certificates by version.
     certificates: Vec<CertificateDer<'static>>,
     answered: AtomicU64,
     is_over: AtomicBool,
@@ -60,12 +60,12 @@ fn name(host: usize) -> String {
     format!("h{host}.test")
 }
 
-/// The backend of a host in a version of the file. It differs between consecutive versions.
+/// The backend of a host in this version of the file. Consecutive versions have different backends.
 fn backend(host: usize, version: usize) -> usize {
     (host + version) % BACKENDS
 }
 
-/// A version of the file. Responses carry it in a header.
+/// The configuration file in this version. Responses carry the version in a header.
 fn file(version: usize, origins: &[SocketAddr]) -> String {
     let route = |host| {
         let (name, backend) = (name(host), backend(host, version));
@@ -81,7 +81,7 @@ fn file(version: usize, origins: &[SocketAddr]) -> String {
     )
 }
 
-/// Responds to every request with its number.
+/// An origin that responds to every request with its own number.
 fn origin(number: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");

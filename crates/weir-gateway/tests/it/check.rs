@@ -94,11 +94,11 @@ fn certificates_that_expire_or_match_no_host_are_warnings() {
     check("a.test", 13 * 86_400 + 3600, GOOD, &end("expires in 13 days"));
     let output = check("a.test", -86_400 - 3600, GOOD, &end("expired 2 days ago"));
     assert!(output.contains("a.pem: expired 2 days ago, for a.test"), "{output}");
-    // Every route has hosts, and the certificate matches none of them.
+    // Every route has hosts, and the certificate matches none of these hosts.
     let hosts = GOOD.replace("  - regex:", "  - hosts: [b.test]\n    regex:");
     let hosts = hosts.replace("  - path:", "  - hosts: [c.test]\n    path:");
     let none = "`a.pem` is valid for none of the hosts in `routes`\n  \
-                help: use a certificate for these hosts, or add a route for the hosts of this one\n";
+                help: use a certificate for these hosts, or add a route for a host of this certificate\n";
     check("d.test", 15 * 86_400, &hosts, &format!("{at} {none}"));
     check("x.a.test", 15 * 86_400, &hosts, "");
 }
@@ -221,7 +221,11 @@ fn files_that_are_no_configuration_are_errors() {
     std::fs::create_dir(folder.0.path().join("folder")).expect("a folder");
     for (name, what, remedy) in [
         ("empty.yaml", "empty.yaml:1:1: the document is empty", "write one YAML or JSON document"),
-        ("latin.yaml", "latin.yaml: cannot read: stream did not contain valid UTF-8", "save it in UTF-8"),
+        (
+            "latin.yaml",
+            "latin.yaml: cannot read: stream did not contain valid UTF-8",
+            "save the file in UTF-8",
+        ),
         ("comma.json", "comma.json:3:1: trailing comma", "remove the comma"),
         ("none.yaml", "none.yaml: cannot read: No such file or directory", "check that the file exists"),
         ("folder", "folder", ""),

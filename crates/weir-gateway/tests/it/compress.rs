@@ -56,7 +56,7 @@ fn curl_reads_compressed_responses() {
     }
 }
 
-/// Upper limit of memory per compressed response, with its buffers and connections.
+/// Upper limits of memory per compressed response, with its buffers and connections, for each coding.
 const GZIP_BYTES_MAX: u64 = 600 << 10;
 const BROTLI_BYTES_MAX: u64 = 4096 << 10;
 
@@ -77,11 +77,11 @@ fn endless_origin(bytes: usize) -> (SocketAddr, Arc<AtomicUsize>) {
             std::thread::spawn(move || {
                 let read = stream.read(&mut [0; 4096]).expect("a request");
                 assert!(read > 0);
-                // The kernel buffers little, so most of the text that was sent was also read.
+                // With a small send buffer, most of the sent text was also read by the gateway.
                 rustix::net::sockopt::set_socket_send_buffer_size(&stream, 32 << 10).expect("a buffer");
                 stream.write_all(answer.as_bytes()).expect("it is read");
                 count.fetch_add(1, Ordering::SeqCst);
-                // Until the gateway closes.
+                // Waits until the gateway closes the connection.
                 let _ = stream.read(&mut [0]);
             });
         }
@@ -106,7 +106,7 @@ fn a_compressed_response_stays_below_its_memory_limit() {
                 let mut client = connect(gateway.address);
                 client.write_all(request.as_bytes()).expect("it is read");
                 let mut reader = client.try_clone().expect("a descriptor");
-                // Until the test closes.
+                // Reads until the test closes the connection.
                 std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
                 client
             })

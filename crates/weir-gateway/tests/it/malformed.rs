@@ -1,5 +1,6 @@
 //! Malformed and ambiguous requests. Each one hides a smuggled request, and a valid, marked request follows it on the
-//! same connection. The gateway rejects and closes, never panics, and nothing hidden reaches the origin.
+//! same connection. The gateway must reject the malformed request and close the connection. It must not panic, and the
+//! smuggled request must not reach the origin.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -20,8 +21,8 @@ use origin::Origin;
 /// Connections per class. No class has more forms than these.
 const VARIATIONS: usize = 10;
 
-/// How long the test waits for a silent connection. A gateway rejects at once, so this time passes only if the test
-/// fails.
+/// How long the test waits for a connection on which nothing arrives. A gateway rejects at once, so this time passes
+/// only if the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -48,7 +49,7 @@ fn nothing_malformed_reaches_the_origin() {
     assert!(!messages.contains("panicked"), "{messages}");
 }
 
-/// Tests the test: it detects in every class that a relay checks nothing.
+/// Tests the test: for each malformed class, it must report a relay that checks nothing.
 #[test]
 fn a_relay_is_detected() {
     for (number, class) in all().enumerate() {
@@ -56,7 +57,8 @@ fn a_relay_is_detected() {
         let relay = relay(origin.address);
         let cases = [Case::new(class, 0, number)];
         let expected = class.first != First::Served;
-        // A timeout is a finding, so a class without expected findings gets the long timeout: the host may be busy.
+        // A timeout counts as a finding. Classes without expected findings get the long timeout, because the host may
+        // be busy.
         let patience = if expected { Duration::from_millis(50) } else { PATIENCE };
         let mut findings = run(&cases, relay, patience);
         findings.extend(findings_at(origin, &cases));
@@ -64,12 +66,12 @@ fn a_relay_is_detected() {
     }
 }
 
-/// Findings of the client about the responses.
+/// What the client finds wrong with the responses.
 fn run(cases: &[Case], gateway: SocketAddr, patience: Duration) -> Vec<String> {
     cases.iter().filter_map(|case| case.run(gateway, patience)).collect()
 }
 
-/// Findings of the origin about the requests.
+/// What the origin finds wrong with the requests.
 fn findings_at(origin: Origin, cases: &[Case]) -> Vec<String> {
     let served = cases.iter().flat_map(Case::served).collect();
     let cut_off = cases.iter().filter_map(Case::cut_off).collect();

@@ -278,7 +278,7 @@ fn a_changed_config_map_takes_effect_with_watch() {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// The blocks of the guide with this start, up to their end.
+/// The code blocks of the guide that begin with `start`, without that start.
 fn blocks(start: &str) -> Vec<&'static str> {
     let blocks = GUIDE.split(start).skip(1);
     blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()

@@ -36,15 +36,15 @@ fn the_limits_page_shows_the_defaults() {
         ("drain", format!("{:?}", default.drain)),
     ] {
         for (name, value) in fields.split(['{', ',']).filter_map(|field| field.split_once(": ")) {
-            // A field without a default cannot be shown.
+            // A field without a default cannot be shown in the example.
             let is_shown = example.contains(&format!("\n  {}: ", name.trim())) || value.starts_with("None");
             assert!(is_shown, "{block}.{name} is not in the example");
         }
     }
 }
 
-/// Runs the commands that a page shows for its first configuration, and compares their output with the page. The page
-/// calls that configuration `file`. Returns the subcommands.
+/// Writes the first configuration of a page to `file`, runs the commands that the page shows for it, and compares their
+/// output with the page. Returns the subcommands.
 fn run_shown(page: &'static str, file: &str) -> Vec<&'static str> {
     let (_, rest) = page.split_once("```yaml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");

@@ -23,7 +23,7 @@ const IDLE_BYTES_MAX: u64 = 14 << 10;
 /// and its state.
 const EXCHANGE_BYTES_MAX: u64 = 132 << 10;
 
-/// Upper limit of memory per certificate with its key, from the file name to the key in the form of rustls.
+/// Upper limit of memory per certificate with its key, from its file name in the configuration to the parsed key.
 const CERTIFICATE_BYTES_MAX: u64 = 8 << 10;
 
 /// Writes a self-signed certificate for `name`, and its key.
@@ -182,7 +182,7 @@ fn upstreams_that_do_not_read_need_bounded_memory() {
             .write_all(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n")
             .expect("it is read");
         client.set_nonblocking(true).expect("a socket");
-        // As much as the buffers of the kernel and the gateway hold.
+        // Sends as much as the buffers of the kernel and the gateway hold.
         for _ in 0..8 {
             while client.write(&[b'x'; 64 << 10]).is_ok() {}
             std::thread::sleep(Duration::from_millis(2));

@@ -97,7 +97,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("workers: 2", "workers: 2\nadmin: 127.0.0.1:9900"),
         32,
         "unknown field `admin`",
-        "it is a command-line option: `--admin ADDR`",
+        "use the command-line option `--admin ADDR`",
     ),
     mistake(Form, ("workers: 2", "worker: 2"), 31, "unknown field `worker`", "did you mean `workers`?"),
     mistake(
@@ -297,7 +297,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         Sense,
         ("workers: 2", "trailers: { request: [Cookie] }"),
         31,
-        "trailers.request[0]: `Cookie` cannot pass as a trailer: it has to be known before the body",
+        "trailers.request[0]: `Cookie` cannot be a trailer: recipients need it before the body",
         "send it as a header field",
     ),
     mistake(

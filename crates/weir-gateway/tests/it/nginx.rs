@@ -11,7 +11,7 @@ use crate::operations::program;
 
 const GUIDE: &str = include_str!("../../../../docs/nginx-to-weir-gateway.md");
 
-/// Name of TLS or plain text, request, status.
+/// For each request: the client's server name (empty for plain HTTP), the request, and the expected status.
 const REQUESTS: [(&str, &str, u16); 31] = [
     // Plain HTTP is redirected to HTTPS.
     ("", "GET /a?b=c\r\nHost: shop.example", 301),
@@ -50,7 +50,7 @@ const REQUESTS: [(&str, &str, u16); 31] = [
     ("shop.example", "GET /api/\r\nHost: shop.example", 200),
     ("shop.example", "GET /api/broken\r\nHost: shop.example", 502),
     ("shop.example", "GET /api/slow\r\nHost: shop.example", 504),
-    // Retried if another endpoint may succeed, and returned to the client if none does.
+    // A 503 is retried if another endpoint may succeed. If none does, the client gets it.
     ("shop.example", "GET /flaky\r\nHost: shop.example", 200),
     ("shop.example", "GET /unavailable\r\nHost: shop.example", 503),
     // A pattern, and a path that it does not match.
@@ -66,7 +66,8 @@ fn promised(answer: &Answer) -> Vec<String> {
     let names = ["x-backend", "location", "x-frame-options", "x-powered-by"];
     let mut made = vec![answer.status.to_string()];
     made.extend(names.map(|name| format!("{name}: {}", answer.field(name))));
-    // Error pages differ per gateway. The body of an origin shows the request that it received.
+    // Bodies of error pages are not compared, because they differ per gateway. A response from an origin is always
+    // compared: its body echoes the request that the origin received.
     if answer.status < 300 || !answer.field("x-backend").is_empty() {
         made.push(format!("{}: {}", answer.field("content-type"), answer.body));
     }
@@ -185,7 +186,8 @@ fn documented_differences_exist() {
     assert_eq!([theirs.field("content-type"), ours.field("x-weir-error")], ["text/html", "no_route"]);
     let fat = format!("GET /\r\nX-Fat: {}", "x".repeat(40_000));
     assert_eq!(ask(&fat).map(|answer| answer.status), [400, 431]);
-    // Of four requests, at least one goes first to the endpoint that responds with 503.
+    // Both gateways balance in turn, so at least one of four requests goes first to the endpoint that responds with
+    // 503.
     let posts = [site.nginx_ports, site.weir_ports].map(|ports| {
         let post = "POST /flaky\r\nHost: shop.example\r\nContent-Length: 1\r\n\r\nx";
         let statuses = (0..4).map(|_| site.ask_one(ports, "shop.example", post).status);

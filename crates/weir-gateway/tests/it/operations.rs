@@ -54,7 +54,7 @@ fn a_changed_file_takes_effect_with_watch() {
 fn without_watch_a_changed_file_takes_no_effect() {
     let gateway = Gateway::start(&config(origin().0));
     gateway.configure("nonsense");
-    // A watch would report within 100 ms.
+    // With `--watch`, the gateway would react within 100 ms.
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(gateway.stat("refused"), 0);
 }
@@ -181,7 +181,7 @@ fn without_descriptors_clients_get_503_and_no_worker_spins() {
     for client in &mut clients {
         client.write_all(GET.as_bytes()).expect("it is queued");
     }
-    // One client gets 503 at a time: after the second, the first has its response.
+    // Only one client at a time gets a 503. So when a second client gets one, the first has its complete response.
     gateway.wait_for("rejected clients", |g| g.stat("out_of_sockets") > 1);
     let pauses = gateway.stat("accept_pauses");
     let most = began.elapsed().as_millis() / 100 + 1;
@@ -241,7 +241,7 @@ fn a_check_without_a_descriptor_makes_no_endpoint_unhealthy() {
     gateway.wait_for("a good check", |g| passed(g) > Some(0));
     let clients: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
     let is_logged = |line: String| line.contains("health checks paused: no file descriptors");
-    // The log has other lines between, such as pauses of accepting.
+    // The log has other lines in between, such as those about pauses in accepting clients.
     assert!((0..20).any(|_| is_logged(gateway.message())));
     assert_eq!(endpoints(&gateway, &fields), json!([["in", 0]]));
     let before = passed(&gateway);

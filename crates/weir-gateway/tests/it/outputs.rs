@@ -12,7 +12,7 @@ use crate::process::{Gateway, config, connect, origin, response};
 
 #[test]
 fn a_full_standard_output_blocks_no_signal() {
-    // More than four lines of the access log fill the pipe, which this test no longer reads.
+    // More than four access log lines fill the pipe of standard output, which this test no longer reads.
     const REQUESTS: u64 = 12;
     let gateway = Gateway::start(&(config(origin().0) + "access_log: {}\n"));
     let mut client = connect(gateway.address);

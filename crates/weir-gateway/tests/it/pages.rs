@@ -5,7 +5,7 @@ use std::process::Command;
 const PAGES: [&str; 2] =
     [include_str!("../../../../docs/filters.md"), include_str!("../../../../docs/paths.md")];
 
-/// Name and text of the page's first example. Its first line is its name.
+/// The name and text of the page's first example. The first line of the example is a comment with its name.
 fn example(page: &str) -> (&str, &str) {
     let (_, rest) = page.split_once("```yaml\n# ").expect("an example");
     let (text, _) = rest.split_once("```").expect("its end");

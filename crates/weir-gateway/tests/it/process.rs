@@ -15,7 +15,7 @@ pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 /// A running gateway, with the addresses that it printed. Dropping it kills the process.
 pub(crate) struct Gateway {
     child: Child,
-    /// The serving process. After an upgrade this is not the child.
+    /// The serving process. After an upgrade, this is no longer `child`.
     pub(crate) process: Pid,
     out: BufReader<ChildStdout>,
     messages: BufReader<ChildStderr>,
@@ -29,7 +29,7 @@ impl Gateway {
         Gateway::start_with(config, &[])
     }
 
-    /// Starts it with other files next to the configuration.
+    /// Starts a gateway, with these further files next to its configuration.
     pub(crate) fn start_with(config: &str, files: &[(&str, &str)]) -> Gateway {
         let dir = tempfile::tempdir().expect("a temporary folder");
         for (name, text) in files {
@@ -42,7 +42,7 @@ impl Gateway {
         Gateway::spawn_in(tempfile::tempdir().expect("a temporary folder"), config, command)
     }
 
-    /// Starts it in a folder that already has its files.
+    /// Starts a gateway in a folder that already has the other files.
     pub(crate) fn spawn_in(dir: tempfile::TempDir, config: &str, mut command: Command) -> Gateway {
         std::fs::write(dir.path().join("gateway.yaml"), config).expect("a configuration file");
         let mut child = command
@@ -99,7 +99,7 @@ impl Gateway {
         answer
     }
 
-    /// The number of `/stats` with this name.
+    /// The value in `/stats` with this name.
     pub(crate) fn stat(&self, name: &str) -> u64 {
         let stats = self.admin("/stats");
         let rest = stats.split(&format!("\"{name}\":")).nth(1).unwrap_or_default();
@@ -117,12 +117,12 @@ impl Gateway {
         panic!("{what} never came: {}", self.admin("/stats"));
     }
 
-    /// Reads the next line of its output, and returns the rest after `start`.
+    /// Reads the next line on standard output, and returns the rest after `start`.
     pub(crate) fn line(&mut self, start: &str) -> String {
         line(&mut self.out, start)
     }
 
-    /// Resident memory.
+    /// The resident memory of the process in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -130,19 +130,19 @@ impl Gateway {
         kib * 1024
     }
 
-    /// Stops it, and returns its standard error.
+    /// Stops the gateway, and returns what it wrote to standard error.
     pub(crate) fn stop(self) -> String {
         self.signal(Signal::TERM);
         self.finish().1
     }
 
-    /// Waits until it exits. Returns exit code and standard error.
+    /// Waits until the gateway exits. Returns its exit code, and what it wrote to standard error.
     pub(crate) fn wait(self) -> (Option<i32>, String) {
         let (status, messages) = self.finish();
         (status.code(), messages)
     }
 
-    /// Waits until all its processes exit, because they share standard error.
+    /// Waits until all processes of the gateway exit, because they share standard error.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("it ends");
         let mut messages = String::new();
@@ -224,14 +224,14 @@ pub(crate) fn config(origin: SocketAddr) -> String {
     )
 }
 
-/// A program that `make peers` installs.
+/// The path of a program that `make peers` installs.
 pub(crate) fn peer(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a path");
     let mut places = own.ancestors().map(|folder| folder.join("target/peers/bin").join(name));
     places.find(|path| path.exists()).unwrap_or_else(|| panic!("no {name}; `make peers` fetches it"))
 }
 
-/// Runs it with this configuration until it exits. Returns exit code and messages, without the folder.
+/// Runs the gateway with this configuration until it exits. Returns its exit code and messages.
 pub(crate) fn run(file: &str, more: &[&str]) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("gateway.yaml"), file).expect("a configuration file");
@@ -406,7 +406,7 @@ fn an_expired_drain_reports_the_connections_it_closed() {
     gateway.signal(Signal::TERM);
     let (status, messages) = gateway.finish();
     assert_eq!(status.code(), Some(0));
-    assert!(messages.ends_with("`drain.timeout` is over; active connections closed: 1\n"), "{messages:?}");
+    assert!(messages.ends_with("`drain.timeout` expired; active connections closed: 1\n"), "{messages:?}");
     let head = response(&mut client).expect("an answer");
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("\r\nX-Weir-Error: drained\r\n"), "{head}");
 }
@@ -423,7 +423,7 @@ fn a_second_stop_exits_at_once() {
 #[test]
 fn the_admin_server_survives_misbehaving_clients() {
     let gateway = Gateway::start(&config(origin().0));
-    // As many silent clients as it serves at a time, less one.
+    // One less than the number of clients that the admin server serves at a time.
     let slow: Vec<TcpStream> = (0..63).map(|_| connect(gateway.admin)).collect();
     for (nonsense, status) in [
         ("\0\x01\x02\r\n\r\n", "400"),

@@ -6,7 +6,7 @@ use std::process::Command;
 use weir_control::FileSource;
 use weir_dataplane::Gateway;
 
-/// Names of pages, and their files.
+/// The name of each page, as the command takes it, and its file.
 const PAGES: [(&str, &str); 5] = [
     ("configuration", "gateway-configuration.md"),
     ("cli", "weir-gateway.md"),

@@ -49,7 +49,7 @@ fn sslyze_finds_only_the_untrusted_authority() {
     // The order depends on which connection closed first.
     let both = ["2 (ECPublicKey, RSAPublicKey)", "2 (RSAPublicKey, ECPublicKey)"];
     assert!(both.iter().any(|both| squeezed.contains(both)) && !said.contains("VULNERABLE -"), "{said}");
-    // The last part is the comparison with Mozilla's recommendation.
+    // The last part of the output is the comparison with Mozilla's recommendation.
     lines.find(|line| line.contains("COMPLIANCE AGAINST")).unwrap_or_else(|| panic!("no comparison: {said}"));
     let findings: Vec<&str> = lines.filter_map(|line| line.trim_start().strip_prefix("* ")).collect();
     assert_eq!(findings.len(), 1, "{findings:?}");

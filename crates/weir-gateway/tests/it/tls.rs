@@ -52,7 +52,7 @@ fn run(command: &mut Command, input: &str) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("openssl and curl are there");
-    // A program that has exited reads nothing.
+    // A program that has already exited does not read its input.
     let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
     let output = child.wait_with_output().expect("it ends");
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -143,7 +143,7 @@ fn ticket_keys_change_with_their_file() {
     Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
     let session = dir.path().join("session");
     let session = session.to_str().expect("text").to_owned();
-    // 48 bytes each.
+    // Two ticket keys of 48 bytes, in base64.
     let [old, new] = ["A", "B"].map(|letter| letter.repeat(64));
     std::fs::write(dir.path().join("t.keys"), &old).expect("a file");
     let tls = "certificate: a.pem, key: a.key, tickets: { file: t.keys, lifetime: 1h }";
@@ -164,7 +164,7 @@ fn ticket_keys_change_with_their_file() {
 /// The name of the key that encrypted the session ticket of a TLS 1.2 client.
 fn key_of_ticket(said: &str) -> &str {
     let dump = said.split("TLS session ticket:\n").nth(1).unwrap_or_else(|| panic!("no ticket: {said}"));
-    // The first 16 bytes, in one line.
+    // The name is in the first 16 bytes, which are one line of the dump.
     dump.split_once("0000 - ").and_then(|(_, line)| line.get(..47)).expect("a line of bytes")
 }
 
@@ -193,7 +193,8 @@ fn random_ticket_keys_rotate_and_the_previous_one_still_decrypts() {
     assert!(said.contains("Reused, TLSv1.2"), "{said}");
 }
 
-/// Kubernetes updates mounted files in this way: files are links into `..data`, which is a link that is replaced.
+/// Kubernetes updates mounted files in this way: the files are links into `..data`, which is itself a link. An update
+/// replaces `..data`.
 #[test]
 fn certificates_change_when_a_link_is_swapped() {
     let dir = folder();

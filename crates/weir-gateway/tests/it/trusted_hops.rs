@@ -4,8 +4,8 @@ mod chain;
 
 use self::chain::{Chain, Front};
 
-/// Values that clients send in `X-Forwarded-For` and in `Forwarded`, one per line. With them a client tries to forge or
-/// hide its address, or to shift which element is used.
+/// Each entry is a list of values, one per header line, that a client sends in each of `X-Forwarded-For`, `Forwarded`
+/// and `X-Real-IP`. With them a client tries to forge or hide its address, or to shift which element is used.
 const LIES: [&[&[u8]]; 22] = [
     &[],
     &[b"6.6.6.6"],
@@ -85,7 +85,8 @@ fn no_client_forges_or_hides_its_address_in_forwarded() {
     check(&[Front::HaproxyForwarded], &by_forwarded);
     check(&[Front::NginxForwarded, Front::HaproxyForwarded], &by_forwarded);
     check(&[Front::HaproxyForwarded, Front::HaproxyForwarded], &by_forwarded);
-    // Not HAProxy in front of this nginx: before 1.23, `$http_forwarded` is the first of several lines.
+    // HAProxy in front of this nginx is not tested: before nginx 1.23, `$http_forwarded` contains only the first of
+    // several lines.
     check(&[Front::NginxForwarded, Front::NginxForwarded], &by_forwarded);
 }
 

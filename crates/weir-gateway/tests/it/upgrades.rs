@@ -21,7 +21,7 @@ const UPGRADES: usize = 3;
 
 const CLIENTS: usize = 4;
 
-/// Exchanges between two changes, so that no change meets an idle gateway.
+/// Exchanges between two changes, so that each change happens under load.
 const EXCHANGES_BETWEEN: u64 = 500;
 
 /// Results of the requests of all clients.
@@ -45,7 +45,7 @@ impl Outcomes {
         of.load(Ordering::SeqCst)
     }
 
-    /// Numbers of answered, refused, reset and otherwise failed requests.
+    /// The numbers of answered, refused, reset and otherwise failed requests.
     fn all(&self) -> [u64; 4] {
         [&self.answered, &self.refused, &self.reset, &self.otherwise].map(|of| self.count(of))
     }
@@ -112,7 +112,7 @@ impl Load {
 }
 
 impl Gateway {
-    /// Upgrades it, and waits until the new process serves. Both processes write whole lines to the same pipe.
+    /// Upgrades the gateway, and waits until the new process serves. Both processes write whole lines to the same pipe.
     pub(crate) fn upgrade(&mut self) {
         self.signal(Signal::USR2);
         let mut next = None;
@@ -270,7 +270,7 @@ fn an_upgrade_timeout_of_zero_is_rejected() {
     assert!(messages.contains("must be greater than 0"), "{messages}");
 }
 
-/// With other configurations: they add a listener, then remove it.
+/// The second process adds a listener, and the third removes it.
 #[test]
 fn a_process_with_the_same_runtime_directory_takes_over() {
     let (origin, _) = origin();
@@ -329,7 +329,7 @@ fn a_runtime_directory_that_others_may_write_to_is_rejected() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
     command.arg("--runtime-dir").arg(&folder);
     assert_eq!(Gateway::spawn(&config(origin().0), command).stop(), "");
-    // Only root can give a directory away.
+    // Only root can change the owner of a directory.
     if std::os::unix::fs::chown(dir.path(), Some(65_534), None).is_ok() {
         check("it belongs to another user (uid 65534)");
     }

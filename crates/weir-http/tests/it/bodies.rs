@@ -1,8 +1,8 @@
-//! Chunked bodies, well-formed and malformed. Bodies with a length or until close.
+//! Chunked bodies, well-formed and malformed, and bodies with a length or until the connection closes.
 
 use weir_http::{BodyDecoder, BodyError, Framing};
 
-/// Decodes a body from pieces. Returns its data, its trailers and the number of remaining bytes.
+/// Decodes a body that arrives in pieces. Returns its data, its trailers, and the number of bytes after its end.
 fn decode(framing: Framing, pieces: &[&[u8]]) -> Result<(String, String, usize), &'static str> {
     let mut decoder = BodyDecoder::new(framing);
     let (mut body, mut left_over, mut done) = (Vec::new(), 0, false);
@@ -22,7 +22,7 @@ fn decode(framing: Framing, pieces: &[&[u8]]) -> Result<(String, String, usize),
     Ok((text(&body), text(decoder.trailers()), left_over))
 }
 
-/// Checks a chunked body, whole and split at every byte.
+/// Checks how a chunked body is decoded, as a whole and split at every byte.
 fn check(input: &str, expected: Result<(&str, &str, usize), &str>) {
     let expected =
         expected.map(|(body, trailers, left_over)| (body.to_owned(), trailers.to_owned(), left_over));

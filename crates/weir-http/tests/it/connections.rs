@@ -1,4 +1,4 @@
-//! Whole connections and mutations of them: a bounded run of the fuzzed property.
+//! Checks the fuzzed properties for whole connections and for random changes of them.
 
 use weir_http::{HeadError, ResponseTo};
 
@@ -40,7 +40,7 @@ const PIECES: [&str; 24] = [
     "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
 
-/// A small deterministic generator (splitmix64), so that a failure is reproducible.
+/// A simple generator of random numbers (splitmix64). With a fixed seed, so that failures can be reproduced.
 struct Random(u64);
 
 impl Random {
@@ -116,7 +116,7 @@ fn many_mutations_hold() {
             }
         }
     }
-    // The run proves little if nearly all inputs are accepted or nearly all are rejected.
+    // If nearly all inputs were accepted, or nearly all rejected, this test would prove little.
     assert!(messages > 5_000 && errors > 5_000, "{messages} messages, {errors} errors");
 }
 

@@ -1,19 +1,20 @@
-//! Checks the cost of long lists: the work per byte of headers does not grow with list length or field count.
+//! Checks that long lists in headers are cheap to parse: the work per byte does not grow with the length of a list
+//! or the number of fields.
 
 use weir_http::{
     CONNECTION_NAMES_MAX, FieldSlots, HeadLimits, ResponseTo, parse_request, parse_response, work,
 };
 
-/// Maximum units of work per byte. The worst case is a `Connection` with the maximum number of names. Each name has the
-/// same length as the names of the other fields.
+/// Maximum number of units of work per byte. In the worst case, `Connection` names as many fields as it may, and
+/// each name is as long as those of the other fields.
 const UNITS_PER_BYTE_MAX: f64 = CONNECTION_NAMES_MAX as f64;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 1 << 20, target_bytes: 8192, fields: 128 };
 
-/// The fields whose values the parser reads as lists.
+/// The header fields whose values are parsed as lists.
 const LISTS: [&str; 6] = ["Connection", "Transfer-Encoding", "Content-Length", "TE", "Upgrade", "Expect"];
 
-/// Headers with a list of about `bytes` bytes in the field `name`.
+/// Headers in which the field `name` has a list of about `bytes` bytes, in various shapes.
 fn heads(start: &str, name: &str, bytes: usize) -> Vec<String> {
     let numbered = |token: &str, count: usize| (0..count).map(|n| format!("{token}{n}")).collect::<Vec<_>>();
     let short = "a:\r\n".repeat(97);
@@ -34,7 +35,7 @@ fn heads(start: &str, name: &str, bytes: usize) -> Vec<String> {
         names,
     ];
     values.push(format!("{},x", "keep-alive,".repeat(bytes / 11)));
-    // The largest headers are slow in a debug build, so only the first shapes are checked.
+    // In a debug build, parsing the largest headers is slow. So only the first shapes are checked with them.
     let is_large = bytes > 100_000;
     values.truncate(if is_large { 4 } else { values.len() });
     let lines = values.into_iter().flat_map(|value| {

@@ -1,9 +1,9 @@
-//! Properties of every connection, for any bytes. The fuzz target includes this file.
+//! Properties that every connection must have, for any bytes. The fuzz target includes this file.
 //!
 //! - Nothing panics, and a decoder with input makes progress or is done.
 //! - The result does not depend on where the input is split.
-//! - Serializing an accepted message, as a proxy does, keeps its framing, body and trailers. Reading it again leaves no
-//!   bytes over.
+//! - If an accepted message is written as a proxy writes it, and is read again, its framing, body and trailers are
+//!   the same, and no bytes are left over.
 
 use weir_http::{
     BodyDecoder, BodyError, CHUNK_END, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo,
@@ -11,23 +11,23 @@ use weir_http::{
     append_status_line_with_reason, parse_request, parse_response,
 };
 
-/// Which side's messages the connection carries.
+/// Whether the connection carries requests or responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Requests,
-    /// Responses, all to the same kind of request.
+    /// Responses, all of them to the same kind of request.
     Responses(ResponseTo),
 }
 
-/// One event that the reader reports.
+/// One event that a reader of the connection reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     Message(Message),
     HeadError(HeadError),
     BodyError(BodyError),
-    /// The connection became a tunnel, with this many bytes left.
+    /// The connection became a tunnel, and this number of bytes follows.
     Tunnel(usize),
-    /// The input ended within the headers, after this many bytes of them.
+    /// The input ended within the headers, after this number of their bytes.
     HeadCutOff(usize),
 }
 
@@ -39,25 +39,26 @@ pub(crate) struct Message {
     pub(crate) trailers: Vec<u8>,
 }
 
-/// Parsed headers, owned.
+/// The parsed headers of a message, without borrowing from the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Method, target, host and path, or status and reason phrase.
+    /// For a request: method, target, host and path. For a response: status and reason phrase.
     pub(crate) start: Vec<String>,
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
     pub(crate) upgrade: bool,
     pub(crate) interim: bool,
-    /// The headers as a proxy writes them.
+    /// The headers in the form in which a proxy forwards them.
     pub(crate) forwarded: Vec<u8>,
 }
 
-/// The limits under test. They are small, so that inputs reach them.
+/// Limits for the tests. They are small, so that the inputs reach them.
 pub(crate) fn limits() -> HeadLimits {
     HeadLimits { head_bytes: 2048, target_bytes: 256, fields: 20 }
 }
 
-/// Checks all properties for these bytes: split at every position, byte by byte, and in pieces of `stride` bytes.
+/// Checks all properties for these bytes. They are split at every position, read byte by byte, and in pieces of
+/// `stride` bytes.
 pub(crate) fn check(side: Side, bytes: &[u8], stride: usize) {
     let whole = read(side, [bytes]);
     assert_eq!(whole, read(side, bytes.chunks(stride.max(1))), "cut in pieces of {stride}");
@@ -69,14 +70,14 @@ pub(crate) fn check(side: Side, bytes: &[u8], stride: usize) {
     check_forwarding(side, &whole);
 }
 
-/// Checks the cheap properties: one split into pieces, and forwarding.
+/// Checks the properties that are fast to check: reading in pieces of `stride` bytes, and forwarding.
 pub(crate) fn check_quickly(side: Side, bytes: &[u8], stride: usize) {
     let whole = read(side, [bytes]);
     assert_eq!(whole, read(side, bytes.chunks(stride.max(1))), "cut in pieces of {stride}");
     check_forwarding(side, &whole);
 }
 
-/// Reads a connection whose input arrives in these pieces.
+/// Reads a connection whose input arrives in these pieces, and returns all events.
 pub(crate) fn read<'a>(side: Side, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Event> {
     let mut reader = Reader { side, buffer: Vec::new(), body: None, events: Vec::new(), ended: false };
     for piece in pieces {
@@ -220,7 +221,8 @@ fn parse(side: Side, buf: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
     }
 }
 
-/// Adds the framing. Content-Length was forwarded with the other fields. Transfer-Encoding is never forwarded.
+/// Ends the forwarded headers with their framing. Content-Length was forwarded with the other fields;
+/// Transfer-Encoding never is.
 fn end_forwarded(forwarded: &mut Vec<u8>, framing: Framing) {
     if framing == Framing::Chunked {
         append_framing(forwarded, framing);
@@ -233,7 +235,7 @@ fn check_forwarding(side: Side, events: &[Event]) {
         let Event::Message(message) = event else { continue };
         let mut bytes = message.head.forwarded.clone();
         if bytes.len() > limits().head_bytes {
-            // Serialization adds a space after each colon, so the headers may exceed the limit.
+            // A space is added after each colon, so the forwarded headers may exceed the limit.
             continue;
         }
         match message.head.framing {

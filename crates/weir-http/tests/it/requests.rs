@@ -4,7 +4,8 @@ use weir_http::{FieldSlots, Framing, HeadLimits, Version, parse_request};
 
 use crate::property::{self, Side};
 
-/// Checks a request for every split of the input. `Ok` expects a description, `Err` the kind of the error.
+/// Checks how a request is read, wherever the input is split. `expected` is a description of the request, or the
+/// kind of error.
 fn check(input: &str, expected: Result<&str, &str>) {
     property::check(Side::Requests, input.as_bytes(), 3);
     assert_eq!(
@@ -39,7 +40,7 @@ fn describe(input: &[u8], limits: &HeadLimits) -> Result<String, &'static str> {
     Ok(text)
 }
 
-/// A request to `/` on host `a` with these additional lines.
+/// A request to `/` on host `a` with these additional header lines.
 fn with(lines: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n")
 }

@@ -4,7 +4,8 @@ use weir_http::{FieldSlots, Framing, HeadLimits, ResponseTo, parse_response};
 
 use crate::property::{self, Side};
 
-/// Checks a response for every split of the input. `Ok` expects a description, `Err` the kind of the error.
+/// Checks how a response is read, wherever the input is split. `expected` is a description of the response, or the
+/// kind of error.
 fn check(input: &str, request_was: ResponseTo, expected: Result<&str, &str>) {
     property::check(Side::Responses(request_was), input.as_bytes(), 3);
     let mut slots = FieldSlots::new();

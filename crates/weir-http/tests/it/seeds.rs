@@ -1,5 +1,5 @@
-//! Seed connections: each grammar rule at least once, well-formed and malformed. The fuzz target also starts from
-//! these.
+//! Example connections, which use each grammar rule at least once. Some are well-formed, some are malformed. The
+//! fuzz target starts from them, too.
 
 /// Bytes from clients.
 pub(crate) const REQUESTS: &[&str] = &[

@@ -4,7 +4,8 @@ use weir_http::{AddressField, Field, TrustedElements};
 
 use crate::trusted_property;
 
-/// Returns the client behind `hops` trusted proxies, and both serialized forms of the elements.
+/// Returns three texts: the client behind `hops` trusted proxies, and the elements in both forms in which they are
+/// sent upstream.
 fn read(field: AddressField, hops: usize, lines: &[&[u8]]) -> [String; 3] {
     let fields: Vec<Field<'_>> = lines.iter().map(|value| Field { name: field.name(), value }).collect();
     let trusted = TrustedElements::of(&fields, field, hops);
@@ -22,7 +23,8 @@ fn clients_cannot_forge_or_hide_their_address() {
         assert_eq!(read(field, hops, lines), expected, "{field:?} {hops} {lines:?}");
     };
     let one = ["192.0.2.1", "192.0.2.1", "for=192.0.2.1"];
-    // Each line is what a client sent, followed by the element of one trusted proxy.
+    // In each line, everything before the last element was sent by the client. The last element is that of the
+    // trusted proxy.
     for line in [
         &b"6.6.6.6, \"x, 192.0.2.1"[..],
         b"\xff, 192.0.2.1",

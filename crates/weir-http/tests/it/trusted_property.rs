@@ -1,12 +1,14 @@
-//! Properties of the elements that trusted proxies append, for any client input. Tests and fuzzing use them.
+//! Properties of the elements that trusted proxies append. They hold for any input from the client. Tests and a
+//! fuzz target use them.
 //!
-//! Each input byte is one choice: first what the client sends, then what each trusted proxy appends, and how.
+//! Each byte of the input is a choice: first of what the client sends, then of what each trusted proxy appends, and
+//! in which way.
 
 use std::net::IpAddr;
 
 use weir_http::{AddressField, Field, TrustedElements};
 
-/// Fragments that attackers use. A byte beyond the end of this list is sent unchanged.
+/// Fragments that attackers use. A choice beyond the end of this list stands for the byte itself.
 const PIECES: [&[u8]; 24] = [
     b"\"",
     b"\\",
@@ -34,7 +36,8 @@ const PIECES: [&[u8]; 24] = [
     b"\"x",
 ];
 
-/// How trusted proxies report their clients: in `X-Forwarded-For`, in `Forwarded`, and the address.
+/// How trusted proxies identify their clients: the text in `X-Forwarded-For`, the text in `Forwarded`, and the
+/// address that must be found.
 const NODES: [(&str, &str, Option<&str>); 9] = [
     ("192.0.2.1", "192.0.2.1", Some("192.0.2.1")),
     ("192.0.2.2:80", "\"192.0.2.2:80\"", Some("192.0.2.2")),
@@ -47,7 +50,7 @@ const NODES: [(&str, &str, Option<&str>); 9] = [
     ("_hidden", "_hidden", None),
 ];
 
-/// Other parameters that a proxy may write in `Forwarded`, before and after `for`.
+/// Other parameters that a proxy may add to an element of `Forwarded`: before `for` and after it.
 const PARAMETERS: [(&str, &str); 7] = [
     ("", ""),
     ("", ";proto=https"),
@@ -71,7 +74,7 @@ impl Choices<'_> {
         all[usize::from(self.byte()) % all.len()]
     }
 
-    /// Any valid field value.
+    /// Returns any valid field value.
     fn value(&mut self) -> Vec<u8> {
         let mut value = Vec::new();
         for _ in 0..self.byte() % 12 {
@@ -87,7 +90,7 @@ impl Choices<'_> {
     }
 }
 
-/// Checks both fields with the choices in `data`.
+/// Checks the properties of both header fields with the choices in `data`.
 pub(crate) fn check(data: &[u8]) {
     for field in [AddressField::XForwardedFor, AddressField::Forwarded] {
         check_trusted(field, &mut Choices(data));
@@ -95,7 +98,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Checks that the elements are those of the proxies, whatever the client sent.
+/// Checks that the elements found are those of the trusted proxies, whatever the client has sent.
 fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     let mut lines: Vec<Vec<u8>> = (0..choices.byte() % 4).map(|_| choices.value()).collect();
     let hops = usize::from(choices.byte() % 4) + 1;
@@ -118,7 +121,7 @@ fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     trusted.append_x_forwarded_for(&mut reported);
     let expected: String = nodes.iter().map(|(plain, ..)| format!("{}, ", bare(plain))).collect();
     assert_eq!(reported, expected, "{}", shown(&lines));
-    // The form that is sent upstream reads the same.
+    // If the elements are written for the upstream and read again, the result is the same.
     let mut reported = String::new();
     trusted.append_forwarded(&mut reported);
     let onward = [Field { name: "forwarded", value: reported.as_bytes() }];
@@ -131,7 +134,7 @@ fn bare(node: &str) -> &str {
     node.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(node)
 }
 
-/// Appends an element in a new line, to the last line, or after joining all lines.
+/// Appends an element in one of three ways: in a new line, to the last line, or after joining all lines.
 fn append(lines: &mut Vec<Vec<u8>>, element: &[u8], how: u8) {
     let comma = [&b", "[..], b",", b" ,\t"][usize::from(how / 3) % 3];
     match how % 3 {
@@ -148,7 +151,7 @@ fn append(lines: &mut Vec<Vec<u8>>, element: &[u8], how: u8) {
     }
 }
 
-/// Compares the result with a simple reader that goes byte by byte from the right.
+/// Compares the result with that of a simple reader, which goes byte by byte from the right.
 fn check_naive(field: AddressField, choices: &mut Choices<'_>) {
     let hops = usize::from(choices.byte() % 18);
     let lines: Vec<Vec<u8>> = (0..choices.byte() % 4).map(|_| choices.value()).collect();
@@ -194,7 +197,7 @@ fn from_the_right(field: AddressField, line: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn fields_of(field: AddressField, lines: &[Vec<u8>]) -> Vec<Field<'_>> {
-    // Other fields between them have no effect.
+    // Other header fields between these lines must have no effect.
     let between = Field { name: "Accept", value: b"a, \"b" };
     lines.iter().flat_map(|line| [Field { name: field.name(), value: line }, between]).collect()
 }

@@ -1,4 +1,4 @@
-//! The agents of a run: starts them at a [`Place`], and runs one load after the other on them.
+//! Starts the agents of a run at a [`Place`], and runs one load after the other on them.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ const OWN_JOIN_MAX: Duration = Duration::from_secs(300);
 /// Timeout to find out why the pod of a lost agent ended.
 const REASON_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum length of a phase that ends after a number of requests.
+/// Assumed maximum length of a phase that ends after a number of requests, and whose length is therefore unknown.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
 
 /// How often weir checks whether an upstream listens.
 const SERVE_EVERY: Duration = Duration::from_millis(10);
 
-/// Why agents are missing, or a load over them has no result.
+/// An error of the agents: one cannot start, is lost, or fails during a load.
 #[derive(Debug, thiserror::Error)]
 pub enum CrewError {
     /// An error of the protocol between the run and an agent.
@@ -42,16 +42,16 @@ pub enum CrewError {
     /// An agent could not be started, or its process has exited.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// An agent failed in a load.
+    /// An agent failed or was lost during a load, while it sampled, or while it started an upstream.
     #[error(transparent)]
     Round(#[from] RoundFailure),
-    /// No agent can run on an SSH host.
+    /// weir cannot start an agent on an SSH host.
     #[error(transparent)]
     Ssh(#[from] SshError),
     /// A pod cannot start, or has ended.
     #[error(transparent)]
     Pod(#[from] Box<PodError>),
-    /// The records of the agents cannot be merged.
+    /// The results of the agents cannot be merged into the result of one load.
     #[error(transparent)]
     Merge(#[from] MergeError),
     /// The run was stopped.
@@ -66,7 +66,7 @@ impl From<PodError> for CrewError {
 }
 
 impl CrewError {
-    /// The failure cause, a word.
+    /// The failure cause as one word, like `ssh`.
     pub fn cause(&self) -> &str {
         match self {
             Self::Agent(_) | Self::Merge(_) | Self::Stopped => "agents",
@@ -77,7 +77,7 @@ impl CrewError {
         }
     }
 
-    /// The remedy; empty if unknown.
+    /// What the user can do about the failure; empty if unknown.
     pub fn remedy(&self) -> String {
         match self {
             Self::Agent(error) => error.remedy().to_owned(),
@@ -85,12 +85,12 @@ impl CrewError {
             Self::Ssh(error) => error.remedy(),
             Self::Pod(error) => error.remedy.clone(),
             Self::Round(failure) => failure.failure.remedy.clone(),
-            Self::Merge(_) => "report this as a bug".into(),
+            Self::Merge(error) => error.remedy().to_owned(),
             Self::Stopped => String::new(),
         }
     }
 
-    /// The end of the log; empty if there is none.
+    /// The last lines that the failed process logged; empty without a log.
     pub fn log_tail(&self) -> &str {
         match self {
             Self::Rig(error) => error.log_tail(),
@@ -101,52 +101,52 @@ impl CrewError {
     }
 }
 
-/// How agents join.
+/// How a [`Crew`] starts its agents, and how they join the run.
 #[derive(Clone, Debug)]
 pub struct Joining<'a> {
-    /// Where agents run.
+    /// Where the agents run.
     pub place: &'a Place,
-    /// The name prefix of agents on this host, unique among the crews of a run.
+    /// Name prefix of the agent processes and of their files on this host; unique among the crews of a run.
     pub called: &'a str,
-    /// Whether they generate load.
+    /// Whether the agents generate load; other agents sample processes or run an upstream.
     pub is_load: bool,
-    /// The program of agents that weir starts.
+    /// The weir program. weir starts it as an agent on this host, or copies it to SSH hosts that lack it.
     pub weir: &'a Binary,
-    /// The run.
+    /// ID of the run.
     pub run: &'a str,
-    /// The address where agents on other machines join; unused for others.
+    /// The address where agents on other machines join. Used only for [`Place::Own`] and [`Place::Ssh`].
     pub listen: SocketAddr,
-    /// The ticket file for agents that the user starts; unused for others.
+    /// The ticket file that weir writes for agents that the user starts. Used only for [`Place::Own`].
     pub ticket: PathBuf,
-    /// Cancels the wait for agents.
+    /// When set, cancels the wait until the agents have joined.
     pub stop: &'a AtomicBool,
-    /// The pods to start; `None` for other places.
+    /// The pods to start, for [`Place::Pods`]; otherwise `None`.
     pub pods: Option<InPods<'a>>,
 }
 
-/// Pods to start.
+/// Pods to start in a cluster, each with an agent.
 #[derive(Clone, Debug)]
 pub struct InPods<'a> {
-    /// The cluster.
+    /// The cluster where the pods start.
     pub host: &'a dyn PodHost,
-    /// Resources of each agent that generates load.
+    /// Resources of each agent that generates load; agents that only sample have fixed resources.
     pub size: AgentSize,
-    /// The purpose of the pods.
+    /// What the pods run.
     pub what: PodsWanted<'a>,
 }
 
-/// The purpose of pods.
+/// What pods run.
 #[derive(Clone, Debug)]
 pub enum PodsWanted<'a> {
     /// Agents that generate load.
     Load,
     /// A gateway or upstream, with an agent in the same pod.
     Part(PartSpec<'a>),
-    /// An agent on a node, which samples a part there.
+    /// An agent that samples the processes of a gateway on their node.
     Sampler {
-        /// The part.
+        /// Name of the sampled gateway workload in the report.
         part: &'a str,
-        /// The node.
+        /// Name of the node where the gateway's pods and the agent run.
         node: &'a str,
     },
 }
@@ -161,7 +161,7 @@ impl InPods<'_> {
     }
 }
 
-/// The agents of a run.
+/// Agents that have joined a run.
 #[derive(Debug)]
 pub struct Crew {
     coordinator: Coordinator,
@@ -170,18 +170,18 @@ pub struct Crew {
     processes: Vec<Running>,
     /// The SSH connections that keep agents on other hosts alive.
     carriers: Vec<Running>,
-    /// The carrier of the agents' pods; `None` outside pods.
+    /// Keeps the agents' pods until it is dropped; `None` if the agents do not run in pods.
     pods: Option<Box<dyn Carrier>>,
-    /// Their network namespaces; empty without any.
+    /// The agents' network namespaces; empty for places other than [`Place::Namespaces`].
     namespaces: Vec<Namespace>,
 }
 
 impl Crew {
-    /// Starts the agents, or waits for those of the user, until all have joined and their clocks are measured. `say`
-    /// receives instructions for the user.
+    /// Starts the agents, or asks the user to start them, and waits until all have joined and weir has measured their
+    /// clocks. `say` receives the instructions for the user.
     ///
     /// # Errors
-    /// [`CrewError`].
+    /// [`CrewError`] if an agent cannot start or does not join in time, or if the wait is cancelled.
     pub fn start(rig: &Rig, joining: &Joining<'_>, say: &dyn Fn(&str)) -> Result<Self, CrewError> {
         let authority = Authority::new(joining.run)?;
         let start = |listener| Coordinator::start(listener, &authority, env!("CARGO_PKG_VERSION"));
@@ -253,7 +253,7 @@ impl Crew {
             pods.as_deref().and_then(Carrier::failure).map_or(Ok(()), |error| Err(error.into()))
         };
         let mut agents = coordinator.await_agents(count, within, joining.stop, died)?;
-        // Agents of weir have the order of their processes, in any order of joining.
+        // Agents join in any order; those that weir started are sorted in the order of their processes.
         let carries = |process: &Running, agent: &str| {
             let without = process.name().strip_prefix(joining.called);
             process.name() == agent || without.and_then(|rest| rest.strip_prefix('-')) == Some(agent)
@@ -264,10 +264,10 @@ impl Crew {
         Ok(Self { coordinator, agents, processes, carriers, pods, namespaces })
     }
 
-    /// Waits for replacements of lost agents that the user started.
+    /// If the user started the agents and some are lost, asks for replacements and waits until they have joined.
     ///
     /// # Errors
-    /// [`CrewError::Agent`] if they do not come.
+    /// [`CrewError::Agent`] if the replacements do not join within 5 minutes.
     pub fn refill(&mut self, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<(), CrewError> {
         let present = self.coordinator.agents();
         let is_there = |agent: &AgentInfo| present.iter().any(|there| there.name == agent.name);
@@ -280,19 +280,19 @@ impl Crew {
         Ok(())
     }
 
-    /// Checks whether an agent that weir started, or its connection, has failed.
+    /// Returns an error if an agent that weir started has exited, or if its SSH connection or pod has failed.
     fn died(&mut self) -> Result<(), CrewError> {
         died(&mut self.processes)?;
         died(&mut self.carriers)?;
         self.pod_failure().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Why a pod of its agents cannot run, if known.
+    /// Why a pod of the agents cannot run; `None` if all run, or if the reason is unknown.
     pub fn pod_failure(&self) -> Option<PodError> {
         self.pods.as_deref().and_then(Carrier::failure)
     }
 
-    /// The carrier of its agents' pods.
+    /// The pods of the agents; `None` if the agents do not run in pods.
     pub(crate) fn carrier(&self) -> Option<&dyn Carrier> {
         self.pods.as_deref()
     }
@@ -302,7 +302,7 @@ impl Crew {
         self.processes.is_empty() && self.carriers.is_empty() && self.pods.is_none()
     }
 
-    /// The agents, in the order of their shards.
+    /// The agents. The agent at index `i` runs shard `i` of each load.
     pub fn agents(&self) -> &[AgentInfo] {
         &self.agents
     }
@@ -312,19 +312,21 @@ impl Crew {
         &self.processes
     }
 
-    /// The network namespaces of the agents, in the same order; empty without any.
+    /// The agents' network namespaces, in the order of [`Crew::agents`]; empty for places other than
+    /// [`Place::Namespaces`].
     pub fn namespaces(&self) -> &[Namespace] {
         &self.namespaces
     }
 
-    /// Starts sampling of processes on the first agent's host, until [`Crew::sampled`].
+    /// Makes the first agent sample processes of its host, until [`Crew::sampled`] is called.
     pub fn sample(&mut self, sampling: &Sampling) {
         if let Some(agent) = self.agents.first() {
             self.coordinator.sample(&agent.name, sampling);
         }
     }
 
-    /// Returns the samples of the first agent, over a span of this host's clock.
+    /// Ends the sampling by the first agent. Returns the sampled usage in `span`, whose times are by this host's
+    /// monotonic clock.
     ///
     /// # Errors
     /// [`CrewError`] if the agent reports an error, or is lost.
@@ -335,7 +337,7 @@ impl Crew {
         report.map_err(|failure| RoundFailure { agent, failure }.into())
     }
 
-    /// Starts an upstream on the first agent; returns when it listens.
+    /// Starts an upstream on the host of the first agent, and returns once the upstream accepts connections.
     ///
     /// # Errors
     /// [`CrewError`] if the agent cannot start it, the agent is lost, or the upstream does not listen in time.
@@ -348,7 +350,7 @@ impl Crew {
         while let Err(error) = TcpStream::connect_timeout(&served.address, within) {
             if Instant::now() >= deadline {
                 let message = format!("its upstream at {} does not listen: {error}", served.address);
-                let remedy = "check that a firewall lets connections to that host through";
+                let remedy = "check that no firewall blocks connections to that address";
                 return Err(failed(AgentFailure::new("never-ready", message, remedy)).into());
             }
             std::thread::sleep(SERVE_EVERY);
@@ -356,22 +358,23 @@ impl Crew {
         Ok(served)
     }
 
-    /// Stops all upstreams of the first agent.
+    /// Stops all upstreams that the first agent has started.
     pub fn stop_serving(&self) {
         if let Some(agent) = self.agents.first() {
             self.coordinator.stop_serving(&agent.name);
         }
     }
 
-    /// Whether an agent is lost.
+    /// Whether an agent has exited or lost its connection.
     pub fn is_lost(&mut self) -> bool {
         self.died().is_err() || self.coordinator.agents().len() < self.agents.len()
     }
 
-    /// Runs `spec` over all agents, each with its shard. `look` is called regularly, and can end the load.
+    /// Runs the load `spec` on all agents, each with one shard. Returns the merged record of the load, and the
+    /// measurement of each agent. Calls `look` regularly during the load. An error of `look` ends the load.
     ///
     /// # Errors
-    /// [`CrewError`], or the error of `look`. If one agent fails, the load of all ends.
+    /// [`CrewError`], or the error of `look`. If one agent fails, the load ends on all agents.
     pub fn run<E: From<CrewError>>(
         &mut self,
         spec: &LoadSpec,
@@ -400,7 +403,8 @@ impl Crew {
                 false => look(seen).map_err(Ended::Caller),
             }
         });
-        // A stop after the last report changes no counts: each shard then has its complete phase.
+        // The stop may also have come after the last report. All shards are complete then, so the flag only allows the
+        // shards to differ in length.
         let was_ended = end_early.load(Ordering::Relaxed);
         let measured = match measured {
             Ok(measured) => measured,
@@ -429,12 +433,12 @@ impl Crew {
     }
 }
 
-/// The effect of a stop on a load over all agents. Before the load starts, both cancel it.
+/// How a stop affects a load that runs on the agents. Before the load starts, both variants cancel the load.
 #[derive(Debug)]
 pub enum Stop<'a> {
-    /// The load has no result.
+    /// When set, cancels the load, which has no result.
     Aborts(&'a AtomicBool),
-    /// The load ends early with a partial result.
+    /// When set, ends the load early with a partial result.
     EndsEarly(&'a Arc<AtomicBool>),
 }
 
@@ -448,7 +452,7 @@ impl Stop<'_> {
     }
 }
 
-/// Why a load over all agents ended early.
+/// Why a load on all agents ended without a result.
 enum Ended<E> {
     Round(RoundFailure),
     Caller(E),
@@ -460,14 +464,15 @@ impl<E> From<RoundFailure> for Ended<E> {
     }
 }
 
-/// Where an agent that weir starts runs.
+/// The address that an agent on this host connects to, and the network namespace where it runs.
 #[derive(Clone, Debug)]
 struct Seat {
     join: SocketAddr,
     namespace: Option<Namespace>,
 }
 
-/// The machines of the agents, in order.
+/// Describes the machine of each agent, in the order of `agents`; `None` if an agent does not report a boot ID. If the
+/// machine is not this host, the description includes the CPU share of processes that do not belong to the run.
 fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMachine>> {
     let here = boot_id();
     let cores_of = |of: &Measured| of.report.usage.as_ref().map_or(0.0, |usage| usage.cpu_cores);
@@ -481,7 +486,8 @@ fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMach
         let unsampled = AgentMachine { boot_id, is_here, cores, ..AgentMachine::default() };
         let sampled = own.report.host.as_ref().zip(own.report.others).filter(|_| !is_here);
         let Some((host, share)) = sampled else { return Some(unsampled) };
-        // Other agents of the run are not host noise, and processes of weir are not named as busy.
+        // Other agents of this run on the same machine are not host noise, so their CPU time is subtracted. For the
+        // same reason, weir is removed from the busiest processes.
         let is_beside =
             |other: &AgentInfo| other.hello.boot_id == unsampled.boot_id && other.name != agent.name;
         let beside = agents.iter().zip(measured).filter(|(other, _)| is_beside(other));
@@ -494,8 +500,8 @@ fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMach
     agents.iter().zip(measured).map(machine).collect()
 }
 
-/// The usage of the agent that was closest to its CPU limit, or without limits of the busiest one: an agent at its
-/// limit limits the load.
+/// Returns the usage of the agent that was closest to its CPU limit, because that agent limits the load first. Without
+/// CPU limits, returns the usage of the agent that used the most CPU time.
 pub fn nearest_to_limit<'a>(used: impl Iterator<Item = &'a Usage>) -> Option<&'a Usage> {
     let share = |usage: &Usage| usage.cpu_share_of_limit.unwrap_or(0.0);
     used.max_by(|one, other| {
@@ -503,7 +509,8 @@ pub fn nearest_to_limit<'a>(used: impl Iterator<Item = &'a Usage>) -> Option<&'a
     })
 }
 
-/// The maximum length of a load, from its start.
+/// Maximum length of the load `spec` from its start: the warm-up, then each step and its drain, which lasts at most the
+/// time-out of a request.
 fn longest(spec: &LoadSpec) -> Duration {
     let steps = spec.steps.len().max(1) as u32;
     let phase = spec.duration_ns.map_or(COUNT_MAX, Duration::from_nanos);
@@ -515,7 +522,7 @@ fn listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
     TcpListener::bind(address).map_err(|source| AgentError::Listen { address, source })
 }
 
-/// Listens for agents on other machines: without an address, on all IPv6 and IPv4 addresses.
+/// Listens for agents on other machines. If the IP address is 0.0.0.0, listens on all IPv6 and IPv4 addresses.
 fn outer_listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
     if address.ip() == Ipv4Addr::UNSPECIFIED {
         let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
@@ -539,7 +546,7 @@ fn own_words(joining: &Joining<'_>, coordinator: &Coordinator) -> String {
     )
 }
 
-/// The folder of an agent, removed with that of the run.
+/// The folder of agent `number`. It is inside `work_dir`, which the run removes at its end.
 fn home(joining: &Joining<'_>, work_dir: &Path, number: u32) -> PathBuf {
     work_dir.join(format!("{}-{number}", joining.called))
 }
@@ -548,7 +555,8 @@ fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: 
     let (name, home) = (format!("{}-{number}", joining.called), home(joining, dir, number));
     let argument = |path: &Path| path.display().to_string();
     let command = ["agent", "--join", &seat.join.to_string(), "--ticket", &argument(ticket), "--name", &name];
-    // weir limits and samples agents that generate load, with their children. Other agents limit and sample themselves.
+    // The run limits and samples agents that generate load, and the children of these agents. Other agents limit and
+    // sample their children themselves.
     let sampled = joining.is_load.then_some("--sampled");
     let command = command.into_iter().chain(sampled).map(str::to_owned);
     let command = std::iter::once(argument(&joining.weir.path)).chain(command).collect();
@@ -562,7 +570,7 @@ fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: 
     }
 }
 
-/// Checks whether a process of an agent has exited.
+/// Returns an error if one of `processes` has exited.
 fn died(processes: &mut [Running]) -> Result<(), CrewError> {
     processes.iter_mut().find_map(Running::failure).map_or(Ok(()), |error| Err(error.into()))
 }

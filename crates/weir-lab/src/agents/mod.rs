@@ -1,4 +1,4 @@
-//! Load from many machines: places of agents, their start, and a load over all of them
+//! Load from many machines: where agents run, how weir starts them, and how they generate one load together
 //! (`docs/method.md#many-machines`).
 
 mod crew;

@@ -1,4 +1,4 @@
-//! The machines that generate load: `--on`.
+//! Where agents run, as `--on` and scenarios name it: `local:N`, `netns:N`, `agents:N`, `ssh:HOST`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,18 +19,18 @@ const PODS: &str = "pods";
 
 const LIST: &str = "a list names the SSH hosts of several agents, like [ssh:host1, ssh:host2]";
 
-/// The machines that generate load.
+/// Where agents run, and how many. Most agents generate load; a single one can also sample or run an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Processes of this host: `local:18`.
+    /// Processes on this host: `local:18`.
     Local(u32),
-    /// Network namespaces of this host, each with its own link: `netns:4`.
+    /// Processes on this host, each in its own network namespace with its own link: `netns:4`.
     Namespaces(u32),
     /// Agents that the user starts: `agents:4`.
     Own(u32),
-    /// SSH hosts, each with an agent: `ssh:host1,host2`.
+    /// Hosts where weir starts one agent each over SSH: `ssh:host1,host2`.
     Ssh(Vec<String>),
-    /// Pods in the cluster of the run: `pods:4`. Gateways and upstreams are pods too.
+    /// Pods in the cluster of the run: `pods:4`. Gateways and upstreams then run in the cluster too.
     Pods(u32),
 }
 
@@ -108,7 +108,7 @@ impl JsonSchema for Place {
     }
 }
 
-/// A word, or a list of SSH hosts.
+/// Reads a [`Place`] from a string, or from a list of `ssh:HOST`.
 struct PlaceVisitor;
 
 impl<'de> Visitor<'de> for PlaceVisitor {
@@ -138,7 +138,7 @@ impl<'de> Visitor<'de> for PlaceVisitor {
     }
 }
 
-/// Validates SSH hosts: a host must not look like an option of `ssh`, or contain spaces.
+/// Splits a comma-separated list of SSH hosts. A host must not look like an option of `ssh`, or contain spaces.
 fn hosts(text: &str) -> Result<Vec<String>, String> {
     hosts_of(text.split(',').map(|host| host.trim().to_owned()).collect())
 }

@@ -1,7 +1,8 @@
-//! Agents on hosts that `ssh` reaches with the user's own configuration (`docs/decisions/0026-ssh.md`).
+//! Starts agents on other hosts over `ssh`, with the user's own SSH configuration (`docs/decisions/0026-ssh.md`).
 //!
-//! One `ssh` process per host copies the ticket to a temporary folder, and weir itself if the host lacks this version.
-//! The remote shell removes the folder when the agent exits. The agent connects to the run by itself.
+//! One `ssh` process per host copies the ticket to a temporary folder on the host. If the host lacks this version of
+//! weir, the process also copies weir. The remote shell removes the folder when the agent exits. The agent does not use
+//! the SSH connection: it connects to the run directly.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,11 +19,11 @@ use weir_rig::{Binary, ProcessSpec, Rig, Running, ask};
 
 use super::CrewError;
 
-/// Timeout to query the version on a host.
+/// Timeout to query the version of weir on a host.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
-/// Options of every `ssh`: no password prompt, exit on connection loss, no forwarding, and no master connection, which
-/// would outlive the run.
+/// Options of every `ssh` command: no password prompt, exit when the connection is lost, no forwarding, and no shared
+/// master connection, because a master connection would outlive the run.
 const OPTIONS: [&str; 15] = [
     "-T",
     "-a",
@@ -41,42 +42,42 @@ const OPTIONS: [&str; 15] = [
     "ServerAliveInterval=5",
 ];
 
-/// Why no agent can run on a host.
+/// Why weir cannot start an agent on a host.
 #[derive(Debug, thiserror::Error)]
 pub enum SshError {
     /// `ssh` itself failed.
     #[error("ssh {host}: {message}")]
     Ssh {
-        /// The host, as `ssh` gets it.
+        /// The host, as passed to `ssh`.
         host: String,
-        /// The error of `ssh`.
+        /// What `ssh` printed last, or why it did not run.
         message: String,
     },
-    /// weir cannot be copied there.
+    /// The host lacks this version of weir and cannot run the weir of this host.
     #[error(
-        "ssh {host}: weir {} is not installed there, and the program of this host ({here}) does not run on {there}",
+        "ssh {host}: weir {} is not installed, and the program of this host ({here}) does not run on {there}",
         env!("CARGO_PKG_VERSION")
     )]
     Machine {
-        /// The host.
+        /// The host, as passed to `ssh`.
         host: String,
-        /// Kernel and machine there, as `uname -sm` prints them.
+        /// Kernel and machine of that host, as `uname -sm` prints them.
         there: String,
-        /// The same here.
+        /// Kernel and machine of this host.
         here: String,
     },
-    /// The data for the host could not be prepared.
+    /// A local file with the data to copy could not be read or written.
     #[error("{}: {source}", .path.display())]
     File {
-        /// The file.
+        /// The file that failed.
         path: PathBuf,
-        /// The cause.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
 impl SshError {
-    /// The remedy.
+    /// What the user can do about the error.
     pub fn remedy(&self) -> String {
         match self {
             Self::Ssh { host, .. } => {
@@ -93,29 +94,30 @@ impl SshError {
     }
 }
 
-/// The run that agents on SSH hosts join.
+/// The SSH hosts of a run, and what their agents need to join it.
 pub(super) struct Hosts<'a> {
-    /// The hosts, as arguments of `ssh`. A host that is listed twice gets two agents.
+    /// The hosts, as passed to `ssh`. A host that is listed twice gets two agents.
     pub(super) names: &'a [String],
-    /// The name prefix of the agents, which makes local files and processes unique.
+    /// Name prefix of the local `ssh` processes and their files; unique among the crews of a run.
     pub(super) called: &'a str,
     pub(super) weir: &'a Binary,
-    /// The address where agents join. If it is unspecified, each host uses the address of its SSH client.
+    /// The address where the agents join the run.
     pub(super) join: Join,
-    /// The ticket.
+    /// The local ticket file, which is copied to each host.
     pub(super) ticket: &'a Path,
 }
 
-/// Where agents join.
+/// Address and port where agents join the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Join {
-    /// The address; `None` is the one from which `ssh` reaches the host.
+    /// If `None`, the agent uses the client address of its SSH connection, which is an address of this host.
     pub(super) host: Option<std::net::IpAddr>,
     pub(super) port: u16,
 }
 
 impl Hosts<'_> {
-    /// Starts an agent on each host, and returns the `ssh` processes. An agent exits with its `ssh` process.
+    /// Starts an agent on each host, and returns the local `ssh` processes. When an `ssh` process exits, so does its
+    /// agent.
     pub(super) fn launch(&self, rig: &Rig) -> Result<Vec<Running>, CrewError> {
         let have_weir = self.look()?;
         let names = agent_names(self.names);
@@ -141,7 +143,7 @@ impl Hosts<'_> {
         })
     }
 
-    /// The file for a host: the ticket, and weir if the host lacks it.
+    /// Writes the file that becomes the standard input of `ssh`: the ticket, then weir if the host lacks it.
     fn payload(&self, dir: &Path, has_weir: bool) -> Result<Payload, SshError> {
         let content = if has_weir { "ticket" } else { "ticket-and-weir" };
         let path = dir.join(format!("{}.{content}.ssh", self.called));
@@ -150,9 +152,9 @@ impl Hosts<'_> {
         };
         let ticket = read(self.ticket)?;
         let binary = if has_weir { Vec::new() } else { read(&self.weir.path)? };
-        // Removes the file of earlier agents.
+        // Earlier agents of this run may have left the file, and `create_new` would fail.
         let _ = std::fs::remove_file(&path);
-        // Everyone who can read the ticket can join.
+        // Only the user may read the file: anyone who can read the ticket can join the run.
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let written = written.and_then(|mut file| {
             file.write_all(&ticket)?;
@@ -175,21 +177,22 @@ impl Hosts<'_> {
     }
 }
 
-/// The standard input of the remote shell.
+/// The local file that becomes the standard input of the remote shell: the ticket, then weir if the host lacks it.
 #[derive(Debug)]
 struct Payload {
     path: PathBuf,
     ticket_bytes: usize,
-    /// Length of the program; 0 if the host has weir.
+    /// Length of the weir program in the file; 0 if the host has weir.
     weir_bytes: usize,
 }
 
 impl Payload {
-    /// The command for the remote shell, which can be any shell: `sh` runs the script, which contains no quotes that
-    /// another shell would parse differently.
+    /// Returns the command for the login shell of the remote user. The login shell can be any shell, so the command
+    /// only starts `sh` with the script in single quotes. The script itself contains no single quotes, so every shell
+    /// passes it to `sh` unchanged.
     fn script(&self, join: Join, name: &str) -> String {
         let Self { ticket_bytes, weir_bytes, .. } = self;
-        // A program that reads ahead would consume the first bytes of weir.
+        // Copies the ticket byte by byte: a program that reads ahead would consume the first bytes of weir.
         let ticket = format!("dd bs=1 count={ticket_bytes} of=\"$dir/ticket\" 2>/dev/null");
         let (copy, program) = match weir_bytes {
             0 => ("cat >/dev/null".to_owned(), "weir"),
@@ -200,7 +203,7 @@ impl Payload {
         };
         let address = match join.host {
             Some(host) => format!("address={}", std::net::SocketAddr::new(host, join.port)),
-            // The first word is the address of this side, as the host sees it.
+            // The first word of SSH_CONNECTION is the client's address: this host, as the remote host sees it.
             None => format!(
                 "set -- $SSH_CONNECTION; address=$1; case $1 in *:*) address=[$1];; esac; address=$address:{}",
                 join.port
@@ -213,7 +216,8 @@ impl Payload {
         let steps = [
             "umask 077".to_owned(),
             "dir=$(mktemp -d) || exit 3".to_owned(),
-            // weir's guard needs the ledger in this folder to remove the control groups of a killed agent.
+            // Waits at most 5 s until weir's guard process has removed the ledger from this folder. If the agent was
+            // killed, the guard needs the ledger to remove the agent's control groups.
             "clean() { n=0; while test $n -lt 5 && ls \"$dir\"/state/*.ledger >/dev/null 2>&1; do sleep 1; \
              n=$((n+1)); done; rm -rf \"$dir\"; }"
                 .to_owned(),
@@ -228,7 +232,7 @@ impl Payload {
     }
 }
 
-/// Names of the agents on `hosts`: host names without the user, numbered if a host is listed twice.
+/// Names of the agents on `hosts`: the host name without the user, with a number if the name is already used.
 fn agent_names(hosts: &[String]) -> Vec<String> {
     let plain = |host: &String| {
         let host = host.rsplit_once('@').map_or(&host[..], |(_, host)| host);
@@ -244,7 +248,7 @@ fn agent_names(hosts: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether `host` has this version of weir. Otherwise it must be able to run the program of this host.
+/// Whether `host` has this version of weir. Fails if it has not and cannot run the weir of this host.
 fn has_weir(host: &str) -> Result<bool, SshError> {
     let failed = |message: String| SshError::Ssh { host: host.to_owned(), message };
     let mut command = Command::new("ssh");
@@ -255,7 +259,7 @@ fn has_weir(host: &str) -> Result<bool, SshError> {
         let said = said.lines().last().filter(|said| !said.is_empty()).map(str::to_owned);
         return Err(failed(said.unwrap_or_else(|| answer.status.to_string())));
     }
-    // A shell can print a greeting before.
+    // Reads the lines from the end, because a shell can print a greeting first.
     let mut lines = answer.output.lines().map(str::trim).rev();
     let last = lines.next().unwrap_or_default();
     let version = last.strip_prefix("weir ").and_then(|rest| rest.split_whitespace().next());
@@ -282,7 +286,8 @@ mod tests {
         assert_eq!(agent_names(&["a-2", "a", "a"].map(str::to_owned)), ["a-2", "a", "a-3"]);
     }
 
-    /// Runs the script like the shell of a host, with a `weir` that prints its arguments.
+    /// Runs the script as on a remote host, with a fake `weir` that prints the ticket and its arguments. Returns the
+    /// output, and the files that remain in the temporary folder.
     fn shell(payload: &Payload, input: &[u8], join: Join) -> (String, Vec<PathBuf>) {
         let folder = tempfile::tempdir().unwrap();
         let (bin, temporary) = (folder.path().join("bin"), folder.path().join("temporary"));

@@ -1,4 +1,5 @@
-//! Runs the shard of an agent: the load generator is a separate process, sampled like one of a cell.
+//! The work of an agent: runs its shard of a load in a separate generator process, samples processes of its host, and
+//! starts upstreams.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -16,21 +17,21 @@ use crate::cell::error::{CellError, file_failed};
 use crate::cell::own_process::{OwnFiles, OwnProcess, read_record};
 use crate::cell::watching::Seconds;
 
-/// Runs the shards of an agent.
+/// Does what the run orders from this agent: shards of loads, sampling, and upstreams.
 #[derive(Debug)]
 pub struct ShardWork {
     rig: Rig,
     weir: Binary,
     loads: u32,
     running: Option<RunningShard>,
-    /// The processes of this host that it samples.
+    /// The name of the part whose processes on this host are sampled, and their sampler.
     beside: Option<(String, Sampler)>,
-    /// The upstreams that it started; each is a part.
+    /// The upstreams that this agent has started.
     served: Vec<Running>,
     serves: u32,
 }
 
-/// The generator of the current load.
+/// The generator process of the current load.
 #[derive(Debug)]
 struct RunningShard {
     generator: Running,
@@ -39,12 +40,13 @@ struct RunningShard {
     gate: PathBuf,
     is_prepared: bool,
     seconds: Seconds,
-    /// Time of the last heartbeat for the generator.
+    /// When the last heartbeat for the generator was written.
     shown: Instant,
 }
 
 impl ShardWork {
-    /// A worker with the agent's `rig`; `weir` is the program that generates load.
+    /// Creates the work of an agent, without starting a process. Later processes start in `rig`. `weir` is the program
+    /// that generates load and serves as upstream.
     pub fn new(rig: Rig, weir: Binary) -> Self {
         Self { rig, weir, loads: 0, running: None, beside: None, served: Vec::new(), serves: 0 }
     }
@@ -83,7 +85,8 @@ impl ShardWork {
 }
 
 impl ShardWork {
-    /// The process of an upstream that listens on `address`. This does not wait until it is ready; the run does.
+    /// Prepares the process of an upstream that listens on `address`. The run waits until the upstream is ready; the
+    /// agent does not.
     fn origin(&self, address: SocketAddr, serving: &Serving) -> Result<ProcessSpec, CellError> {
         let name = format!("upstream-{}", self.serves);
         let dir = self.rig.work_dir().join(&name);
@@ -156,11 +159,14 @@ impl Work for ShardWork {
 
     fn sample(&mut self, sampling: &Sampling) -> Result<(), AgentFailure> {
         self.beside = None;
-        let failed =
-            |why: String| AgentFailure::new("sampler", why, "start it, or correct `sampler` of the gateway");
-        let set =
-            process_set(sampling).ok_or_else(|| failed("no `program`, `pid` or `cgroup` is given".into()))?;
-        let sampler = Sampler::of(&sampling.part, &set, sampling.limit_cpus).map_err(failed)?;
+        let set = process_set(sampling).ok_or_else(|| {
+            let message = "no `program`, `pid` or `cgroup` is given";
+            AgentFailure::new("sampler", message, "add one of them to `sampler` of the gateway")
+        })?;
+        let sampler = Sampler::of(&sampling.part, &set, sampling.limit_cpus).map_err(|why| {
+            let remedy = "start the sampled program, or correct `sampler` of the gateway";
+            AgentFailure::new("sampler", why, remedy)
+        })?;
         self.beside = Some((sampling.part.clone(), sampler));
         Ok(())
     }
@@ -181,7 +187,7 @@ impl Work for ShardWork {
         let address = listener.map_err(|error| {
             AgentFailure::new(
                 "launch",
-                format!("{at}: cannot listen there: {error}"),
+                format!("cannot listen on {at}: {error}"),
                 "check the network of the agent",
             )
         })?;
@@ -199,7 +205,8 @@ impl Work for ShardWork {
     }
 }
 
-/// The selected processes; `None` without a selection.
+/// The processes that `sampling` selects by program, process ID, control group or containers; `None` if it selects
+/// none.
 fn process_set(sampling: &Sampling) -> Option<ProcessSet> {
     let program = sampling.program.clone().map(ProcessSet::Program);
     let group = || sampling.group.clone().map(ProcessSet::Group);
@@ -209,13 +216,13 @@ fn process_set(sampling: &Sampling) -> Option<ProcessSet> {
 }
 
 impl RunningShard {
-    /// Writes a heartbeat for the generator. Without heartbeats, for example on a full disk, the generator ends the
-    /// load.
+    /// Writes a heartbeat for the generator. If heartbeats stop, for example because the disk is full, the generator
+    /// ends the load.
     fn show(&self) {
         let _ = fs::write(alive_mark(&self.gate), mono_ns().to_string());
     }
 
-    /// The result of the load.
+    /// Reads the generator's record, and adds the samples of the sustained phase.
     fn report(self) -> Result<ShardReport, AgentFailure> {
         let samples = self.sampler.finish();
         let record: LoadRecord =
@@ -223,7 +230,7 @@ impl RunningShard {
         let mut part = self.generator.part();
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let mut usage = samples.usage(&part.name, from, to);
-        // A quota of the machine limits the agent like a limit of the run.
+        // If the run sets no CPU limit, a CPU quota on the agent itself also limits the generator.
         if let (None, Some(quota)) = (part.limit_cpus, weir_rig::quota_cpus()) {
             part.limit_cpus = Some(quota);
             usage.iter_mut().for_each(|usage| usage.cpu_share_of_limit = Some(usage.cpu_cores / quota));
@@ -234,7 +241,7 @@ impl RunningShard {
 
     /// Why the generator ended without a record.
     fn ended(&mut self, status: &str) -> AgentFailure {
-        // Out of memory and a full disk have their own causes.
+        // If the process ran out of memory or the disk is full, reports that cause instead.
         if let Some(error) = self.generator.failure()
             && error.cause() != "died"
         {
@@ -246,7 +253,7 @@ impl RunningShard {
         AgentFailure {
             cause: cause.into(),
             message: format!("its load generator exited with {status}: {last}"),
-            remedy: "see its log".into(),
+            remedy: "see the generator's log".into(),
             log_tail,
         }
     }
@@ -255,15 +262,16 @@ impl RunningShard {
 /// Interval of the heartbeats for the generator.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
-/// The prefix of a generator's error if its start command came too late.
+/// Part of the generator's error message if it received the start time too late.
 const LATE: &str = "cannot start at the planned time";
 
-/// The file that exists once the generator with the gate `gate` is prepared.
+/// The path of the file that the generator creates when it is ready to start. The generator then waits for the file
+/// `gate`, which contains the start time.
 pub fn prepared_mark(gate: &Path) -> PathBuf {
     gate.with_extension("prepared")
 }
 
-/// The heartbeat file for the generator with the gate `gate`.
+/// The file where the agent writes heartbeats for the generator that waits for the file `gate`.
 pub fn alive_mark(gate: &Path) -> PathBuf {
     gate.with_extension("alive")
 }
@@ -274,7 +282,7 @@ fn failure(error: &CellError) -> AgentFailure {
             AgentFailure { log_tail: log_tail.clone(), ..AgentFailure::new(cause, message, remedy) }
         }
         CellError::Failed(CellOutcome::Measured { .. }) => {
-            AgentFailure::new("generator", "it has no result", "")
+            AgentFailure::new("generator", "the load has no result", "")
         }
         CellError::Refused { part, why } => AgentFailure::new("service", format!("{part}: {why}"), ""),
         CellError::Stopped => AgentFailure::new("stopped", "it was stopped", ""),

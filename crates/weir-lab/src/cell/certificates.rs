@@ -1,5 +1,5 @@
-//! Certificates for each domain, shared by the cells of a run: creating a thousand keys takes time, and all gateways
-//! must have the same ones.
+//! Certificates for each domain. All cells of a run share them, because creating a thousand keys takes time, and all
+//! gateways must have the same certificates.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use weir_rig::{Certificates, Rig, RigError};
 
 use crate::scenario::{CertificateScope, Topology};
 
-/// Certificates by number of domains.
+/// The certificates that were created so far, by number of domains.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCertificates(RefCell<BTreeMap<u32, Certificates>>);
 

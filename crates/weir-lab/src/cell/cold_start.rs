@@ -15,28 +15,31 @@ use super::network::Listener;
 use crate::plan::{COLD_START_SAMPLE, COLD_START_SETTLE};
 use crate::scenario::Scenario;
 
-/// Time-out from listening to the first response with status 200.
+/// Time-out for the first response with status 200, once the gateway listens.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 /// Time-out of one request.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pause between two requests, as divisor of the time that has passed: the result is precise to a fiftieth.
+/// The pause between two requests is the elapsed time divided by this number, so the measured time is at most 2 % too
+/// long.
 const LOOK_SHARE: u32 = 50;
+/// Minimum pause between two requests.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 
-/// Samples a gateway from before its launch.
+/// Samples the host and the processes of a gateway. Sampling starts before the launch of the gateway.
 pub(crate) struct ColdStartSampler {
     sampler: Sampler,
     began_ns: u64,
 }
 
 impl ColdStartSampler {
-    /// Starts with the processes of the upstream, so that they do not count as host noise.
+    /// Starts sampling the host and the processes `upstream`, so that the upstream does not count as host noise.
     pub(crate) fn begin(upstream: &[Running]) -> Self {
         let sampler = Sampler::start(&upstream.iter().collect::<Vec<_>>());
         Self { sampler, began_ns: mono_ns() }
     }
 
-    /// Sends requests to the gateway until it responds with status 200, then samples its processes `running`.
+    /// Sends requests to the gateway until it responds with status 200. Then samples the memory of `running`, the
+    /// processes of the gateway, and returns the results of the start.
     pub(crate) fn end(
         self,
         scenario: &Scenario,
@@ -58,7 +61,7 @@ impl ColdStartSampler {
         let memory = usage(&samples, &parts, settled_ns, ended_ns);
         Ok(ColdStart {
             first_answer_ns: answered_ns.saturating_sub(launched_ns),
-            // It uses nothing before its launch, so an earlier start of the samples does not matter.
+            // The gateway uses no CPU time before its launch, so the span can begin before the launch.
             cpu_s: usage(&samples, &parts, self.began_ns, answered_ns).map(|usage| usage.cpu_s),
             memory_bytes: memory.and_then(|usage| usage.memory_bytes_mean),
             host: samples.host(self.began_ns, answered_ns),
@@ -66,15 +69,15 @@ impl ColdStartSampler {
     }
 }
 
-/// Usage of the data plane between two times.
+/// Usage of the data plane between `from_ns` and `to_ns` of the monotonic clock.
 fn usage(samples: &Samples, parts: &[Part], from_ns: u64, to_ns: u64) -> Option<Usage> {
     let used =
         parts.iter().filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from_ns, to_ns)?)));
     data_usage(parts, &used.collect::<BTreeMap<_, _>>())
 }
 
-/// Requests the last path of the last domain until the status is 200. A gateway that serves it has read its
-/// complete configuration, and all messages with routes.
+/// Requests the last path of the last domain until the status is 200. A gateway that serves this path has read its
+/// complete configuration, or all messages with routes.
 pub(super) fn await_last_route(
     scenario: &Scenario,
     rendered: &Rendered,
@@ -96,12 +99,13 @@ pub(super) fn await_last_route(
         if began.elapsed() > ANSWERS_WITHIN {
             let said = answer.map_or_else(|error| error, |status| format!("status {status}"));
             let message = format!(
-                "it listens, but after {} s {address}{path} (Host: {host}) still fails: {said}, expected status 200",
+                "the gateway listens, but after {} s {address}{path} (Host: {host}) still fails: {said}, expected \
+                 status 200",
                 ANSWERS_WITHIN.as_secs()
             );
             let remedy = match scenario.cold_start {
-                true => "make the gateway and the upstream return 200 there, or remove `cold_start`",
-                false => "make the gateway and the upstream return 200 there: check its log and its messages",
+                true => "make this host and path return 200, or remove `cold_start`",
+                false => "check the log of the gateway: this host and path must return 200",
             };
             return Err(failed("never-ready", &message, remedy, ""));
         }

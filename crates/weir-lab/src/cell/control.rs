@@ -1,4 +1,4 @@
-//! The positive control: a second cell of a gateway, with more CPU time and later responses.
+//! The positive control: measures a gateway once more, with extra CPU time and later responses.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use crate::scenario::{Load, Scenario};
 /// Timeout of the upstream to confirm that it delays its responses.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// p50 of the open loads of the gateway that the control is, by axes, repeat and load, nanoseconds.
+/// p50 latency in nanoseconds of the gateway that the positive control copies, by axes, repeat and load.
 #[derive(Debug, Default)]
 pub(crate) struct Medians(RefCell<BTreeMap<(String, u32, String), u64>>);
 
 impl Medians {
-    /// Stores the p50 values of a cell, if the control needs them.
+    /// Stores the p50 latencies of `cell` if it measured the gateway that the positive control copies.
     pub(crate) fn note(&self, scenario: &Scenario, cell: &Cell) {
         let is_its_gateway = scenario.control.is_some()
             && scenario.gateway(CONTROL).is_some_and(|of| of.name == cell.key.gateway);
@@ -34,8 +34,8 @@ impl Medians {
         }
     }
 
-    /// The extra delay of the control at a load: a share of p50 of its gateway in the same block. Zero in a closed
-    /// loop, where a delay would change the load itself, and in a search.
+    /// The extra delay of the positive control in the load `name`: a share of the p50 latency that the copied gateway
+    /// had in the same block. Zero in closed loop, because a delay would change the load itself, and zero in a search.
     pub(crate) fn delay(&self, scenario: &Scenario, key: &CellKey, name: &str, load: &Load) -> Duration {
         let is_open = load.model == ArrivalModel::Open && load.search.is_none();
         let share = scenario.control.as_ref().map_or(0.0, |control| control.share.0);
@@ -49,7 +49,8 @@ fn place(key: &CellKey, load: &str) -> (String, u32, String) {
     (axes, key.repeat, load.to_owned())
 }
 
-/// A process of the gateway; for the control's data plane, with a burner.
+/// Returns `process`, unchanged in most cells. If it belongs to the data plane of the positive control, returns `weir
+/// burn` instead, which runs `process` and uses extra CPU time beside it.
 pub(super) fn burdened(
     process: &ProcessSpec,
     scenario: &Scenario,
@@ -69,27 +70,30 @@ pub(super) fn burdened(
     process
 }
 
-/// The record file of the burner of a process.
+/// The file where `weir burn` records the extra CPU time that it uses for the process `process`.
 fn record_of(dir: &Path, process: &str) -> PathBuf {
     dir.join(format!("{process}.burned"))
 }
 
-/// The record files of all burners of a control.
+/// The files where `weir burn` records the extra CPU time of the positive control; empty in other cells.
 pub(super) struct Burners(Vec<PathBuf>);
 
 impl Burners {
-    /// The burners of the data plane in the folder `dir`; empty if the cell is no control.
+    /// The record files of the data plane's processes, in the folder `dir`; empty if `gateway` is not the positive
+    /// control.
     pub(super) fn of(scenario: &Scenario, gateway: &str, dir: &Path, parts: &[Part]) -> Self {
         let data = parts.iter().filter(|part| scenario.is_control(gateway) && part.role == Role::Data);
         Self(data.map(|part| record_of(dir, &part.name)).collect())
     }
 
-    /// Their total CPU time so far.
+    /// The CPU time so far, summed over all files: the time that the gateway used, and the extra time.
     fn read(&self) -> Result<Burned, CellError> {
         let mut all = Burned::default();
         for path in &self.0 {
             let record = read_burner_record(path).map_err(|error| {
-                let message = format!("positive control: cannot read the record of `weir burn`: {error}");
+                let message = format!(
+                    "positive control: cannot read the CPU time of its helper process (`weir burn`): {error}"
+                );
                 failed("died", &message, "see the log of the gateway", "")
             })?;
             all.used_ns += record.used_ns;
@@ -98,7 +102,8 @@ impl Burners {
         Ok(all)
     }
 
-    /// Runs `measure`, and adds the CPU time of the burners to its measurements.
+    /// Runs `measure`. Adds an event to each measurement with the CPU time that the gateway and `weir burn` used
+    /// meanwhile.
     pub(super) fn around<T>(
         &self,
         measure: impl FnOnce() -> Result<(Vec<Measurement>, T), CellError>,
@@ -126,7 +131,7 @@ impl Burners {
     }
 }
 
-/// Makes weir's own upstream delay its responses; other servers cannot.
+/// Makes weir's own upstream delay its responses. Does nothing for other servers, which cannot delay responses.
 pub(super) fn delay_responses(upstream: &Upstream, delay: Duration) -> Result<(), CellError> {
     if upstream.delay.is_none() {
         return Ok(());

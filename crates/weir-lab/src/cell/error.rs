@@ -1,4 +1,4 @@
-//! Why a cell, or one of its loads, has no measurement.
+//! Errors of cells and loads that have no measurement.
 
 use std::path::Path;
 
@@ -12,9 +12,10 @@ pub(crate) enum CellError {
     Stopped,
     /// The cell failed; other cells can succeed.
     Failed(CellOutcome),
-    /// A running service or gateway rejected a request of weir. The caller must add the end of its log.
+    /// A running service or gateway rejected a request of weir. The code that turns this error into the outcome of the
+    /// cell adds the end of the part's log.
     Refused {
-        /// Its name.
+        /// Name of the service or gateway.
         part: String,
         /// The rejected operation, and the reason.
         why: String,
@@ -32,12 +33,12 @@ pub(crate) fn outcome_of(error: &RigError) -> CellOutcome {
     outcome(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
 }
 
-/// The outcome of a cell that failed because a process of a service failed.
+/// The error of a cell because a process of the service `service` failed.
 pub(crate) fn service_failed(service: &str, error: &RigError) -> CellError {
     failed(error.cause(), &format!("service `{service}`: {error}"), &error.remedy(), error.log_tail())
 }
 
-/// A failed cell; `cause` is one of the closed list of [`CellOutcome::Failed`].
+/// The error of a failed cell. `cause` must be one of those that [`CellOutcome::Failed`] lists.
 pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellError {
     CellError::Failed(outcome(cause, message, remedy, log_tail))
 }
@@ -51,17 +52,14 @@ pub(crate) fn outcome(cause: &str, message: &str, remedy: &str, log_tail: &str) 
     }
 }
 
-/// A cell that failed because `path` cannot be read or written; `verb` names the operation.
+/// The error of a cell that failed because of a file operation on `path`; `verb` names the operation, like `read`.
 pub(crate) fn file_failed(verb: &str, path: &Path, error: &std::io::Error) -> CellError {
     let full = error.kind() == std::io::ErrorKind::StorageFull;
-    let message = format!("{}: cannot {verb} it: {error}", path.display());
+    let message = format!("cannot {verb} {}: {error}", path.display());
     match full {
-        true => failed(
-            "disk-full",
-            &message,
-            "free disk space there, or set TMPDIR to a directory on another disk",
-            "",
-        ),
+        true => {
+            failed("disk-full", &message, "free disk space, or set TMPDIR to a directory on another disk", "")
+        }
         false => failed("generator", &message, "check that the folder for temporary files is writable", ""),
     }
 }

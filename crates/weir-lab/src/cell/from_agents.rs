@@ -1,5 +1,5 @@
-//! The agents of a run: started with the first cell that needs them, kept for the next cells, and replaced if one is
-//! lost.
+//! The agents that generate load: started with the first cell that needs them, kept for the next cells, and replaced if
+//! one is lost.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,14 +21,14 @@ use crate::disturb::Active;
 use crate::pods::PodHost;
 use crate::scenario::Scenario;
 
-/// How user-started agents join a run.
+/// Where agents join a run, and the cluster for agents in pods.
 #[derive(Clone, Debug)]
 pub struct AgentsOptions {
-    /// The join address.
+    /// The address where agents on other machines join.
     pub listen: SocketAddr,
-    /// The ticket file.
+    /// The ticket file that weir writes for agents that the user starts.
     pub ticket: PathBuf,
-    /// The cluster of this process, if the parts of the run are pods.
+    /// The cluster where weir runs as coordinator and creates pods; `None` outside a cluster.
     pub pods: Option<Arc<dyn PodHost>>,
 }
 
@@ -38,16 +38,16 @@ impl Default for AgentsOptions {
     }
 }
 
-/// The agents of a run.
+/// The agents that generate the load of a run.
 pub(crate) struct Agents<'a> {
     options: &'a AgentsOptions,
     crew: RefCell<Option<(Place, Crew)>>,
-    /// Whether the last load lost one.
+    /// Whether an agent was lost during the last load.
     is_lost: Cell<bool>,
 }
 
 impl<'a> Agents<'a> {
-    /// How they join.
+    /// How the agents join the run.
     pub(crate) fn options(&self) -> &'a AgentsOptions {
         self.options
     }
@@ -56,10 +56,10 @@ impl<'a> Agents<'a> {
         Self { options, crew: RefCell::new(None), is_lost: Cell::new(false) }
     }
 
-    /// Releases the agents if one was lost; returns whether one was.
+    /// Releases the agents if one of them was lost. Returns whether one was lost.
     pub(crate) fn give_up_lost(&self) -> bool {
         let is_lost = self.is_lost.replace(false);
-        // User-started agents must join again, with the same ticket.
+        // Agents that the user starts are not released: replacements join the same coordinator with the same ticket.
         let mut crew = self.crew.borrow_mut();
         if is_lost && crew.as_ref().is_some_and(|(place, _)| !matches!(place, Place::Own(_))) {
             *crew = None;
@@ -69,7 +69,7 @@ impl<'a> Agents<'a> {
 }
 
 impl Lab<'_> {
-    /// The load source for the cells of `scenario`. Starts its agents if they do not run yet.
+    /// Where the load of `scenario` comes from. Starts the agents if the scenario uses agents and they do not run yet.
     pub(crate) fn load_from(&self, scenario: &Scenario) -> Result<LoadFrom, CellError> {
         let Some(place) = &scenario.generator.on else { return Ok(LoadFrom::default()) };
         let mut crew = self.agents.crew.borrow_mut();
@@ -112,7 +112,7 @@ impl LoadRunner<'_> {
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         crew.processes().iter().for_each(|process| sampler.join_with_all_below(process));
         disturbances.start(&mut self.context(task.name, &sampler))?;
-        // Agents report their seconds themselves, so the generator's file never exists.
+        // Agents report their seconds over the network, so the file with the seconds of a local generator never exists.
         let mut watching = self.watch.map(|watch| watch.begin(task.name, spec, self.dir.join("none.jsonl")));
         let (stop, warmup) = (self.stop, Duration::from_nanos(spec.warmup_ns));
         let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
@@ -154,7 +154,8 @@ impl LoadRunner<'_> {
     }
 }
 
-/// Agents as parts, and the usage of those on other machines. Local agents are sampled like the rest of the cell.
+/// The agents as parts, and the usage of agents that sample themselves. The usage is empty for agents that weir started
+/// on this host, because weir samples them together with the other processes of the cell.
 fn parts(crew: &Crew, measured: &[Measured]) -> (Vec<Part>, Vec<(String, Usage)>) {
     let processes = crew.processes();
     if !processes.is_empty() {
@@ -166,7 +167,7 @@ fn parts(crew: &Crew, measured: &[Measured]) -> (Vec<Part>, Vec<(String, Usage)>
     (measured.iter().map(part).collect(), measured.iter().filter_map(used).collect())
 }
 
-/// Why a load over all agents has no result.
+/// Why a load on all agents has no result.
 enum Failed {
     /// An error of the cell.
     Cell(CellError),

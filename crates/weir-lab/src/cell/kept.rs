@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 
 use weir_results::{FileKind, KeptFile};
 
-/// Maximum stored bytes of a configuration, from its start. `weir render` writes the complete file again.
+/// Maximum number of bytes that are stored of a configuration: its first bytes. `weir render` can write the complete
+/// file again.
 const CONFIGURATION_BYTES: u64 = 32 << 10;
-/// Maximum stored bytes of a log, from its end.
+/// Maximum number of bytes that are stored of a log: its last bytes.
 const LOG_BYTES: u64 = 4 << 10;
-/// Maximum number of stored files of one kind; the first by name.
+/// Maximum number of stored files of one kind. Further files are not stored.
 const FILES_MAX: usize = 16;
-/// Depth of folders below the folder of the cell.
+/// How deep logs are searched in the folder of the cell: the folder itself, and the folders in it.
 const DEPTH: usize = 2;
 
-/// The configuration `files` of the cell in `dir`. Unreadable files are skipped: they must not fail the cell.
+/// Reads the configuration files `files` of the cell in `dir`. Skips unreadable files, which must not fail the cell.
 pub(crate) fn configuration(dir: &Path, files: &[PathBuf]) -> Vec<KeptFile> {
     keep(dir, files, FileKind::Configuration)
 }
 
-/// The logs of the cell in `dir` that are not empty.
+/// Reads the logs of the cell in `dir`. Skips empty ones.
 pub(crate) fn logs(dir: &Path) -> Vec<KeptFile> {
     let mut found = Vec::new();
     find_logs(dir, DEPTH, &mut found);
@@ -28,7 +29,7 @@ pub(crate) fn logs(dir: &Path) -> Vec<KeptFile> {
     keep(dir, &found, FileKind::Log)
 }
 
-/// The logs among `files` that lie in the folder `home` of a service or gateway, one after the other.
+/// The text of the logs among `files` that are in the folder `home` of a service or gateway, one after the other.
 pub(crate) fn log_of(files: &[KeptFile], home: &str) -> String {
     let of_part = files
         .iter()
@@ -75,7 +76,7 @@ fn read(dir: &Path, path: &Path, kind: FileKind) -> io::Result<Option<KeptFile>>
     Ok(Some(KeptFile { name, kind, bytes, text: text.to_owned() }))
 }
 
-/// The text without a truncated line; a single long line stays.
+/// Removes the line that was cut: the last one of a configuration, the first one of a log. A single line is kept.
 fn whole_lines(text: &str, kind: FileKind) -> &str {
     match kind {
         FileKind::Configuration => text.rfind('\n').map_or(text, |end| &text[..=end]),

@@ -1,4 +1,4 @@
-//! Uses the Kubernetes APIs of services and gateways. Needs the feature `kubernetes`.
+//! Connects to the Kubernetes APIs of services and gateways. Needs the feature `kubernetes`.
 
 use serde_json::Value;
 use weir_rig::{AwaitedObject, KubeEndpoint, Namespace, Tokens};
@@ -16,12 +16,12 @@ pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "kubernetes");
 pub(crate) struct KubeClient {
     #[cfg(feature = "kubernetes")]
     cluster: weir_kube::Cluster,
-    /// The part with this API.
+    /// Name of the service or gateway that has the API, for errors.
     part: String,
 }
 
 impl KubeClient {
-    /// Connects to the API of `part`; `namespace` has its address, and `None` is the host.
+    /// Connects to the API of `part` from the network namespace `namespace`; `None` means the network of the host.
     #[cfg(feature = "kubernetes")]
     pub(crate) fn connect(
         part: &str,
@@ -39,7 +39,7 @@ impl KubeClient {
     #[cfg(not(feature = "kubernetes"))]
     pub(crate) fn connect(part: &str, _: &KubeEndpoint, _: Option<&Namespace>) -> Result<Self, CellError> {
         let message = format!("{part}: this build of weir lacks the feature `kubernetes`");
-        Err(failed("render", &message, "build it with `--features kubernetes`", ""))
+        Err(failed("render", &message, "build weir with `--features kubernetes`", ""))
     }
 
     /// Applies manifests server-side.
@@ -54,7 +54,7 @@ impl KubeClient {
         self.cluster.delete(manifests).map_err(|error| refused(&self.part, &error))
     }
 
-    /// Waits for an object.
+    /// Waits until an object exists and meets its condition.
     #[cfg(feature = "kubernetes")]
     pub(crate) fn wait(&self, awaited: &AwaitedObject) -> Result<(), CellError> {
         let AwaitedObject { api_version, kind, namespace, name, condition, patience } = awaited.clone();
@@ -62,7 +62,7 @@ impl KubeClient {
         self.cluster.wait(&awaited, patience).map_err(|error| refused(&self.part, &error))
     }
 
-    /// Creates tokens that outlive the cell.
+    /// Creates one token per service account, valid for 24 hours, which is longer than a cell.
     #[cfg(feature = "kubernetes")]
     pub(crate) fn tokens(&self, tokens: &Tokens) -> Result<Vec<String>, CellError> {
         const LIFETIME: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
@@ -100,7 +100,7 @@ fn refused(part: &str, error: &weir_kube::KubeError) -> CellError {
     CellError::Refused { part: part.to_owned(), why: error.to_string() }
 }
 
-/// The API of a service, from its outputs.
+/// The address and credentials of a service's API, from the outputs of the service.
 pub(crate) fn endpoint_of(
     service: &str,
     output: impl Fn(&str) -> Result<String, CellError>,

@@ -1,4 +1,5 @@
-//! One load against running processes: counters before, generator and samples during, counters after, verdict.
+//! Measures one load: reads counters, runs the generator and samples all processes, reads the counters again, and
+//! computes the verdicts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,27 +34,29 @@ use crate::scenario::{Load, Scenario};
 /// How often weir checks the processes while a load runs.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long before the end of the warm-up weir samples the other processes of the host.
+/// How long before the end of the warm-up weir samples the host's processes that do not belong to the cell.
 pub(super) const NEIGHBOURS_BEFORE: Duration = Duration::from_millis(300);
 
-/// Time beyond its phases and drain after which the generator counts as stuck.
+/// If the generator still runs this long after its phases and their drain, it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// Time from the launch of the generator to its first request, rounded up: a disturbance at 5 s must fall into the
-/// second that begins then, not into the one before.
+/// Assumed time from the launch of the generator to its first request. It is rounded up, so that a disturbance at 5 s
+/// falls into the second from 5 s to 6 s, not into the second before.
 const LOAD_BEGINS: Duration = Duration::from_millis(200);
 
-/// Maximum length of a closed phase that ends after a number of requests.
+/// Assumed maximum length of a closed phase that ends after a number of requests.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
 
-/// Time in which counters must settle after a load: workers of a gateway may add their last requests later.
+/// Maximum time for counters to settle after a load: workers of a gateway may count their last requests late.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
+/// Pause between two readings of the counters.
 const SETTLE_EVERY: Duration = Duration::from_millis(25);
-/// Equal readings in a row that count as settled.
+/// Number of equal readings in a row after which the counters count as settled.
 const SETTLED_READINGS: u32 = 8;
 
-/// How often weir checks the processes after a failure, for one that died and caused it.
+/// Number of checks, after a failed load, whether a process has died and caused the failure.
 const DEATH_LOOKS: u32 = 10;
+/// Pause between two checks whether a process has died.
 const DEATH_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs loads against the processes of a cell.
@@ -64,29 +67,29 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) stop: &'a AtomicBool,
     pub(crate) scenario: &'a Scenario,
     pub(crate) thresholds: &'a Thresholds,
-    /// Measurement bounds of this host, if known.
+    /// The lowest latency and the highest rate that weir can measure on this host, if known.
     pub(crate) bounds: Option<&'a HostBounds>,
     /// The processes of the gateway, of its services, and of the upstream, in this order.
     pub(crate) running: &'a mut Vec<Running>,
-    /// The service of each of these processes.
+    /// Which of the processes in `running` belong to which service.
     pub(crate) service_parts: &'a ServiceParts,
     /// The gateway, if it is remote.
     pub(crate) remote: Option<&'a RemoteGateway<'a>>,
-    /// The samplers of parts on other hosts: a remote gateway, an upstream.
+    /// The agents that sample parts on other hosts or in pods.
     pub(crate) besides: Vec<Beside<'a>>,
-    /// The parts that agents run, or that run in pods.
+    /// The parts that agents sample: upstreams on other hosts, and parts in pods.
     pub(crate) placed: &'a [Part],
     /// Reads the usage of pods without an agent.
     pub(crate) usage: Option<&'a dyn PodUsage>,
-    /// The parts in these pods.
+    /// The parts in pods without an agent.
     pub(crate) watched: &'a [Part],
-    /// The generator's network namespace; `None` is the host's.
+    /// The network namespace of the generator; `None` means the network of the host.
     pub(crate) generator: Option<&'a Namespace>,
     /// The agents, if they generate the load.
     pub(crate) agents: Option<&'a Agents<'a>>,
-    /// One per process or pod of the gateway that counts requests.
+    /// One request counter per process or pod of the gateway that has one.
     pub(crate) gateway_counters: &'a [CounterSource],
-    /// One per server of the upstream.
+    /// One request counter per server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
     /// The delays that the origin adds; `None` if it adds none.
     pub(crate) origin_delay: Option<&'a Delays>,
@@ -95,21 +98,21 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) watch: Option<CellWatch<'a>>,
 }
 
-/// The record and samples of a load, and the processes besides those of the cell.
+/// The result of generating a load: its record, its samples, and the parts that ran only for this load.
 pub(super) struct Generated {
     pub(super) record: LoadRecord,
     pub(super) samples: Samples,
-    /// The generator's process, or the agents.
+    /// The generator process, or the agents that generated the load.
     pub(super) generators: Vec<Part>,
     /// The usage of agents on other machines, which sample themselves.
     pub(super) usage: Vec<(String, Usage)>,
-    /// For each of these agents, the boot ID of its machine and the name of its part.
+    /// For each agent that samples itself: the boot ID of its machine, and its name as a part.
     pub(super) agents: Vec<(String, String)>,
-    /// Processes of disturbances.
+    /// Processes that disturbances ran during the load.
     pub(super) others: Vec<Part>,
 }
 
-/// The counters of gateway and origin since their start; `None` without a usable counter.
+/// The counts of gateway and origin since each of them started; `None` without a usable counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Readings {
     gateway: Option<u64>,
@@ -132,12 +135,12 @@ impl Readings {
     }
 }
 
-/// The observations of a load.
+/// The observations during a load, from which weir computes the verdicts on the load.
 struct Observations<'a> {
     generated: Generated,
     disturbances: &'a Active<'a>,
     counters: Counters,
-    /// The usage of parts on other hosts, from Prometheus or agents.
+    /// By name of the part: the usage of parts on other hosts or in pods, from Prometheus, kubelets or agents.
     observed: Vec<(String, Observed)>,
 }
 
@@ -145,14 +148,14 @@ struct Observations<'a> {
 pub(crate) struct Task<'a> {
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
-    /// The context of the load.
+    /// Addresses, requests, seed and times of the load.
     pub(crate) setting: Setting,
-    /// Maximum share of errors of its objective.
+    /// Maximum share of errors that the objective of the load allows.
     pub(crate) errors_max: Option<f64>,
 }
 
 impl Task<'_> {
-    /// The specification for the engine.
+    /// Converts the load into the specification for the load engine.
     fn spec(&self) -> Result<LoadSpec, CellError> {
         self.load.spec(self.setting.clone()).map_err(|fault| {
             let message = format!("loads.{}.{}: {}", self.name, fault.place, fault.message);
@@ -162,17 +165,18 @@ impl Task<'_> {
 }
 
 impl LoadRunner<'_> {
-    /// Runs the load and judges it; returns also the generator's parts.
+    /// Runs the load and judges it. Also returns the parts that generated the load.
     pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Vec<Part>), CellError> {
         let measured = self.try_measure(task);
         match measured {
-            // A process that died explains unreadable counters and failed loads.
+            // A dead process explains unreadable counters and failed loads, so its error is reported instead.
             Err(CellError::Failed(_) | CellError::Refused { .. }) => self.await_death().and(measured),
             measured => measured,
         }
     }
 
-    /// Checks the processes for a moment: a killed one closes its connections before it is reported as dead.
+    /// Checks for a short time whether a process has died. A killed process closes its connections before the kernel
+    /// reports it as dead.
     fn await_death(&mut self) -> Result<(), CellError> {
         for _ in 0..DEATH_LOOKS {
             self.look_at_processes()?;
@@ -342,7 +346,7 @@ impl LoadRunner<'_> {
         Ok(Readings { gateway, origin })
     }
 
-    /// Reads the counters until they agree with the generator, or no longer change.
+    /// Reads the counters until they agree with the generator or no longer change, at most for [`SETTLE_MAX`].
     fn settle(
         &self,
         before: Readings,
@@ -401,7 +405,8 @@ impl LoadRunner<'_> {
         }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
         let mut host = samples.host(from, to).ok_or_else(host_unknown)?;
-        // Usage of agents on this host, which sample themselves, is not host noise.
+        // The CPU time of agents, and of the parts that they sample, is not host noise. It is subtracted if they run on
+        // this host.
         let sampled = || {
             let besides = self.besides.iter().map(|beside| (&beside.boot_id, beside.part()));
             besides.chain(agents.iter().map(|(boot_id, part)| (boot_id, part.as_str())))
@@ -464,7 +469,7 @@ impl LoadRunner<'_> {
         Ok(measurement)
     }
 
-    /// The parts of the cell; `others` are additional parts of the load.
+    /// The parts of the cell; `others` are processes that disturbances ran during the load.
     fn parts(&self, generators: &[Part], others: Vec<Part>) -> Vec<Part> {
         let remote = self.remote.map(|remote| remote.part.clone());
         let running = self.running.iter().map(Running::part);
@@ -478,8 +483,8 @@ impl LoadRunner<'_> {
     }
 }
 
-/// Adds the source of the CPU time of parts on other hosts, and the skipped content of a request file. The sentence
-/// for `bound_by` stays last.
+/// Adds sentences to the evidence: where the CPU time of parts on other hosts comes from, and which content of a
+/// request file was skipped. The sentence that explains `bound_by` stays last.
 fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Vec<(String, Observed)>) {
     let left_out = record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
     for sentence in observed.into_iter().map(|(_, observed)| observed.said).chain(left_out) {
@@ -494,7 +499,7 @@ fn host_unknown() -> CellError {
 }
 
 fn generator_failed(generator: &mut Running, what: &str) -> CellError {
-    // Out of memory and a full disk have their own causes.
+    // If the generator ran out of memory or the disk is full, reports that cause instead.
     if let Some(failure) = generator.failure()
         && failure.cause() != "died"
     {
@@ -502,5 +507,5 @@ fn generator_failed(generator: &mut Running, what: &str) -> CellError {
     }
     let tail = generator.log_tail();
     let last = last_words(&tail).unwrap_or_default();
-    failed("generator", &format!("the load generator {what}: {last}"), "see its log", &tail)
+    failed("generator", &format!("the load generator {what}: {last}"), "see the generator's log", &tail)
 }

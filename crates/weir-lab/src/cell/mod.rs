@@ -56,26 +56,26 @@ use crate::scenario::{Load, Scenario};
 use crate::watch::Watcher;
 use crate::{LabError, clock, plan};
 
-/// The note about a cell that lost an agent.
+/// The note for the user when a cell has lost an agent.
 const AGAIN: &str = "agent lost; weir re-measures the cell with new agents";
 
 /// Time in which a process must exit after SIGTERM.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// What all cells of a run share.
+/// Everything that the cells of a run share: programs, certificates, agents, and the receivers of results.
 pub(crate) struct Lab<'a> {
     pub(crate) rig: &'a Rig,
     pub(crate) drivers: &'a Drivers,
     pub(crate) weir: &'a Binary,
     /// By the gateway's name: its binary, or why it has none.
     pub(crate) binaries: &'a BTreeMap<String, Result<Binary, CellOutcome>>,
-    /// By the driver's name: the binary of a server that is used as upstream.
+    /// By the driver's name: the binary of the server that is used as upstream.
     pub(crate) origins: &'a BTreeMap<String, Binary>,
     /// By the service's name: its binaries, or why it has none.
     pub(crate) services: &'a ServiceBinaries,
-    /// By the gateway's name: a configuration file of the user.
+    /// By the gateway's name: its configuration file, if the user has written one.
     pub(crate) configurations: &'a BTreeMap<String, Configuration>,
-    /// By the gateway's name: remote gateways.
+    /// By the gateway's name: the remote gateways.
     pub(crate) remotes: &'a BTreeMap<String, RemoteGateway<'a>>,
     pub(crate) run: &'a Run,
     pub(crate) stop: &'a Arc<AtomicBool>,
@@ -83,20 +83,20 @@ pub(crate) struct Lab<'a> {
     /// Receives values of loads while they run.
     pub(crate) watcher: Option<&'a dyn Watcher>,
     pub(crate) ports: &'a Ports,
-    /// Measurement bounds of this host, if known.
+    /// The lowest latency and the highest rate that weir can measure on this host, if `weir doctor` has measured them.
     pub(crate) bounds: Option<HostBounds>,
-    /// Certificates that cells share.
+    /// Certificates that are created once for all cells.
     pub(crate) certificates: &'a SharedCertificates,
     pub(crate) retries: Retries,
-    /// Latencies from which the positive control computes its delay.
+    /// p50 latencies of earlier cells, from which the delay of the positive control is computed.
     pub(crate) medians: Medians,
     /// The agents that generate load, if any.
     pub(crate) agents: Agents<'a>,
-    /// The agents that sample parts.
+    /// The agents that sample gateways and upstreams on other hosts or in pods.
     pub(crate) samplers: Samplers<'a>,
 }
 
-/// The target of the loads of a cell.
+/// The target of the loads of a cell: a gateway, or the upstream in a direct cell.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     key: &'a CellKey,
@@ -113,11 +113,12 @@ struct NamedLoad<'a> {
     load: &'a Load,
 }
 
-/// The inputs of a load.
+/// The inputs of the random values in a load.
 #[derive(Clone, Copy)]
 struct Draws {
     seed: u64,
-    /// How often it was measured before in the same cell. A server keeps earlier data, so names must be new.
+    /// How often the load was measured before in the same cell. Servers keep data that earlier attempts created, so
+    /// each attempt must use new names for its data.
     attempt: u32,
 }
 
@@ -125,8 +126,8 @@ impl Lab<'_> {
     /// Measures the cell `key` of `scenario`; `None` if the run was stopped meanwhile.
     ///
     /// # Errors
-    /// If the disk is still full after the cell, since all further cells would fail. Other failures are outcomes of the
-    /// cell.
+    /// If the cell failed because the disk is full, and the disk is still full: all further cells would fail. Other
+    /// failures are outcomes of the cell.
     pub(crate) fn measure(&self, scenario: &Scenario, key: &CellKey) -> Result<Option<Cell>, LabError> {
         let started_unix_ms = clock::unix_ms();
         let dir = self.rig.work_dir().join(format!("cell-{}", key.index));
@@ -147,7 +148,7 @@ impl Lab<'_> {
             && self.give_up_lost()
             && !self.stop.load(Ordering::Relaxed)
         {
-            // One retry with new agents.
+            // Measures the cell once more, with new agents.
             let why = match why {
                 CellError::Failed(CellOutcome::Failed { message, .. }) => format!(" ({message})"),
                 _ => String::new(),
@@ -161,7 +162,7 @@ impl Lab<'_> {
             self.give_up_lost();
         }
         cell.files.extend(kept::logs(&dir));
-        // If this fails, the folder is removed with that of the run.
+        // If this fails, the folder is removed at the end of the run, with the run's folder.
         let _ = std::fs::remove_dir_all(&dir);
         cell.ended_unix_ms = clock::unix_ms();
         cell.outcome = match result {
@@ -182,7 +183,8 @@ impl Lab<'_> {
                 };
                 let message = format!("{name}: {why}");
                 let log_tail = kept::log_of(&cell.files, home);
-                outcome("service", &message, "see its log; `weir render` writes its configuration", &log_tail)
+                let remedy = format!("see the log of {name}; `weir render` writes its configuration");
+                outcome("service", &message, &remedy, &log_tail)
             }
             Err(CellError::Stopped) => return Ok(None),
         };
@@ -190,7 +192,7 @@ impl Lab<'_> {
         Ok(Some(cell))
     }
 
-    /// Releases agents if one was lost; returns whether one was.
+    /// Releases the agents if one of them was lost. Returns whether one was lost.
     fn give_up_lost(&self) -> bool {
         let (load, others) = (self.agents.give_up_lost(), self.samplers.give_up_lost());
         load || others
@@ -261,7 +263,7 @@ impl Lab<'_> {
             watch: self.watcher.map(|watcher| CellWatch { watcher, run: &self.run.id, key }),
         };
         let measurements = self.measure_loads(scenario, target, &mut runner, cell);
-        // Disturbances end before the processes that they act on.
+        // Ends the disturbances first, because they act on the processes.
         drop(runner);
         for running in running {
             running.stop(STOP_GRACE);
@@ -313,7 +315,7 @@ impl Lab<'_> {
         Ok(measurements)
     }
 
-    /// Measures one load, or all trials of a search; returns also the generator's parts.
+    /// Measures one load, or all trials of a search. Also returns the parts that generated the load.
     fn measure_load(
         &self,
         scenario: &Scenario,
@@ -341,7 +343,8 @@ impl Lab<'_> {
         Ok((vec![measurement], parts))
     }
 
-    /// `load` for the target of the cell, with its setting.
+    /// Adapts `load` to the target of the cell. Returns the adapted load, and its setting: addresses, requests, tokens
+    /// and times.
     fn with_setting(
         &self,
         scenario: &Scenario,
@@ -356,7 +359,7 @@ impl Lab<'_> {
         let requests = requests(scenario, &scenario.topology.hosts(), load.popularity, direct);
         let mut setting = setting(scenario, target.connect, requests, direct, seed);
         if scenario.has_schedule() {
-            // Scheduled disturbances count from its end.
+            // The warm-up must not grow, because scheduled disturbances start relative to its end.
             setting.spec.warmup_most_ns = setting.spec.warmup_ns;
         }
         let credentials = target.rendered.map(|rendered| &rendered.credentials);

@@ -10,20 +10,21 @@ use super::error::{CellError, failed};
 use super::ports::Ports;
 use crate::scenario::{Network, Scenario};
 
-/// Ports of servers in their own namespaces; the same in every cell.
+/// Port where a server in its own network namespace or pod listens; the same in every cell.
 pub(super) const LISTEN_PORT: u16 = 8080;
+/// Port where such a server serves its admin endpoint.
 pub(super) const ADMIN_PORT: u16 = 8081;
 
 /// The addresses of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Listener {
-    /// Address on which it listens.
+    /// Address on which the server listens.
     pub(crate) listen: SocketAddr,
-    /// Address of its admin endpoint.
+    /// Address of the server's admin endpoint.
     pub(crate) admin: SocketAddr,
     /// Address to connect to; differs from `listen` if that is a wildcard address.
     pub(crate) connect: SocketAddr,
-    /// Its network namespace; `None` is the host's.
+    /// Network namespace of the server; `None` means the network of the host.
     pub(crate) namespace: Option<Namespace>,
 }
 
@@ -37,24 +38,27 @@ pub(crate) struct CellSite<'a> {
 
 /// The network of one cell.
 pub(crate) enum CellNetwork<'a> {
-    /// Loopback, or with agents on other machines the address of this host that they can reach.
+    /// The network of the host. Servers listen on loopback. If agents on other machines generate the load, servers
+    /// listen on all addresses, and `reached_at` is the address of this host that the agents can reach.
     Host { ports: &'a Ports, reached_at: Option<IpAddr> },
-    /// A link from each generator to the gateway, and from the gateway to each server of the upstream. Without a
-    /// gateway, the links lead from the generators to the servers.
+    /// Network namespaces with links between them: from each generator to the gateway, and from the gateway to each
+    /// server of the upstream. Without a gateway, the links lead from the generators to the servers.
     Namespaces { rig: &'a Rig, generators: Vec<Namespace>, gateway: Option<Namespace> },
 }
 
-/// The load source of a cell, if it is not a process of the cell.
+/// Where the load of a cell comes from, if agents generate it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadFrom {
-    /// The namespaces of agents.
+    /// The network namespaces of the agents; empty if they have none.
     pub(crate) namespaces: Vec<Namespace>,
     /// The address of this host that agents on other machines can reach.
     pub(crate) reached_at: Option<IpAddr>,
 }
 
 impl<'a> CellNetwork<'a> {
-    /// Creates the namespaces of the generator and, if there is one, of the gateway.
+    /// Creates the network of a cell. If `network` requires namespaces, creates one for the generator and, with
+    /// `has_gateway`, one for the gateway. If `from` contains namespaces of agents, uses those instead of a new one for
+    /// the generator.
     pub(crate) fn new(
         network: Network,
         rig: &'a Rig,
@@ -100,7 +104,8 @@ impl<'a> CellNetwork<'a> {
         names.iter().zip(gateway.admin.port() + 1..).map(address).collect()
     }
 
-    /// An address for each name of a service, and their namespace; `None` is the host's.
+    /// Addresses for a service, one per name, and the network namespace of the service; `None` means the network of
+    /// the host.
     pub(crate) fn service(
         &self,
         names: &[String],
@@ -135,7 +140,7 @@ impl<'a> CellNetwork<'a> {
         }
     }
 
-    /// The generator's namespace; with agents that of the first.
+    /// The network namespace of the generator, or of the first agent; `None` means the network of the host.
     pub(crate) fn generator(&self) -> Option<Namespace> {
         match self {
             Self::Host { .. } => None,
@@ -144,7 +149,7 @@ impl<'a> CellNetwork<'a> {
     }
 }
 
-/// The output `address` of a service, parsed; `example` is a correct form of it.
+/// Parses `address`, an output of the service `service`. `example` is a correct form of the output, for errors.
 pub(crate) fn parsed_address(service: &str, address: &str, example: &str) -> Result<SocketAddr, CellError> {
     address.parse().map_err(|_| {
         let message = format!("service `{service}`: the output `address` is `{address}`, not IP:PORT");
@@ -152,7 +157,8 @@ pub(crate) fn parsed_address(service: &str, address: &str, example: &str) -> Res
     })
 }
 
-/// Links the clients of `server` to it, which are the gateway or the generators; returns its address.
+/// Links `server` to its clients: the gateway, or the generators if there is no gateway. Returns the address of the
+/// server.
 fn link_clients(
     rig: &Rig,
     gateway: Option<&Namespace>,

@@ -1,4 +1,4 @@
-//! The upstream of a cell: weir's own origin or another server, in replicas.
+//! Starts the upstream of a cell: weir's own origin, another server, or a service.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,30 +24,31 @@ const ORIGIN_READY: Duration = Duration::from_secs(10);
 
 /// The upstream while a cell runs.
 pub(crate) struct Upstream {
-    /// Its processes.
+    /// The processes of the upstream on this host.
     pub(crate) running: Vec<Running>,
-    /// Its servers.
+    /// The servers of the upstream.
     pub(crate) replicas: Vec<Replica>,
     /// Request counter of each server.
     pub(crate) counters: Vec<CounterSource>,
-    /// The delays that it added; `None` if it adds none.
+    /// Reads the delays that the servers have added; `None` if they add none.
     pub(crate) delay: Option<Delays>,
-    /// Credentials that its clients need; none behind a gateway.
+    /// Credentials that clients of the upstream need; `None` if it requires none.
     pub(crate) credentials: Option<Credentials>,
     /// The server that an agent started on another host.
     pub(crate) served: Option<Served>,
-    /// The tokens that it accepts; `None` if gateways check the tokens of the run instead.
+    /// The bearer tokens that the upstream accepts; `None` if the upstream checks no tokens, because gateways check
+    /// those of the run.
     pub(crate) tokens: Option<Vec<String>>,
 }
 
 /// A server of the upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
-    /// Its name, a prefix of the names of its processes.
+    /// Name of the server. The names of its processes begin with it.
     pub(crate) name: String,
     /// Address to connect to.
     pub(crate) connect: SocketAddr,
-    /// Its network namespace; `None` is the host's.
+    /// Network namespace of the server; `None` means the network of the host.
     pub(crate) namespace: Option<Namespace>,
 }
 
@@ -56,7 +57,7 @@ impl Replica {
         Self { name: name.to_owned(), connect: listener.connect, namespace: listener.namespace.clone() }
     }
 
-    /// Switches a behaviour of weir's own origin by a request for `path`. `what` describes it in errors.
+    /// Changes the behaviour of weir's own origin by a request for `path`. `what` describes the change in errors.
     pub(crate) fn switch(&self, path: &str, what: &str, timeout: Duration) -> Result<(), CellError> {
         let asked = Asked { host: &self.name, path };
         let credentials = Credentials::default();
@@ -65,10 +66,11 @@ impl Replica {
             Ok(status) => format!("HTTP status {status}"),
             Err(error) => error,
         };
-        Err(failed("died", &format!("{}: cannot {what}: {said}", self.name), "see its log", ""))
+        let message = format!("{}: cannot {what}: {said}", self.name);
+        Err(failed("died", &message, &format!("see the log of {}", self.name), ""))
     }
 
-    /// The counters of weir's own origin: its requests, and its delays.
+    /// The counters that weir's own origin serves: of its requests, and of the delays that it adds.
     pub(super) fn statistics(
         &self,
         credentials: Option<&Credentials>,
@@ -83,7 +85,7 @@ impl Replica {
         (stats("/requests"), delay)
     }
 
-    /// Whether the process `name` belongs to it.
+    /// Whether the process `part` belongs to this server.
     pub(crate) fn has_part(&self, part: &str) -> bool {
         part.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
@@ -99,14 +101,15 @@ pub(super) struct ReplicaSpec<'a> {
 /// Counters of the delays that origins have added since their start.
 pub(crate) struct Delays(pub(super) Vec<DelaySource>);
 
-/// Counters of one origin.
+/// The delay counters of one origin: how many delays it has added, and their mean.
 pub(super) struct DelaySource {
     count: CounterSource,
     mean_ns: CounterSource,
 }
 
 impl Delays {
-    /// Number and mean of all delays, nanoseconds; `None` before each origin has added one.
+    /// Number of all delays, and their mean in nanoseconds; `None` if a counter cannot be read, or before the first
+    /// delay.
     pub(crate) fn read(&self) -> Option<(u64, u64)> {
         let read = |source: &CounterSource| source.read().ok().flatten();
         let (mut count, mut sum_ns) = (0_u64, 0_u128);
@@ -119,7 +122,7 @@ impl Delays {
         Some((count, u64::try_from(mean_ns).ok()?))
     }
 
-    /// Mean of the delays since `before`, to get the delays of one load.
+    /// Mean of the delays of one load, nanoseconds. `before` is what [`Delays::read`] returned before the load.
     pub(crate) fn mean_ns_since(&self, before: Option<(u64, u64)>) -> Option<u64> {
         let (count, mean_ns) = self.read()?;
         let (earlier, earlier_mean_ns) = before.unwrap_or((0, 0));
@@ -168,7 +171,7 @@ impl Lab<'_> {
         }
     }
 
-    /// Starts a service as the upstream, with its data and tokens.
+    /// Starts a service as the upstream, and creates the bearer tokens that it accepts.
     fn start_service_origin(
         &self,
         site: CellSite<'_>,
@@ -290,11 +293,11 @@ impl Lab<'_> {
         }
     }
 
-    /// The origin of a cell, at `place` among its replicas.
+    /// The settings of weir's own origin in repeat `repeat`, for the replica with the index `place`, from 0.
     ///
-    /// With equal service times, searches of several repeats would have the same error, and their interval would be
-    /// too narrow; so each repeat has its own seed. Replicas have their own seeds, so that they are not slow at the
-    /// same time.
+    /// In a capacity search, each repeat has its own seed. With the same service times in all repeats, all repeats
+    /// would have the same error, and the confidence interval of the capacity would be too narrow. Each replica also
+    /// has its own seed, so that replicas are not slow at the same time.
     pub(super) fn origin_of(&self, scenario: &Scenario, repeat: u32, place: usize) -> Origin {
         let mut origin = scenario.origin.clone();
         let searches = scenario.loads.iter().any(|(_, load)| load.search.is_some());
@@ -307,7 +310,8 @@ impl Lab<'_> {
         origin
     }
 
-    /// Each replica has its own folder, ports, workers and limits, like a pod.
+    /// Starts the replicas of an upstream with the driver `name`. Each replica has its own folder, ports, workers and
+    /// limits, like a pod.
     fn start_replicas(
         &self,
         dir: &Path,
@@ -333,7 +337,7 @@ impl Lab<'_> {
         Ok(upstream)
     }
 
-    /// Writes the files of one replica of the server `driver`.
+    /// Writes the files of one replica of an upstream with the driver `driver`.
     pub(super) fn render_replica(
         &self,
         dir: &Path,
@@ -384,7 +388,8 @@ fn serving(
     })
 }
 
-/// How to reach the upstream of `scenario`, if it is a service with these certificates.
+/// How gateways connect to the upstream of `scenario` over TLS; `None` unless the upstream is a service with
+/// certificates.
 pub fn secure_origin(scenario: &Scenario, certificates: Option<&Certificates>) -> Option<SecureOrigin> {
     scenario.origin.service.name()?;
     let made = certificates?;
@@ -393,7 +398,7 @@ pub fn secure_origin(scenario: &Scenario, certificates: Option<&Certificates>) -
     Some(SecureOrigin { ca: made.ca.clone(), client: shows.then_some(client) })
 }
 
-/// `origin`, or `origin-1`, `origin-2` and so on.
+/// Names of the upstream's servers: `origin`, or `origin-1`, `origin-2` and so on if there are several.
 pub(super) fn replica_names(count: u32) -> Vec<String> {
     match count {
         1 => vec!["origin".into()],

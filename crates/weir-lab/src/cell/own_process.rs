@@ -1,4 +1,4 @@
-//! A process of weir for a load. Its input is a specification, its output a record.
+//! Runs weir itself as a separate process during a load. The process reads a specification and writes a record.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use weir_rig::{Binary, Limits, Namespace, ProcessSpec};
 
 use super::error::{CellError, failed, file_failed};
 
-/// How to run it.
+/// How to run a weir process during a load.
 pub(crate) struct OwnProcess {
-    /// Its name among the parts of the cell.
+    /// Name of the process among the parts of the cell.
     pub(crate) name: &'static str,
     pub(crate) role: Role,
     /// The subcommand of weir.
@@ -22,18 +22,18 @@ pub(crate) struct OwnProcess {
     pub(crate) namespace: Option<Namespace>,
 }
 
-/// Its files.
+/// The files of a weir process that runs during a load.
 #[derive(Debug)]
 pub(crate) struct OwnFiles {
     pub(crate) spec: PathBuf,
     pub(crate) record: PathBuf,
-    /// The file for its report of each second of a load, if the load is watched.
+    /// The file where the process reports each second of the load; `None` if nobody watches the load.
     pub(crate) progress: Option<PathBuf>,
     pub(crate) log: PathBuf,
 }
 
 impl OwnProcess {
-    /// Writes its specification; returns the process to launch in the folder `dir`.
+    /// Writes `spec` to its file, and returns the process to launch in the folder `dir`.
     pub(crate) fn prepare(
         &self,
         dir: &Path,
@@ -60,7 +60,7 @@ impl OwnProcess {
     }
 }
 
-/// Reads the record of the process `name`.
+/// Reads the record that the process `name` has written to `path`.
 pub(crate) fn read_record<T: DeserializeOwned>(path: &Path, name: &str) -> Result<T, CellError> {
     let text = std::fs::read(path).map_err(|error| file_failed("read", path, &error))?;
     serde_json::from_slice(&text).map_err(|error| {

@@ -22,15 +22,15 @@ use super::start::{Processes, Surroundings, gateway_of};
 use super::{Lab, kept};
 use crate::agents::CrewError;
 use crate::disturb::{self, Disturbances, InCluster};
-use crate::pods::{PartSpec, PodHost, PodUsage, WatchedContainer, part_of_workload};
+use crate::pods::{PartSpec, PodHost, PodUsage, WatchedContainer, part_of_workload, resources_of};
 use crate::scenario::{Gateway, Scenario};
 
 /// Interval of readiness checks of a part in a pod.
 const READY_EVERY: Duration = Duration::from_millis(50);
 
-/// Timeout until the proxies of a control plane serve all routes.
+/// Timeout until the data plane of a gateway in the cluster serves all routes.
 const ROUTES_MAX: Duration = Duration::from_secs(180);
-/// Maximum number of hosts that are checked.
+/// Maximum number of hosts whose routes are checked.
 const ROUTES_LOOKED_AT: usize = 64;
 /// Timeout of one request for a route.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,26 +41,27 @@ fn anywhere([port, admin]: [u16; 2]) -> Listener {
     Listener { listen: at(port), admin: at(admin), connect: at(port), namespace: None }
 }
 
-/// A ready gateway.
+/// A gateway that is ready for load.
 struct StartedGateway<'a> {
     rendered: Rendered,
     connect: Vec<SocketAddr>,
     counters: Vec<CounterSource>,
-    /// Its part, if weir created its pod.
+    /// The gateway as a part, if weir has created its pod.
     in_pod: Option<Part>,
-    /// Its parts, if it already runs in the cluster.
+    /// The parts of a gateway that already runs in the cluster and that no agent samples.
     watched: Vec<Part>,
     usage: Option<Box<dyn PodUsage>>,
-    /// The parts that agents on nodes sample.
+    /// The parts of a gateway that already runs in the cluster and that agents on its nodes sample.
     sampled: Vec<Part>,
-    /// These agents.
+    /// The agents that sample the parts in `sampled`.
     besides: Vec<Beside<'a>>,
     disturbances: Disturbances,
 }
 
-/// A part that was started in a pod.
+/// A part that weir has started in a pod.
 struct Started {
-    /// Its process, reached at the pod's address.
+    /// The process of the part. Its readiness check connects to the address of the pod, not to the address on which the
+    /// process listens.
     process: ProcessSpec,
     part: Part,
     address: SocketAddr,
@@ -75,7 +76,7 @@ impl Lab<'_> {
         gateway: &str,
         cell: &mut Cell,
     ) -> Result<Processes<'_>, CellError> {
-        // Removes pods of a failed cell.
+        // Deletes pods that an earlier, failed cell has left.
         self.samplers.end_pods();
         let mut placed = Vec::new();
         let upstream = self.upstream_in_pods(dir, scenario, is_baseline(gateway), cell, &mut placed)?;
@@ -115,7 +116,7 @@ impl Lab<'_> {
         })
     }
 
-    /// Starts a gateway in a pod.
+    /// Starts a gateway in a pod that weir creates.
     fn gateway_in_pod(
         &self,
         dir: &Path,
@@ -137,8 +138,9 @@ impl Lab<'_> {
         cell.files.extend(kept::configuration(dir, &made.files));
         cell.unequal.clone_from(&made.unequal);
         let [process] = &made.processes[..] else {
-            let message = format!("{}: a pod has one process, and this gateway has several", entry.name);
-            return Err(failed("render", &message, "measure it on one host", ""));
+            let message =
+                format!("{}: this gateway has several processes, but a pod has only one", entry.name);
+            return Err(failed("render", &message, "measure this gateway on one host", ""));
         };
         let certificates = binding.certificates.as_ref().and_then(|made| made.server.parent());
         let folders = [home.as_path()].into_iter().chain(certificates).collect();
@@ -159,7 +161,7 @@ impl Lab<'_> {
         })
     }
 
-    /// Applies routes and limits to a gateway that runs in the cluster, and replaces its pods.
+    /// Applies routes and limits to a gateway that already runs in the cluster, and replaces its pods.
     fn gateway_in_cluster(
         &self,
         dir: &Path,
@@ -170,12 +172,15 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<StartedGateway<'_>, CellError> {
         let Some(host) = &self.agents.options().pods else {
-            let message = format!("{}: it runs in a cluster", entry.name);
+            let message = format!("{}: this gateway runs in a cluster", entry.name);
             return Err(failed("render", &message, "use `weir run SCENARIO --on k8s`", ""));
         };
         let home = dir.join("gateway");
         let port = if scenario.topology.tls { of.tls_port.unwrap_or(of.port) } else { of.port };
         let listener = anywhere([port, of.admin_port.unwrap_or(ADMIN_PORT)]);
+        let mut pods = host.binding(LISTEN_PORT).map_err(CrewError::from)?;
+        pods.resources = resources_of(scenario.limits_of(Role::Data));
+        let run = pods.run.clone();
         let surroundings = Surroundings {
             listener: &listener,
             // Routes lead to the Service of the upstream.
@@ -183,7 +188,7 @@ impl Lab<'_> {
             addresses: BTreeMap::new(),
             services: BTreeMap::new(),
             secure_origin: None,
-            pods: Some(host.binding(LISTEN_PORT).map_err(CrewError::from)?),
+            pods: Some(pods),
         };
         let (binding, rendered) = self.render(&home, scenario, entry, surroundings)?;
         cell.unequal.clone_from(&rendered.unequal);
@@ -200,6 +205,9 @@ impl Lab<'_> {
             let is_alone = routes.control.as_ref().is_none_or(|control| control.name != routes.data.name);
             let name = match (role, is_alone) {
                 (Role::Control, false) => format!("{}-control", workload.name),
+                // Parts of different runs are compared by name, and a name with the ID of this run would match no other
+                // run.
+                (Role::Data, _) if workload.name.contains(&run) => entry.name.clone(),
                 _ => workload.name.clone(),
             };
             let placed = host.restart(&name, workload, scenario.limits_of(role)).map_err(CrewError::from)?;
@@ -214,7 +222,7 @@ impl Lab<'_> {
             let node = &placed.pods[0].node;
             let is_on_one = placed.pods.iter().all(|pod| pod.node == *node);
             if has_faults {
-                // The samplers would not follow replacement pods.
+                // Faults replace pods, and neither agents nor samples of kubelets cover the new pods.
                 watched.push(part);
                 continue;
             }
@@ -301,8 +309,8 @@ impl Lab<'_> {
         Ok(SocketAddr::new(address, service.port))
     }
 
-    /// Waits until a pod serves the first and last path of evenly spaced hosts, because a control plane sends routes in
-    /// pieces.
+    /// Waits until the gateway serves the first and last path of hosts that are evenly spaced in the topology. Checks
+    /// several hosts, because a control plane sends routes in pieces.
     fn await_routes(
         &self,
         scenario: &Scenario,
@@ -330,8 +338,7 @@ impl Lab<'_> {
                             "{address}{path} (Host: {host}): {said} for {} s, expected status 200",
                             ROUTES_MAX.as_secs()
                         );
-                        let remedy =
-                            "see the log of its control plane, and whether it watches all namespaces";
+                        let remedy = "check the log of the control plane, and that it watches all namespaces";
                         return Err(failed("never-ready", &message, remedy, ""));
                     }
                     std::thread::sleep(READY_EVERY);
@@ -341,7 +348,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// Starts the servers of the upstream.
+    /// Starts the servers of the upstream in pods. Adds the parts to the cell and to `placed`.
     fn upstream_in_pods(
         &self,
         dir: &Path,
@@ -400,7 +407,7 @@ impl Lab<'_> {
         Ok(upstream)
     }
 
-    /// Starts the pod of a process; `folders` have its files.
+    /// Starts the pod of a process; `folders` contain the files of the process.
     fn pod_of(
         &self,
         scenario: &Scenario,
@@ -409,7 +416,7 @@ impl Lab<'_> {
     ) -> Result<Started, CellError> {
         let Binary { path, pod_image, .. } = &process.binary;
         let mut command = process.command.clone();
-        // The program of weir has another name in its image.
+        // In weir's own image, the path of weir differs from its path on this host.
         if let (None, Some(program)) = (pod_image, command.first_mut()) {
             debug_assert_eq!(Path::new(program), path);
             *program = "weir".into();
@@ -447,7 +454,8 @@ impl Lab<'_> {
                     process.name,
                     process.ready_timeout.as_secs()
                 );
-                return Err(failed("never-ready", &message, "see its log: kubectl logs", ""));
+                let remedy = format!("see the log of {}: kubectl logs", process.name);
+                return Err(failed("never-ready", &message, &remedy, ""));
             }
             std::thread::sleep(READY_EVERY);
         }

@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::error::{CellError, failed};
 
-/// Below the ephemeral ports of Linux, so that no client takes a port between the check and the server's bind.
+/// First port of the range. The range is below the ephemeral ports of Linux, so that the kernel gives none of its ports
+/// to a client between weir's check and the server's bind.
 const FIRST: u16 = 18_000;
+/// Last port of the range.
 const LAST: u16 = 31_999;
 
-/// Returns free ports, each one once until the range is exhausted.
+/// Returns free ports of the range. A port is returned again only after all others.
 #[derive(Debug)]
 pub(crate) struct Ports {
     next: AtomicU16,
 }
 
 impl Ports {
-    /// Starts at a port that differs between processes.
+    /// Starts at a port that depends on the process ID, so that two runs do not compete for the same ports.
     pub(crate) fn new() -> Self {
         let span = u32::from(LAST - FIRST);
         let offset = std::process::id().wrapping_mul(97) % span;
@@ -33,7 +35,7 @@ impl Ports {
             }
         }
         let message = format!("every port from {FIRST} to {LAST} on {} is in use", Ipv4Addr::LOCALHOST);
-        Err(failed("port-taken", &message, "stop the processes that listen there", ""))
+        Err(failed("port-taken", &message, "stop the processes that listen on these ports", ""))
     }
 
     fn advance(&self) -> u16 {

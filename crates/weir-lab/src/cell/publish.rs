@@ -22,7 +22,8 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Connects to the service `service`; `namespace` has its address, and `None` is the host.
+    /// Connects to the NATS service `service` at `address`, from the network namespace `namespace`; `None` means the
+    /// network of the host.
     pub(crate) fn connect(
         service: &str,
         address: &str,
@@ -42,10 +43,10 @@ impl Publisher {
     #[cfg(not(feature = "nats"))]
     fn open(service: &str, _: SocketAddr, _: Option<&Namespace>) -> Result<Self, CellError> {
         let message = format!("service `{service}`: this build of weir lacks the feature `nats`");
-        Err(failed("render", &message, "build it with `--features nats`", ""))
+        Err(failed("render", &message, "build weir with `--features nats`", ""))
     }
 
-    /// Publishes messages with `gap` between two of them; returns when the server has received all.
+    /// Publishes messages, with the pause `gap` between two messages. Returns when the server has received all.
     #[cfg(feature = "nats")]
     pub(crate) fn publish(&self, messages: &[Message], gap: Duration) -> Result<(), CellError> {
         let all = messages.iter().map(|message| (message.subject.as_str(), message.payload.as_str()));

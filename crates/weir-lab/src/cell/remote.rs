@@ -1,4 +1,4 @@
-//! Remote gateways: whether they respond, and their usage from Prometheus.
+//! Remote gateways: checks that they respond, and reads their usage from Prometheus.
 
 use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -23,21 +23,22 @@ use crate::scenario::{Gateway, Load, Popularity, Scenario, Url};
 
 /// Time-out of the request that checks whether a gateway responds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Scrape intervals that a phase must span so that enough scrapes fall into it.
+/// Minimum length of a phase, in scrape intervals, so that the phase contains enough scrapes.
 pub(crate) const SCRAPES_WANTED: f64 = 4.0;
-/// Shortest and longest pause between two reads.
+/// Shortest pause between two reads of a Prometheus.
 const LOOK_MIN: Duration = Duration::from_millis(50);
+/// Longest pause between two reads of a Prometheus.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 /// The longest wait for the scrape that follows a phase.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// The target of load to a server that weir does not start.
+/// A server that gets load and that weir does not start: a remote gateway, or its upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteTarget {
     url: Url,
-    /// The server name that its certificate must contain.
+    /// The server name that the server's certificate must contain.
     name: String,
-    /// The value of Host.
+    /// The value of the Host header.
     authority: String,
     tls: Option<TlsSpec>,
 }
@@ -45,25 +46,25 @@ pub(crate) struct RemoteTarget {
 /// A remote gateway, as found before the first cell.
 #[derive(Debug)]
 pub(crate) struct RemoteGateway<'a> {
-    /// Its entry in the manifest of cells.
+    /// The gateway's entry in the manifest of cells.
     pub(crate) part: Part,
-    /// Differences to other gateways, for the report.
+    /// What differs from gateways that weir starts, for the report.
     pub(crate) unequal: Vec<String>,
     prometheus: Option<&'a Prometheus>,
 }
 
-/// Usage during a load from Prometheus, or from an agent on the gateway's host.
+/// Usage of a part during a load, as reported by Prometheus, kubelets or an agent.
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) readings: Option<Box<Readings>>,
-    /// The samples of an agent on the gateway's host.
+    /// The samples of an agent; `None` if the usage has another source.
     pub(crate) report: Option<Box<SampleReport>>,
     /// A sentence with the source of the values, or the reason if there are none.
     pub(crate) said: String,
 }
 
 impl RemoteTarget {
-    /// The gateway's own URL.
+    /// The target at the URL of `gateway`; `None` if the gateway has no URL.
     pub(crate) fn of(gateway: &Gateway) -> Option<Self> {
         let remote = &gateway.remote;
         let url = remote.url.clone()?;
@@ -76,12 +77,13 @@ impl RemoteTarget {
         Some(Self { url, name, authority, tls })
     }
 
-    /// The upstream of the gateways, which gets the same requests.
+    /// The upstream of the gateways, which gets the same requests in direct cells; `None` if its URL is not set.
     pub(crate) fn direct(scenario: &Scenario) -> Option<Self> {
         let gateway = scenario.gateways.first()?;
         let through = Self::of(gateway)?;
         let url = gateway.remote.direct.clone()?;
-        // Its certificate has another name than the gateway's.
+        // The certificate of the upstream contains another server name than the gateway's certificate, so the gateway's
+        // `sni` does not apply.
         let tls = gateway.remote.tls.clone().map(|tls| TlsSpec { sni: None, ..tls });
         let tls = url.is_secure.then(|| tls.unwrap_or_default());
         Some(Self { name: url.host.clone(), url, authority: through.authority, tls })
@@ -92,7 +94,7 @@ impl RemoteTarget {
         Load { tls: self.tls.clone(), ..load.clone() }
     }
 
-    /// The setting of a load to this target.
+    /// Addresses, requests, seed and times of a load to this target.
     pub(crate) fn setting(
         &self,
         scenario: &Scenario,
@@ -132,7 +134,7 @@ impl RemoteTarget {
         let stop = &AtomicBool::new(false);
         let record = thread::scope(|scope| {
             let (done, ended) = mpsc::channel::<()>();
-            // The engine retries refused connections until it is stopped.
+            // The load engine retries refused connections until it is stopped.
             scope.spawn(move || {
                 if ended.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout) {
                     stop.store(true, Ordering::Release);
@@ -153,7 +155,7 @@ impl RemoteTarget {
         }
     }
 
-    /// Checks that something listens.
+    /// Checks that the target accepts connections.
     fn connect(&self) -> Result<(), String> {
         let place = self.url.connect();
         let addresses = place.to_socket_addrs().map_err(|error| format!("{place}: {error}"))?;
@@ -167,7 +169,7 @@ impl RemoteTarget {
         Err(last)
     }
 
-    /// Fails the cell if its server does not respond.
+    /// Fails the cell if the target does not respond.
     pub(crate) fn require(&self, scenario: &Scenario, direct: bool) -> Result<(), CellError> {
         let silent = |said: String| failed("never-ready", &self.silence(&said), SILENT, "");
         self.ask(scenario, direct).map(drop).map_err(silent)
@@ -178,10 +180,10 @@ impl RemoteTarget {
     }
 }
 
-const SILENT: &str = "start it, or correct its URL; for a private CA, set `tls: { ca: FILE }`";
+const SILENT: &str = "start the server, or correct its URL; for a private CA, set `tls: { ca: FILE }`";
 
-/// Checks every remote gateway and every Prometheus before the first cell, so that an error is reported once and no run
-/// is stored.
+/// Checks every remote gateway and every Prometheus before the first cell. An error then ends the run before it is
+/// stored, instead of failing every cell.
 pub(crate) fn meet<'a>(
     scenario: &Scenario,
     prometheus: &'a BTreeMap<String, Prometheus>,
@@ -239,7 +241,7 @@ fn part(gateway: &Gateway, remote_target: &RemoteTarget, known: Option<Known>) -
     }
 }
 
-/// Differences of a remote gateway, for the report.
+/// Sentences for the report: how the conditions of a remote gateway differ from those of gateways that weir starts.
 fn unequal(scenario: &Scenario, remote_target: &RemoteTarget, is_known: bool) -> Vec<String> {
     let mut said = vec![format!(
         "it is remote, at {}: weir does not control its version, configuration, workers, keep-alive and time-outs, and all \
@@ -276,7 +278,7 @@ pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
     sites.chain(direct).map(line).collect()
 }
 
-/// `tail (open, 500/s, at most 32 connections)`.
+/// Describes a load, like `tail (open, 500/s, at most 32 connections)`.
 fn load_words(name: &str, load: &Load) -> String {
     let connections = quantity::counted(load.connections.greatest().into(), "connection");
     let arrivals = match (load.model, load.mean_rate_per_s()) {
@@ -294,7 +296,8 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
     let Some((prometheus, known)) = known else { return notes };
     let every = known.interval_s.map(|interval_s| format!(", scrape interval {interval_s:.1} s"));
     let series = if known.series == 1 { "1 series" } else { &format!("the sum of {} series", known.series) };
-    notes.push(format!("{name}: CPU is {series} of {}{}", prometheus.url(), every.unwrap_or_default()));
+    let every = every.unwrap_or_default();
+    notes.push(format!("{name}: CPU is measured as {series} from {}{every}", prometheus.url()));
     let Some(interval_s) = known.interval_s else { return notes };
     let needed = Duration::from_secs_f64(interval_s * SCRAPES_WANTED);
     for (load, of_load) in scenario.loads.iter() {
@@ -309,7 +312,7 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
 }
 
 impl RemoteGateway<'_> {
-    /// Waits for the scrape that follows the load, and reads all series; `None` without a Prometheus.
+    /// Waits for the first scrape after the load, then reads all series of the load; `None` without a Prometheus.
     pub(crate) fn observe(&self, span: &Span, stop: &AtomicBool) -> Result<Option<Observed>, CellError> {
         let Some(prometheus) = self.prometheus else { return Ok(None) };
         let begun = Instant::now();
@@ -342,36 +345,34 @@ fn observed(prometheus: &Prometheus, readings: Box<Readings>) -> Observed {
     let said = match (&readings.usage, &readings.account) {
         (Err(why), _) => format!("the CPU of the gateway is unknown: {}: {why}", prometheus.url()),
         (Ok(_), Some(account)) => {
-            let (series, url, scrapes) = (account.series, prometheus.url(), account.scrapes);
-            sentence(
-                &format!("the gateway's CPU is {series} series of {url} with {scrapes} scrapes"),
-                account,
-            )
+            let source = format!("{} series of {}", account.series, prometheus.url());
+            let scrapes = quantity::counted(account.scrapes as u64, "scrape");
+            sentence("the gateway", &source, &scrapes, account)
         }
         (Ok(_), None) => format!("the CPU of the gateway comes from {}", prometheus.url()),
     };
     Observed { readings: Some(readings), report: None, said }
 }
 
-/// Source and precision of the CPU time, as a sentence; `source` ends with the number of samples.
-pub(crate) fn sentence(source: &str, account: &Account) -> String {
+/// A sentence with the CPU time of `part`, its precision and its source. `samples` is the number of samples in words.
+pub(crate) fn sentence(part: &str, source: &str, samples: &str, account: &Account) -> String {
     let share =
         |seconds: f64| quantity::percent(if account.cpu_s > 0.0 { seconds / account.cpu_s } else { 0.0 });
     format!(
-        "{source} in the phase, one every {:.1} s: {:.3} s, uncertain by {} at the phase's borders (bounds {:.3} to \
-         {:.3} s); clock uncertainty {}",
-        account.interval_s,
+        "{part} used {:.3} s of CPU in the phase (bounds {:.3} to {:.3} s, because samples do not match the phase's \
+         borders; uncertain by {}), from {source}: {samples} in the phase, one every {:.1} s; clock uncertainty {}",
         account.cpu_s,
-        share(account.cpu_s_uncertain),
         account.cpu_s_least,
         account.cpu_s_most,
+        share(account.cpu_s_uncertain),
+        account.interval_s,
         quantity::time_ns(account.clock_uncertain_s * 1e9)
     )
 }
 
 impl Observed {
-    /// Adds the values of the part `name` to those of the phase, and to each second from `start_ns` to `to_ns` by the
-    /// monotonic clock.
+    /// Adds the values of the part `name` to `usage`, which covers the sustained phase, and to `seconds`, which cover
+    /// the time from `start_ns` to `to_ns` of the monotonic clock.
     pub(crate) fn add_to(
         &self,
         name: &str,

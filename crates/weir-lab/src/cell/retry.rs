@@ -8,10 +8,11 @@ use weir_results::{ArrivalModel, Bounds, Measurement, Reason, Stopped, Trial};
 
 use crate::plan::estimate::RETRIES_SHARE_MAX;
 
-/// Consecutive retries without improvement, after which noise counts as constant.
+/// Number of consecutive retries without improvement after which weir regards the noise as constant, and stops
+/// retrying.
 const IN_VAIN_MAX: u32 = 3;
 
-/// Values whose noise is a reason for a retry. Other values, such as tails, are noisy in nearly every load.
+/// Metrics whose noise is a reason for a retry. Other metrics, such as tail latencies, are noisy in nearly every load.
 const MAIN_VALUES: [&str; 3] = ["throughput", "cpu", "p50"];
 
 /// The interference of a load, in ascending order of severity.
@@ -24,11 +25,12 @@ pub(crate) enum Interference {
 }
 
 impl Interference {
-    /// The interference of a load: one measurement, or the trials of a search. A search retries its trials itself, so
-    /// it counts as disturbed only if it gave up on them.
+    /// The most severe interference in the measurements of a load: one measurement, or one per trial of a search. A
+    /// search retries its trials itself, so a search counts as disturbed only if it stopped because too many trials
+    /// were invalid.
     pub(crate) fn of(measurements: &[Measurement]) -> Option<Self> {
         let gave_up =
-            |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::VoidTrials);
+            |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::InvalidTrials);
         let counts = |measurement: &&Measurement| measurement.trial.as_ref().is_none_or(gave_up);
         measurements.iter().filter(counts).filter_map(Self::by).max()
     }
@@ -64,17 +66,18 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// For a run that takes `planned` without retries.
+    /// The retries of a run that takes `planned` without retries.
     pub(crate) fn of_run(planned: Duration) -> Self {
         Self { left: Cell::new(planned.mul_f64(RETRIES_SHARE_MAX)), in_vain: Cell::new(0) }
     }
 
-    /// Whether another attempt of this length may be made.
+    /// Whether another attempt, which takes `takes`, is allowed: the run has time for it, and recent retries have
+    /// helped.
     fn allow(&self, takes: Duration) -> bool {
         self.in_vain.get() < IN_VAIN_MAX && takes <= self.left.get()
     }
 
-    /// Counts an attempt of this length; `has_helped` if it was less disturbed than the one before.
+    /// Counts an attempt that took `takes`. `has_helped` is whether it was less disturbed than the attempt before.
     fn made(&self, takes: Duration, has_helped: bool) {
         self.left.set(self.left.get().saturating_sub(takes));
         self.in_vain.set(if has_helped { 0 } else { self.in_vain.get() + 1 });
@@ -155,7 +158,8 @@ mod tests {
         assert_eq!(got, Err("full"));
     }
 
-    /// The number of attempts per load in a run of `planned_s`, with loads of a second and this interference.
+    /// Returns the number of attempts at each load, in a run that is planned to take `planned_s` seconds. Each attempt
+    /// takes one second. `loads` lists for each load the interference of its attempts; the list repeats.
     fn attempts(planned_s: u64, loads: &[&[Option<Interference>]]) -> Vec<u32> {
         let run = Retries::of_run(Duration::from_secs(planned_s));
         let of_load = |attempts: &&[Option<Interference>]| {
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn retries_take_half_of_the_planned_time_at_most() {
-        // Each load is fine at the second attempt.
+        // The second attempt of each load has no interference.
         let helped: &[Option<Interference>] = &[Some(HostNoise), None];
         assert_eq!(attempts(8, &[helped; 8]), [2, 2, 2, 2, 1, 1, 1, 1]);
     }
@@ -181,7 +185,7 @@ mod tests {
         assert_eq!(attempts(100, &[constant, constant, helped, quiet, helped]), [3, 2, 1, 1, 2]);
     }
 
-    /// A measured load with these verdicts.
+    /// A measured load with the verdicts `throughput` and `latency`.
     fn load(model: ArrivalModel, throughput: &[Reason], latency: &[Reason]) -> Measurement {
         let file =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
@@ -207,7 +211,7 @@ mod tests {
         check(Open, &[], &[], None);
         check(Open, &[Reason::Errors], &[Reason::Overloaded, Reason::Throttled, Reason::NotStationary], None);
         check(Open, &[], &[Reason::GeneratorLimited], Some(LateGenerator));
-        // The generator of a closed loop is the limit of every fast gateway, in each attempt.
+        // In closed loop, the generator limits the throughput of every fast gateway, so a retry would not help.
         check(Closed, &[Reason::GeneratorLimited], &[Reason::GeneratorLimited], None);
         check(Closed, &[Reason::HostNoise], &[Reason::HostNoise], Some(HostNoise));
         check(Open, &[Reason::HostNoise], &[Reason::GeneratorLimited], Some(HostNoise));
@@ -220,7 +224,7 @@ mod tests {
             Interference::of(&[Measurement { trial: Some(trial), ..measured }])
         };
         let trial =
-            |found: Option<Found>| Trial { number: 1, says: TrialSays::Void, why: String::new(), found };
+            |found: Option<Found>| Trial { number: 1, says: TrialSays::Invalid, why: String::new(), found };
         let found = |stopped: Stopped| Found {
             objective: Objective { latency_ns: BTreeMap::new(), errors: Some(0.01), ..Objective::default() },
             capacity_per_s: None,
@@ -229,11 +233,11 @@ mod tests {
             below_per_s: None,
             limited_by: None,
             trials: 1,
-            void: 1,
+            invalid: 1,
             stopped,
         };
         assert_eq!(interference(trial(None)), None);
         assert_eq!(interference(trial(Some(found(Stopped::Precise)))), None);
-        assert_eq!(interference(trial(Some(found(Stopped::VoidTrials)))), Some(HostNoise));
+        assert_eq!(interference(trial(Some(found(Stopped::InvalidTrials)))), Some(HostNoise));
     }
 }

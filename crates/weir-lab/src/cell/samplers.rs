@@ -1,4 +1,4 @@
-//! Agents that generate no load: they sample a remote gateway on its host, or run and sample the upstream.
+//! Agents that do not generate load: they sample a gateway on its host or in its pod, or run and sample the upstream.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::scenario::Scenario;
 const POD_MAX: Duration = Duration::from_secs(120);
 const POD_EVERY: Duration = Duration::from_millis(20);
 
-/// The samplers of a run, by the part that they sample.
+/// The sampling agents of a run, by the name of the part that each samples.
 pub(crate) struct Samplers<'a> {
     options: &'a AgentsOptions,
     crews: RefCell<BTreeMap<String, (Place, Crew)>>,
@@ -35,7 +35,7 @@ impl<'a> Samplers<'a> {
         Self { options, crews: RefCell::default() }
     }
 
-    /// Releases the agent of the upstream if it was lost; returns whether it was.
+    /// Releases the agents that were lost. Returns whether one was lost.
     pub(crate) fn give_up_lost(&self) -> bool {
         let mut crews = self.crews.borrow_mut();
         let before = crews.len();
@@ -43,18 +43,19 @@ impl<'a> Samplers<'a> {
         crews.len() < before
     }
 
-    /// Ends the pods of a cell.
+    /// Deletes the pods of the current cell.
     pub(crate) fn end_pods(&self) {
         self.crews.borrow_mut().retain(|_, (place, _)| !matches!(place, Place::Pods(_)));
     }
 
-    /// Why the pod of `part` has ended, if it has.
+    /// Why the pod of `part` has ended; `None` if it still runs.
     pub(crate) fn pod_failure(&self, part: &str) -> Option<CrewError> {
         let crews = self.crews.borrow();
         crews.get(part).and_then(|(_, crew)| crew.pod_failure()).map(CrewError::from)
     }
 
-    /// The join address of the sampler with this number: the ports after that for load.
+    /// The address where the sampling agent `number` joins. Its port is the port of the agents that generate load plus
+    /// 1 plus `number`. Port 0 means any free port, so it stays 0.
     fn listen(&self, number: u16) -> SocketAddr {
         let mut listen = self.options.listen;
         if listen.port() > 0 {
@@ -63,7 +64,7 @@ impl<'a> Samplers<'a> {
         listen
     }
 
-    /// The ticket of an agent that the user starts.
+    /// The ticket file for the agent that samples `part`, if the user starts this agent.
     fn ticket(&self, part: &str) -> PathBuf {
         let mut ticket = self.options.ticket.clone().into_os_string();
         ticket.push(format!(".{part}"));
@@ -71,18 +72,19 @@ impl<'a> Samplers<'a> {
     }
 }
 
-/// The sampler of one part.
+/// The agent that samples one part.
 pub(crate) struct Beside<'a> {
-    /// The boot ID of its machine; the sampled part does not count as noise on this machine.
+    /// The boot ID of the agent's machine. On this machine, the CPU time of the sampled part does not count as host
+    /// noise.
     pub(crate) boot_id: String,
     crews: &'a RefCell<BTreeMap<String, (Place, Crew)>>,
     sampling: Sampling,
-    /// A description of the sampled processes.
+    /// A description of the sampled processes, for the report.
     words: String,
 }
 
 impl Lab<'_> {
-    /// The agent of `part` at `place`, started on first use; `number` selects its port.
+    /// Starts the agent of `part` at `place`, unless it already runs there. `number` selects the port where it joins.
     fn await_agent(
         &self,
         part: &str,
@@ -113,7 +115,8 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// The sampler on the host of `gateway`, if it has one.
+    /// The agent that samples the remote gateway `gateway` on its host; `None` if the scenario sets no `sampler` for
+    /// it.
     pub(crate) fn beside(&self, scenario: &Scenario, gateway: &str) -> Result<Option<Beside<'_>>, CellError> {
         let mut entries = scenario.gateways.iter().zip(0..);
         let Some((entry, number)) = entries.find(|(entry, _)| entry.name == gateway) else { return Ok(None) };
@@ -131,7 +134,7 @@ impl Lab<'_> {
         Ok(Some(Beside { boot_id: boot_of(crews, gateway), crews, sampling, words }))
     }
 
-    /// Starts an upstream on the agent at `place`, and returns it with its sampler.
+    /// Starts an upstream on the agent at `place`, and returns its address and process.
     pub(crate) fn serve(
         &self,
         scenario: &Scenario,
@@ -144,12 +147,13 @@ impl Lab<'_> {
         self.await_agent(&part, place, number, None)?;
         let mut crews = self.samplers.crews.borrow_mut();
         let (_, crew) = crews.get_mut(&part).ok_or(CellError::Stopped)?;
-        // Stops upstreams of a failed cell.
+        // Upstreams of an earlier, failed cell may still run.
         crew.stop_serving();
         Ok(crew.serve(serving, within)?)
     }
 
-    /// Starts `part` in a pod with an agent that samples it; returns the pod's address, and the part for the manifest.
+    /// Starts `part` in a pod with an agent that samples it. Returns the address of the pod, and the part as the cell
+    /// records it.
     pub(super) fn start_pod(
         &self,
         scenario: &Scenario,
@@ -172,13 +176,14 @@ impl Lab<'_> {
             }
             if Instant::now() >= deadline {
                 let message = format!("the pod of {name} has no address after {} s", POD_MAX.as_secs());
-                return Err(failed("never-ready", &message, "see the pods of the namespace", ""));
+                let remedy = "see the pods of the namespace: kubectl get pods";
+                return Err(failed("never-ready", &message, remedy, ""));
             }
             std::thread::sleep(POD_EVERY);
         }
     }
 
-    /// Starts an agent on a node, which samples a part there; returns its handle.
+    /// Starts an agent on the node `node` that samples `containers`, the containers of `part` on this node.
     pub(super) fn beside_containers(
         &self,
         scenario: &Scenario,
@@ -195,7 +200,7 @@ impl Lab<'_> {
         Ok(Beside { boot_id: boot_of(crews, &part.name), crews, sampling, words })
     }
 
-    /// The sampler of a part in a pod.
+    /// The agent in the pod of `part`, which samples `part`.
     pub(super) fn beside_pod(&self, part: &Part) -> Beside<'_> {
         let program = part.binary.rsplit('/').next().unwrap_or_default().to_owned();
         let words = format!("the program {program} in its pod");
@@ -209,7 +214,7 @@ impl Lab<'_> {
         Beside { boot_id: boot_of(crews, &part.name), crews, sampling, words }
     }
 
-    /// The cluster for a part, or for agents that generate load; `None` outside a cluster.
+    /// Describes the pods to start for `what`; `None` if weir does not run in a cluster.
     pub(super) fn in_pods<'b>(&'b self, scenario: &Scenario, what: PodsWanted<'b>) -> Option<InPods<'b>> {
         let host = self.agents.options().pods.as_deref()?;
         let Limits { cpus, memory_bytes } = scenario.limits_of(Role::Generator);
@@ -221,7 +226,7 @@ impl Lab<'_> {
         Some(InPods { host, size, what })
     }
 
-    /// The sampler of an upstream that an agent started.
+    /// The agent that started the upstream `served`, and samples it.
     pub(crate) fn beside_upstream(&self, served: &Served) -> Beside<'_> {
         let sampling = Sampling {
             part: served.part.name.clone(),
@@ -234,7 +239,7 @@ impl Lab<'_> {
     }
 }
 
-/// The boot ID of the machine of the agent of `part`; empty if unknown.
+/// The boot ID of the machine where the agent that samples `part` runs; empty if unknown.
 fn boot_of(crews: &RefCell<BTreeMap<String, (Place, Crew)>>, part: &str) -> String {
     let crews = crews.borrow();
     let agent = crews.get(part).and_then(|(_, crew)| crew.agents().first());
@@ -242,24 +247,25 @@ fn boot_of(crews: &RefCell<BTreeMap<String, (Place, Crew)>>, part: &str) -> Stri
 }
 
 impl Beside<'_> {
-    /// The part that is sampled.
+    /// Name of the sampled part.
     pub(crate) fn part(&self) -> &str {
         &self.sampling.part
     }
 
-    /// Why its pod has ended, if it runs in one.
+    /// Why the pod of the agent has ended; `None` if it runs, or if the agent is not in a pod.
     pub(crate) fn pod_failure(&self) -> Option<PodError> {
         self.crews.borrow().get(&self.sampling.part).and_then(|(_, crew)| crew.pod_failure())
     }
 
-    /// Starts sampling.
+    /// Makes the agent start sampling.
     pub(crate) fn begin(&self) {
         if let Some((_, crew)) = self.crews.borrow_mut().get_mut(&self.sampling.part) {
             crew.sample(&self.sampling);
         }
     }
 
-    /// The samples of a load that started at `start_ns`, with the sustained phase `span`.
+    /// Ends the sampling. Returns the samples of the load that started at `start_ns` and whose sustained phase is
+    /// `span`.
     pub(crate) fn observe(&self, start_ns: u64, span: &Span) -> Observed {
         let span = SampleSpan { start_ns, from_ns: span.from_ns, to_ns: span.to_ns };
         let mut crews = self.crews.borrow_mut();
@@ -278,7 +284,7 @@ impl Beside<'_> {
     }
 }
 
-/// The busiest other program on the host of the agent.
+/// Names the busiest other program on the host of the agent, for the evidence; empty if unknown.
 fn others(report: &SampleReport) -> String {
     let busiest = report.host.iter().flat_map(|host| &host.busiest).next();
     busiest.map_or_else(String::new, |process| {
@@ -294,7 +300,7 @@ impl Observed {
     fn sampled(report: SampleReport, part: &str, words: &str, host: &str) -> Self {
         let said = match words {
             "" => format!("the upstream runs on the agent {host}, which samples it"),
-            words => format!("the CPU of {part} is that of {words}, sampled by the agent {host}"),
+            words => format!("the CPU of {part} was sampled by the agent {host}: {words}"),
         };
         let said = said + &others(&report);
         Self { readings: None, report: Some(Box::new(report)), said }

@@ -14,7 +14,7 @@ use crate::plan;
 use crate::scenario::Load;
 use crate::scenario::setting::Setting;
 
-/// A search of a cell.
+/// A capacity search to run in a cell.
 pub(crate) struct SearchTask<'a> {
     pub(crate) key: &'a CellKey,
     /// The load's name.
@@ -24,12 +24,13 @@ pub(crate) struct SearchTask<'a> {
     pub(crate) errors_max: Option<f64>,
     /// Seed from which each trial derives the seed of its arrivals.
     pub(crate) seed: u64,
-    /// Returns a load with its setting for a seed.
+    /// Adapts a load to the target of the cell, with a seed for its arrivals. Returns the adapted load and its setting.
     pub(crate) put: &'a dyn Fn(&Load, u64) -> (Load, Setting),
 }
 
 impl Lab<'_> {
-    /// Runs trials until the search stops; returns them with the generator's parts. The last one has the result.
+    /// Runs trials until the search stops. Returns the measurement of each trial, and the parts that generated the
+    /// load. The last measurement contains the result of the search.
     pub(crate) fn search(
         &self,
         runner: &mut LoadRunner<'_>,
@@ -71,7 +72,8 @@ impl Lab<'_> {
         rate_per_s: f64,
     ) -> Result<(Measurement, Vec<Part>, TrialSeen), CellError> {
         let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
-        // Fresh processes need the scenario's warm-up; later trials only the time in which queues settle.
+        // The first trial uses the scenario's warm-up, because its processes are fresh. Later trials only wait until
+        // queues settle.
         if number > 1 {
             setting.spec.warmup_ns = Time(of.load.trial_warmup()).as_ns();
             setting.spec.warmup_most_ns = setting.spec.warmup_ns;

@@ -26,9 +26,9 @@ pub(crate) type ServiceBinaries = BTreeMap<String, Result<BTreeMap<String, Binar
 pub(crate) struct Services {
     pub(crate) running: Vec<Running>,
     pub(crate) parts: ServiceParts,
-    /// By service: the outputs for templates of the gateway.
+    /// By service: the outputs that templates of gateways can use.
     pub(crate) outputs: BTreeMap<String, BTreeMap<String, String>>,
-    /// By service: its network namespace; absent for the host's.
+    /// By service: its network namespace. A service in the network of the host is absent.
     pub(crate) namespaces: BTreeMap<String, Namespace>,
 }
 
@@ -36,12 +36,13 @@ pub(crate) struct Services {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceParts(BTreeMap<String, Vec<String>>);
 
-/// Number of checks whether a dead service explains another failure, and the time between two checks.
+/// Number of checks, after another failure, whether a process has died and caused it.
 const DEATH_LOOKS: u32 = 10;
+/// Pause between two checks whether a process has died.
 const DEATH_EVERY: Duration = Duration::from_millis(20);
 
 impl ServiceParts {
-    /// Whether the service `name` runs.
+    /// Whether the service `service` was started.
     pub(crate) fn has_service(&self, service: &str) -> bool {
         self.0.contains_key(service)
     }
@@ -56,7 +57,8 @@ impl ServiceParts {
         self.0.keys().map(String::as_str).find(|service| self.belongs(part, service))
     }
 
-    /// The failure of one of these processes. Services come first, because their failure can cause that of a gateway.
+    /// The failure of one of the processes `running`; `None` if all run. Checks services first, because their failure
+    /// can cause that of a gateway.
     pub(crate) fn failure(&self, running: &mut [Running]) -> Option<CellError> {
         let of_service = running.iter_mut().find_map(|process| {
             let service = self.service_of(process.name())?;
@@ -65,7 +67,8 @@ impl ServiceParts {
         of_service.or_else(|| Some(running.iter_mut().find_map(Running::failure)?.into()))
     }
 
-    /// Explains a start error of a gateway or service by the death of one of these processes, if any.
+    /// If one of the processes `running` has died, returns its failure instead of `error`, which is a start error of a
+    /// gateway or service.
     fn explain(&self, error: CellError, running: &mut [Running]) -> CellError {
         if matches!(error, CellError::Stopped) || running.is_empty() {
             return error;
@@ -86,7 +89,7 @@ impl Services {
         self.parts.explain(error, &mut self.running)
     }
 
-    /// An output of a service that the gateway needs.
+    /// The output `name` of the service `service`, or an error if the service does not have it.
     pub(crate) fn output(&self, service: &str, name: &str) -> Result<&str, CellError> {
         let output = self.outputs.get(service).and_then(|outputs| outputs.get(name));
         output.map(String::as_str).ok_or_else(|| {
@@ -95,12 +98,13 @@ impl Services {
         })
     }
 
-    /// A connection to a NATS service.
+    /// Connects to the NATS service `service`.
     pub(crate) fn publisher(&self, service: &str) -> Result<Publisher, CellError> {
         Publisher::connect(service, self.output(service, "address")?, self.namespaces.get(service))
     }
 
-    /// A connection to a Kubernetes API: of a service, or of `part` itself, which runs in `namespace`.
+    /// Connects to the Kubernetes API that `access` names: that of a service, or that of `part`. `namespace` is the
+    /// network namespace where `part` runs.
     pub(crate) fn kube_client(
         &self,
         access: &KubeAccess,
@@ -116,7 +120,8 @@ impl Services {
         }
     }
 
-    /// Runs the actions that are due after this number of processes of `part`, which runs in `namespace`.
+    /// Runs the actions that are due once `after` processes of `part` have started. `part` runs in the network
+    /// namespace `namespace`.
     pub(crate) fn act(
         &self,
         actions: &[Action],
@@ -144,7 +149,7 @@ impl Services {
 /// A started service.
 pub(crate) struct StartedService {
     pub(crate) running: Vec<Running>,
-    /// The service as upstream; `None` if it cannot be one.
+    /// How the service serves as the upstream; `None` if it cannot.
     pub(crate) origin: Option<ServiceOrigin>,
 }
 
@@ -166,7 +171,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// Starts a service; `role` is the role of its processes in the rig.
+    /// Starts a service. `role` is the role of its processes: `Origin` if the service is the upstream.
     pub(crate) fn start_service(
         &self,
         site: CellSite<'_>,
@@ -213,7 +218,8 @@ impl Lab<'_> {
     }
 }
 
-/// The values for rendering a service; `role` is the role of its processes in the rig.
+/// The values for the templates of a service. `role` is the role of its processes: `Origin` if the service is the
+/// upstream.
 pub fn service_binding(
     scenario: &Scenario,
     addresses: BTreeMap<String, SocketAddr>,

@@ -21,12 +21,13 @@ use crate::disturb::{self, Disturbances};
 use crate::pods::PodUsage;
 use crate::scenario::{Gateway, Scenario};
 
-/// Number of attempts with other ports, if another process takes one between the check and the bind.
+/// Maximum number of start attempts. If another process takes a port between weir's check and the server's bind, weir
+/// starts the cell again with other ports.
 const PORT_TRIES: u32 = 5;
 
-// No part is pinned to a CPU: `cpus` is `None`. Limits by role are quotas. A pinned part with a quota of half a core
-// shares that core with other processes, so that a gateway waits before it reaches its limit. Without pinning the
-// scheduler gives each part an idle core, and the gateway's quota is reached first.
+// No part is pinned to a CPU: the field `cpus` of each process is `None`, and limits by role are quotas. A pinned part
+// shares its core with other processes: a gateway with a quota of half a core would wait for the core before it reaches
+// its quota. Without pinning, the scheduler gives each part an idle core, and the gateway reaches its quota first.
 
 /// The processes of a cell while it runs.
 pub(super) struct Processes<'a> {
@@ -34,16 +35,16 @@ pub(super) struct Processes<'a> {
     pub(super) gateway: Vec<Running>,
     /// The processes of the required services.
     pub(super) services: Vec<Running>,
-    /// The service of each of these processes.
+    /// Which of the processes in `services` belong to which service.
     pub(super) service_parts: ServiceParts,
     pub(super) upstream: Upstream,
-    /// The generator's network namespace; `None` is the host's.
+    /// The network namespace of the generator; `None` means the network of the host.
     pub(super) generator: Option<Namespace>,
     pub(super) rendered: Option<Rendered>,
     pub(super) disturbances: Disturbances,
     /// Addresses that get load, in turn.
     pub(super) connect: Vec<SocketAddr>,
-    /// The target instead of these, if weir does not start it.
+    /// The target that gets load instead of `connect`, if weir did not start it.
     pub(super) remote_target: Option<RemoteTarget>,
     /// The parts that run in pods with an agent.
     pub(super) placed: Vec<Part>,
@@ -51,16 +52,16 @@ pub(super) struct Processes<'a> {
     pub(super) counters: Vec<CounterSource>,
     /// The parts in pods that weir did not create.
     pub(super) watched: Vec<Part>,
-    /// Reads their usage; `None` without the permission.
+    /// Reads the usage of the parts in `watched`; `None` if there are none, or if weir lacks the permission.
     pub(super) usage: Option<Box<dyn PodUsage>>,
     /// The parts that agents on nodes sample.
     pub(super) sampled: Vec<Part>,
-    /// These agents.
+    /// The agents that sample the parts in `sampled`.
     pub(super) besides: Vec<Beside<'a>>,
 }
 
 impl Processes<'_> {
-    /// The processes of a cell that has only an upstream so far, without processes on this host.
+    /// The processes of a cell in which only `upstream` runs so far.
     pub(super) fn of_upstream(upstream: Upstream) -> Self {
         Self {
             gateway: vec![],
@@ -90,7 +91,7 @@ struct StartedGateway {
     disturbances: Disturbances,
 }
 
-/// The parts that start before a gateway.
+/// The parts that must run before a gateway starts.
 struct Behind<'a> {
     upstream: &'a Upstream,
     services: &'a mut Services,
@@ -99,20 +100,20 @@ struct Behind<'a> {
 /// The values for rendering a gateway, in addition to its scenario.
 pub(super) struct Surroundings<'a> {
     pub(super) listener: &'a Listener,
-    /// The upstream.
+    /// The addresses of the upstream's servers.
     pub(super) origins: Vec<SocketAddr>,
-    /// Its additional addresses, by name.
+    /// Additional addresses of the gateway, by name.
     pub(super) addresses: BTreeMap<String, SocketAddr>,
     /// Outputs of services, by service and name.
     pub(super) services: BTreeMap<String, BTreeMap<String, String>>,
-    /// How to reach the upstream, if it uses TLS.
+    /// How the gateway connects to the upstream over TLS; `None` if the upstream is plain.
     pub(super) secure_origin: Option<SecureOrigin>,
     /// The cluster of the gateway, if it runs in one.
     pub(super) pods: Option<PodBinding>,
 }
 
 impl Lab<'_> {
-    /// Starts origin and gateway; retries with other ports if another process took one.
+    /// Starts the processes of a cell. Retries with other ports if another process took one.
     pub(super) fn start(
         &self,
         dir: &Path,
@@ -241,7 +242,7 @@ impl Lab<'_> {
         cell.cold_start = sampler
             .map(|sampler| sampler.end(scenario, &rendered, &listener, &running, self.stop))
             .transpose()?;
-        // The service has the messages, but the gateway may still process them.
+        // The service has received all messages with routes, but the gateway may still process them.
         if cell.cold_start.is_none() && rendered.publications().next().is_some() {
             await_last_route(scenario, &rendered, &listener, self.stop)?;
         }
@@ -295,7 +296,8 @@ impl Lab<'_> {
             Some(Ok(binary)) => binary.clone(),
             Some(Err(outcome)) => return Err(CellError::Failed(outcome.clone())),
             None => {
-                return Err(failed("binary-missing", "its program was not located", "start a new run", ""));
+                let message = "the program of the gateway was not located";
+                return Err(failed("binary-missing", message, "start a new run", ""));
             }
         };
         let driver = self.drivers.driver(&gateway.driver)?;
@@ -315,25 +317,25 @@ impl Lab<'_> {
     }
 }
 
-/// The gateway of a cell.
+/// The gateway called `gateway`, or an error if the scenario does not have it.
 pub(super) fn gateway_of<'s>(scenario: &'s Scenario, gateway: &str) -> Result<&'s Gateway, CellError> {
     scenario.gateway(gateway).ok_or_else(|| {
         failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
     })
 }
 
-/// The addresses for rendering a gateway.
+/// The addresses that a gateway's configuration contains.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses<'a> {
-    /// The address for clients.
+    /// The address where the gateway listens for clients.
     pub listen: SocketAddr,
-    /// The admin address.
+    /// The address of the gateway's admin endpoint.
     pub admin: SocketAddr,
-    /// The upstream.
+    /// The addresses of the upstream's servers.
     pub origins: &'a [SocketAddr],
 }
 
-/// The values for rendering a gateway; bearer tokens derive from `seed`.
+/// The values for the templates of a gateway's configuration. Bearer tokens derive from `seed`.
 pub fn binding(
     scenario: &Scenario,
     gateway: &Gateway,

@@ -11,15 +11,17 @@ use super::error::{CellError, failed};
 use super::network::Listener;
 use crate::scenario::Scenario;
 
-/// How often weir reads a counter before it concludes that a request was not counted. Some counters lag.
+/// How often weir reads a counter before it concludes that a request was not counted: some counters lag.
 const LOOKS: u32 = 20;
+/// Pause between two readings of the counter.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
-/// The error for a gateway that did not start. With a file of the user, the file is the likely cause.
+/// The error for a gateway that did not start with the user's configuration file. If the gateway never listened, the
+/// remedy names this file as the likely cause.
 pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketAddr) -> CellError {
     let remedy = match error {
         RigError::NeverReady { .. } => {
-            format!("{} must listen on {{{{ listen }}}}, which was {listen}", own.path)
+            format!("make {} listen on {{{{ listen }}}}: the address in this cell was {listen}", own.path)
         }
         other => other.remedy(),
     };
@@ -27,7 +29,7 @@ pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketA
 }
 
 /// Sends one request for the first host and path of the topology, and checks that the gateway forwards it to the
-/// upstream. It precedes all counted requests of a load.
+/// upstream. The request comes before all loads, so that it is not counted in them.
 pub(crate) fn probe(
     own: &Configuration,
     scenario: &Scenario,
@@ -39,7 +41,8 @@ pub(crate) fn probe(
     let (Some(host), Some(path)) = (hosts.first(), paths.first()) else { return Ok(()) };
     let count = || {
         rendered.counters.read().map_err(|error| {
-            let remedy = format!("make {} serve its counters there, or remove {{{{ admin }}}}", own.path);
+            let remedy =
+                format!("make {} serve the counters at {{{{ admin }}}}, or remove {{{{ admin }}}}", own.path);
             failed(error.cause(), &error.to_string(), &remedy, error.log_tail())
         })
     };
@@ -55,21 +58,20 @@ pub(crate) fn probe(
         None => answer.as_ref().is_ok_and(|status| *status == 200),
     };
     if is_asked {
-        // Wait until the gateway has counted it, so that it is not counted during a load.
+        // Wait until the gateway has counted the request, so that it is not counted during a load.
         has_moved(before, count)?;
         return Ok(());
     }
-    let said = match &answer {
-        Ok(status) => format!("returned status {status}"),
-        Err(error) => format!("sent no response ({error})"),
+    let url = format!("http://{listen}{path} (Host: {host})");
+    let message = match &answer {
+        Ok(status) => format!("{url} returned status {status}, but the upstream received no request"),
+        Err(error) => format!("no response from {url}: {error}; the upstream received no request"),
     };
-    let message =
-        format!("http://{listen}{path} (Host: {host}) {said}, but the upstream received no request");
     let remedy = format!("make {} forward that host and path to {{{{ origins[0] }}}}", own.path);
     Err(failed("never-ready", &message, &remedy, ""))
 }
 
-/// Whether the count soon exceeds `before`.
+/// Whether the count exceeds `before` within [`LOOKS`] readings.
 fn has_moved(
     before: Option<u64>,
     count: impl Fn() -> Result<Option<u64>, CellError>,
@@ -84,7 +86,7 @@ fn has_moved(
     Ok(false)
 }
 
-/// The sum of all counters; `None` if there is none, or one does not count.
+/// The sum of all counters; `None` if there are none, or if one of them has no value.
 pub(crate) fn total(counters: &[CounterSource]) -> Result<Option<Counted>, RigError> {
     if counters.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Follows a load for a watcher: the seconds that the generator reports, and the usage of parts.
+//! Reports a load to a watcher while it runs: the seconds from the generator, and the usage of parts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::watch::{PartNow, WatchedLoad, Watcher};
 /// How often CPU and memory are reported.
 const PARTS_EVERY: Duration = Duration::from_secs(1);
 
-/// The watcher of the loads of a cell.
+/// Reports the loads of a cell to a watcher.
 #[derive(Clone, Copy)]
 pub(crate) struct CellWatch<'a> {
     pub(crate) watcher: &'a dyn Watcher,
@@ -24,7 +24,7 @@ pub(crate) struct CellWatch<'a> {
     pub(crate) key: &'a CellKey,
 }
 
-/// Follows one load.
+/// Reports one load to a watcher.
 pub(crate) struct Watching<'a> {
     watcher: &'a dyn Watcher,
     load: WatchedLoad<'a>,
@@ -43,17 +43,17 @@ pub(crate) struct Seconds {
 }
 
 impl<'a> CellWatch<'a> {
-    /// Starts to follow the load `name`, whose generator writes to `progress`.
+    /// Starts to report the load `name`, whose generator writes its seconds to the file `progress`.
     pub(crate) fn begin(self, name: &'a str, spec: &LoadSpec, progress: PathBuf) -> Watching<'a> {
         let load = self.load(name);
         self.watcher.load_started(&load, spec);
-        // A retry would find the file of the previous attempt.
+        // Removes the file of the previous attempt, which a retry would read again.
         let _ = std::fs::remove_file(&progress);
         let seconds = Seconds::of(progress);
         Watching { watcher: self.watcher, load, seconds, before: BTreeMap::new(), due: Instant::now() }
     }
 
-    /// The load has ended, or failed.
+    /// Reports that the load has ended, with its measurement, or has failed.
     pub(crate) fn end(self, name: &str, measurement: Option<&Measurement>) {
         self.watcher.load_ended(&self.load(name), measurement);
     }
@@ -67,12 +67,12 @@ impl<'a> CellWatch<'a> {
 }
 
 impl Watching<'_> {
-    /// Reports a second of the shard of `agent`.
+    /// Reports a second of the load that `agent` has generated.
     pub(crate) fn second_of(&self, agent: &str, second: &LiveSecond) {
         self.watcher.second(&self.load, Some(agent), second);
     }
 
-    /// Reports new seconds since the last call.
+    /// Reports the seconds since the last call and, once per second, the usage of all parts.
     pub(crate) fn look(&mut self, sampler: &Sampler) {
         for second in self.seconds.read() {
             self.watcher.second(&self.load, None, &second);
@@ -98,7 +98,7 @@ impl Watching<'_> {
 }
 
 impl Seconds {
-    /// For the file `path`, which need not exist yet.
+    /// A reader of the file `path`, which need not exist yet.
     pub(crate) fn of(path: PathBuf) -> Self {
         Self { path, file: None, partial: Vec::new() }
     }

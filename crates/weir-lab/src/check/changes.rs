@@ -24,7 +24,7 @@ pub(super) fn check_rates(scenario: &Scenario, name: &str, load: &Load, found: &
     let others = [("rate", load.rate.is_some()), ("steps", !load.steps.is_empty())];
     for (other, _) in others.into_iter().filter(|(_, is_given)| *is_given) {
         let message =
-            format!("`rates` and `{other}` exclude each other: weir runs one load for each of the rates");
+            format!("`rates` and `{other}` cannot be combined: weir runs one load for each of the rates");
         found.add(&at, message, "remove one of the two");
     }
     let all = scenario.loads.iter().flat_map(|(name, load)| load.at_each_rate(name));
@@ -68,7 +68,8 @@ pub(super) fn check_load_names(scenario: &Scenario, path: &[&str], names: &[Stri
     }
 }
 
-/// Rejects changes of parts that the scenario does not have, or that look the same before and after.
+/// Rejects kinds of changes that are listed twice, and changes that the scenario does not allow: endpoints with a
+/// single replica, certificates without TLS, and certificates that domains do not share.
 fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
     if changes.of.is_empty() {
         let remedy = "add routes, endpoints or certificates; without `of`, routes change";
@@ -83,7 +84,7 @@ fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
         let topology = &scenario.topology;
         match what {
             Changed::Endpoints if scenario.origin.replica_count() < 2 => {
-                let message = "the upstream has only 1 endpoint, which cannot leave";
+                let message = "changes of `endpoints` remove an endpoint, but the upstream has only 1";
                 found.add(&at, message, "set `origin.replicas` to at least 2");
             }
             Changed::Certificates if !topology.tls => {

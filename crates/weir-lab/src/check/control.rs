@@ -5,7 +5,8 @@ use weir_results::CONTROL;
 use super::problem::{Problems, suggestion};
 use crate::scenario::Scenario;
 
-/// Minimum and maximum extra CPU time, as share. Less would be below the cost of sampling the gateway.
+/// Allowed extra CPU time, as a share of the CPU time that the gateway uses. A smaller share would be less than the
+/// cost of sampling.
 const SHARES: std::ops::RangeInclusive<f64> = 0.01..=1.0;
 
 pub(super) fn check_control(scenario: &Scenario, found: &mut Problems) {

@@ -10,7 +10,7 @@ use super::Known;
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario, ScheduledFault};
 
-/// An error of a fault.
+/// An error in one entry of `faults`, with the field that is invalid.
 struct Wrong {
     field: &'static str,
     message: String,
@@ -23,7 +23,8 @@ impl Wrong {
     }
 }
 
-/// Rejects faults of replicas and services that do not exist, and faults that happen after a load has ended.
+/// Rejects faults whose target does not exist, whose action the target does not support, or whose time does not fit the
+/// order of the faults or the length of a load.
 pub(super) fn check_faults(scenario: &Scenario, known: &Known, found: &mut Problems) {
     if scenario.faults.is_empty() {
         return;
@@ -54,22 +55,22 @@ pub(super) fn check_faults(scenario: &Scenario, known: &Known, found: &mut Probl
     }
 }
 
-/// Rejects faults together with changes of endpoints, because the return of a stopped replica cannot be observed.
-/// Rejects changes together with faults of a service, because changes can use that service.
+/// Rejects faults together with changes of endpoints, because weir could not observe the return of a stopped replica.
+/// Rejects faults of a service together with any changes, because changes can use that service.
 fn check_changes(scenario: &Scenario, found: &mut Problems) {
     let Some(changes) = &scenario.changes else { return };
     if scenario.faulted_services().next().is_some() {
-        let message = "`changes` and faults of a service exclude each other";
+        let message = "`changes` and faults of a service cannot be combined";
         return found.add(&["changes"], message, "remove one of the two");
     }
     if let Some(place) = changes.of.iter().position(|what| *what == Changed::Endpoints) {
-        let message = "changes of `endpoints` and `faults` exclude each other";
+        let message = "changes of `endpoints` and `faults` cannot be combined";
         let remedy = "remove `faults`, or `endpoints` from this list";
         found.add(&["changes", "of", &place.to_string()], message, remedy);
     }
 }
 
-/// Rejects a fault that comes before the previous one, which is at `before`.
+/// Rejects a fault that is earlier than `before`, the time of the previous fault in the list.
 fn wrong_time(fault: &ScheduledFault, before: Duration) -> Option<Wrong> {
     let message = format!("the fault at {} follows a fault at {}", fault.at, Time(before));
     (fault.at.0 < before).then(|| Wrong::new("at", message, "sort the faults by time"))
@@ -82,7 +83,7 @@ fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> O
     }
     match (&fault.service, fault.replica) {
         (Some(_), Some(_)) => {
-            let message = "`replica` and `service` exclude each other";
+            let message = "`replica` and `service` cannot be combined";
             Some(Wrong::new("replica", message, "remove one of the two"))
         }
         (Some(service), None) => wrong_service(scenario, known, service),
@@ -97,11 +98,12 @@ fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> O
     }
 }
 
-/// Rejects a fault of a gateway's pods outside a cluster, or without such a gateway.
+/// Rejects a fault of a gateway's pods if the scenario does not run in a cluster, or if no gateway already runs such
+/// pods in the cluster.
 fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
     let wrong = |message: &str, remedy: &str| Some(Wrong::new("gateway", message, remedy));
     if fault.replica.is_some() || fault.service.is_some() {
-        return wrong("`gateway` cannot be combined with `replica` or `service`", "remove the others");
+        return wrong("`gateway` cannot be combined with `replica` or `service`", "remove the other field");
     }
     if !scenario.is_in_pods() {
         let remedy = "run the scenario with --on k8s, or use `replica` or `service`";
@@ -112,8 +114,9 @@ fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> 
     if planes.any(|plane| Some(*plane) == fault.gateway) {
         return None;
     }
-    let remedy = "add a gateway that runs in the cluster already, like `contour`, or remove the fault";
-    wrong("no gateway of this scenario has such pods", remedy)
+    let target = fault.target();
+    let message = format!("no gateway of this scenario runs its {target} pods in the cluster");
+    wrong(&message, "add a gateway that runs in the cluster already, like `contour`, or remove the fault")
 }
 
 fn wrong_replica(scenario: &Scenario, replica: u32) -> Option<Wrong> {
@@ -144,14 +147,15 @@ fn wrong_service(scenario: &Scenario, known: &Known, service: &str) -> Option<Wr
             "remove the fault, or add a gateway whose driver lists the service in `needs`".to_owned()
         }
         (None, None) => {
-            format!("its services are: {}", needed.into_iter().collect::<Vec<_>>().join(", "))
+            format!("services of this scenario: {}", needed.into_iter().collect::<Vec<_>>().join(", "))
         }
     };
     let message = format!("no gateway of this scenario needs a service `{service}`");
     Some(Wrong::new("service", message, remedy))
 }
 
-/// Rejects connection resets by anything but weir's own upstream.
+/// Rejects actions that the target does not support: `evict` and `rollout` need pods of a gateway, and only weir's own
+/// upstream can reset connections.
 fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
     let is_of_pods = matches!(fault.action, FaultAction::Evict | FaultAction::Rollout);
     if fault.gateway.is_some() {
@@ -177,10 +181,11 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
     }
 }
 
-/// Rejects returns of running targets, and faults of stopped ones; `away` has the targets that earlier faults stopped.
+/// Rejects the `return` of a running target, and other faults of a stopped one. `away` contains the targets that
+/// earlier faults have stopped.
 fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAction>) -> Option<Wrong> {
     if fault.gateway.is_some() {
-        // Kubernetes restarts its pods.
+        // Kubernetes replaces the gateway's pods, so its faults can have any order.
         return None;
     }
     let target = fault.target();
@@ -206,12 +211,12 @@ fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAct
 /// Rejects loads that can end before the last fault, and searches, which cannot have faults.
 fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     if load.search.is_some() {
-        let message = "a capacity search and `faults` exclude each other";
+        let message = "a capacity search and `faults` cannot be combined";
         return found.add(&["loads", name, "search"], message, "remove one of the two");
     }
     let Some(length) = load.sustained(scenario.duration.0) else {
-        let message = "a load with a number of requests can end before the last fault";
-        return found.add(&["loads", name, "requests"], message, "replace it by a `duration`");
+        let message = "a load that ends after `requests` can end before the last fault";
+        return found.add(&["loads", name, "requests"], message, "set `duration` instead");
     };
     for (place, fault) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.at.0 >= length) {
         let message = format!(

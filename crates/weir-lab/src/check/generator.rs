@@ -1,10 +1,10 @@
-//! Checks of agents that generate load.
+//! Checks the agents that generate load.
 
 use super::problem::Problems;
 use crate::agents::Place;
 use crate::scenario::{Network, Scenario};
 
-/// Checks that the agents reach the gateways, and that every load has a share for each of them.
+/// Checks that the agents reach the gateways, and that every load has at least one connection per agent.
 pub(super) fn check_generator(scenario: &Scenario, found: &mut Problems) {
     let Some(place) = &scenario.generator.on else { return };
     let at = ["generator", "on"];

@@ -51,19 +51,19 @@ const MEMORY_MIN_BYTES: u64 = 4 << 20;
 /// Minimum CPU limit: the shortest quota of the kernel is 1 ms in 100 ms.
 const CPUS_MIN: f64 = 0.01;
 
-/// Maximum counts: larger values are typing errors.
+/// Maximum number of repeats. A larger value is probably a typing error. The other maxima below have the same reason.
 const REPEATS_MAX: u32 = 1_000;
-/// Maximum number of times that a cell is measured again.
+/// Maximum number of times that weir re-measures a load.
 const RETRIES_MAX: u32 = 100;
 const WARMUP_GROWTH_MAX: f64 = 10.0;
 const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
 
-/// Placeholder for the capacity of gateways, which is measured later: no check depends on its value.
+/// Stands for the capacity of gateways, which is measured only later. No check depends on its value.
 const PLACEHOLDER_PER_S: f64 = 10_000.0;
 
-/// The facts against which a scenario is checked.
+/// What this version of weir and this host offer. Scenarios that need anything else are rejected.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// Names of the drivers.
@@ -72,9 +72,9 @@ pub struct Known {
     pub origins: Vec<String>,
     /// Names of the services that can serve as the upstream.
     pub services: Vec<String>,
-    /// By driver: the services that it needs. Drivers that need none may be absent.
+    /// By driver: the services that its gateway needs. Drivers that need none may be absent.
     pub needs: BTreeMap<String, Vec<String>>,
-    /// Drivers of gateways that already run in a cluster, with their planes.
+    /// By driver, for gateways that already run in a cluster: the planes of the gateway. Other drivers are absent.
     pub in_cluster: BTreeMap<String, Vec<Plane>>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
@@ -95,7 +95,8 @@ impl Known {
     }
 }
 
-/// Checks one scenario: the original one, or one with the values of a point. Returns every error.
+/// Checks one scenario: the original, or a copy with the values of one combination of axes and cases. Returns every
+/// error.
 pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<ScenarioProblem> {
     let mut found = Problems::default();
     let f = &mut found;
@@ -177,7 +178,7 @@ fn check_limits(scenario: &Scenario, known: &Known, found: &mut Problems) {
             } else if cpus > known.cpus as f64 {
                 let message =
                     format!("the limit of {cpus} CPUs exceeds the {} CPUs of this host", known.cpus);
-                let remedy = format!("use at most {}, or run it on a larger host", known.cpus);
+                let remedy = format!("use at most {}, or run the scenario on a larger host", known.cpus);
                 found.add_of_host(&path, message, remedy);
             }
         }
@@ -274,7 +275,7 @@ fn check_loads(scenario: &Scenario, found: &mut Problems) {
         let before = found.0.len();
         check_rates(scenario, name, load, found);
         for (_, load) in load.at_each_rate(name) {
-            // The loads of a list of rates differ in their rate only, so each has the same errors.
+            // The loads of a list of rates differ only in their rate, so the errors of the first one are enough.
             if found.0.len() == before {
                 check_load(scenario, name, &load, found);
             }
@@ -292,7 +293,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems
     let trial = match &load.search {
         Some(search) => {
             check_search(scenario, name, load, search, found);
-            // A trial needs a search without errors.
+            // A trial can be derived only from a search without errors.
             if found.0.len() > before {
                 return;
             }
@@ -320,7 +321,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems
     check_listener(scenario, name, load, found);
     check_mix(scenario, name, load, found);
     check_popularity(name, load, found);
-    // The engine would report errors of the scenario's own values a second time.
+    // If values of the scenario itself are invalid, the load engine would report the same errors again.
     let whole = ["workers", "duration", "timeout", "warmup", "topology"];
     let is_clear = !found.0.iter().any(|problem| whole.contains(&problem.place()[0].as_str()));
     if is_clear && found.0.len() == before {
@@ -349,8 +350,8 @@ fn check_model(name: &str, load: &Load, found: &mut Problems) {
     }
 }
 
-/// Lets the engine report the first of the remaining errors. The endpoints are irrelevant, and one request of the
-/// topology represents all.
+/// Converts the load for the load engine, which reports the first of the remaining errors. This check needs no
+/// addresses, and one request stands for all requests of the topology.
 fn check_spec(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let setting = setting(scenario, &[], vec![RequestSpec::default()], false, 0);
     let (load, setting) = supposed(scenario, load, setting);
@@ -385,11 +386,12 @@ fn check_listener(scenario: &Scenario, name: &str, load: &Load, found: &mut Prob
     check_secure_load(scenario, name, load, found);
     if load.protocol == Some(ProtocolSpec::Http2) {
         let message = "the gateways listen for HTTP/1.1 only";
-        found.add(&at("protocol"), message, "remove it; `weir load --http2` sends HTTP/2 to any server");
+        let remedy = "remove `protocol`; `weir load --http2` sends HTTP/2 to any server";
+        found.add(&at("protocol"), message, remedy);
     }
 }
 
-/// Rejects paths that no gateway has a route for. Paths with templates are known only at run time.
+/// Rejects paths in a mix that no route matches. Paths with placeholders are known only at run time.
 fn check_mix(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     if load.mix.is_empty() {
         return;

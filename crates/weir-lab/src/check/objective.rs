@@ -19,7 +19,7 @@ pub(super) fn check_objectives(scenario: &Scenario, found: &mut Problems) {
         let latency = load.objective.as_ref().and_then(|objective| objective.latencies().first().copied());
         if let Some((limit, _)) = latency.filter(|_| has_open && load.model == ArrivalModel::Closed) {
             let message = "the latency of a closed load is not judged if the scenario has open loads";
-            let remedy = "move the objective to an open load, or limit `errors` here";
+            let remedy = "move the objective to an open load, or limit only `errors`";
             found.add(&["loads", name, "objective", limit], message, remedy);
         }
     }
@@ -29,7 +29,8 @@ fn check(path: &[&str], objective: Option<&ObjectiveSpec>, found: &mut Problems)
     let Some(objective) = objective else { return };
     let latencies = objective.latencies();
     if latencies.is_empty() && objective.errors.is_none() && objective.findings.is_empty() {
-        let remedy = "limit a latency or the errors, like { p99: 20ms, errors: 0.1% }, or remove it";
+        let remedy =
+            "limit a latency or the errors, like { p99: 20ms, errors: 0.1% }, or remove the objective";
         found.add(path, "the objective has no limits", remedy);
     }
     for (name, _) in latencies.iter().filter(|(_, time)| time.0 == Duration::ZERO) {

@@ -10,7 +10,7 @@ use crate::scenario::{CertificateScope, ClientCertificate, Network, Origin, Orig
 
 const SERVERS_MAX: u32 = 100_000;
 const REPLICAS_MAX: u32 = 100;
-/// Maximum body of an origin with a driver: the body is written to a file.
+/// Maximum response body of an upstream with a driver, because weir writes the body to a file.
 const BODY_MAX_BYTES: u64 = 64 << 20;
 
 /// Tolerance for the rounding errors in a sum of shares.
@@ -24,13 +24,13 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
         return check_origin_service(scenario, service, known, found);
     }
     if !origin.prepare.is_empty() {
-        let remedy = "remove it, or name the service: `service: kubernetes-api`";
+        let remedy = "remove `prepare`, or set `service: kubernetes-api`";
         found.add(&["origin", "prepare"], "`prepare` needs an upstream that is a service", remedy);
     }
     if scenario.topology.token_cache.is_some() {
-        let remedy =
-            "remove it, or use an upstream that checks tokens: `origin: { service: kubernetes-api }`";
-        found.add(&["topology", "token_cache"], "only a service as upstream validates tokens", remedy);
+        let remedy = "remove `token_cache`, or use an upstream that validates tokens: \
+                      `origin: { service: kubernetes-api }`";
+        found.add(&["topology", "token_cache"], "this upstream does not validate tokens", remedy);
     }
     if origin.driver.is_some() {
         return check_origin_driver(origin, known, found);
@@ -40,20 +40,21 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
         found.add(&["origin", "tls"], error.message, error.remedy);
     }
     if !origin.delay.is_none() && !origin.service.is_none() {
-        let remedy = "remove one of the two: a delay is a service without queueing";
-        found.add(&["origin", "service"], "`delay` and `service` exclude each other", remedy);
+        let remedy = "remove one of the two: `delay` is a service time without queueing";
+        found.add(&["origin", "service"], "`delay` and `service` cannot be combined", remedy);
     }
     if origin.servers.is_some() && origin.service.is_none() {
         let remedy = "add a service time, like `service: exp:5ms`";
-        found.add(&["origin", "servers"], "`servers` needs a `service`", remedy);
+        found.add(&["origin", "servers"], "`servers` needs `service`", remedy);
     }
     if origin.shares() > 1.0 + SHARES_ROUNDING {
         let message = "the shares of errors, resets, half, slow and refuse add up to more than 100%";
-        found.add(&["origin"], message, "reduce them to 100% together: a request gets at most one of them");
+        let remedy = "reduce their sum to 100% or less: a request gets at most one of them";
+        found.add(&["origin"], message, remedy);
     }
     let http2 = &origin.http2;
     if origin.http1_only && http2 != &OriginHttp2::default() {
-        let message = "`http1_only` and `http2` exclude each other";
+        let message = "`http1_only` and `http2` cannot be combined";
         found.add(&["origin", "http2"], message, "remove one of the two");
     }
     let counts: [(&[&str], Option<u32>, u32); 5] = [
@@ -71,7 +72,7 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
     }
 }
 
-/// Checks an upstream that an agent runs.
+/// Checks an upstream that an agent runs (`origin.on`).
 fn check_place(scenario: &Scenario, found: &mut Problems) {
     let origin = &scenario.origin;
     let Some(on) = &origin.on else { return };
@@ -93,7 +94,7 @@ fn check_place(scenario: &Scenario, found: &mut Problems) {
         (!namespaces && scenario.network() == Network::Namespaces, "network: namespaces"),
     ];
     for (_, other) in excluded.into_iter().filter(|(is_given, _)| *is_given) {
-        found.add(&at, format!("`origin.on` and `{other}` exclude each other"), "remove one of the two");
+        found.add(&at, format!("`origin.on` and `{other}` cannot be combined"), "remove one of the two");
     }
     if matches!(on, Place::Local(_)) && generator.is_some_and(Place::is_elsewhere) {
         let message =
@@ -108,7 +109,7 @@ fn check_replicas(origin: &Origin, found: &mut Problems) {
     }
 }
 
-/// Checks an origin that is a service: it requires TLS and client authentication.
+/// Checks an upstream that is a service. Such an upstream requires TLS, and either a client certificate or a token.
 fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found: &mut Problems) {
     let Scenario { origin, topology, .. } = scenario;
     if !known.services.iter().any(|name| name == service) {
@@ -116,7 +117,7 @@ fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found
         let remedy = suggestion_or(service, names, "services", "or use a service time, like `exp:5ms`");
         return found.add(
             &["origin", "service"],
-            format!("no service `{service}` can be the upstream"),
+            format!("`{service}` is not a service that can be the upstream"),
             remedy,
         );
     }
@@ -139,11 +140,11 @@ fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found
     }
     if topology.certificates == CertificateScope::Each {
         let message = "an upstream that is a service has one certificate for all hosts";
-        found.add(&["topology", "certificates"], message, "remove it");
+        found.add(&["topology", "certificates"], message, "remove `topology.certificates`");
     }
 }
 
-/// Rejects settings that only the built-in origin has, on an origin with a driver.
+/// Checks an upstream with a driver. Rejects fields that only the built-in origin supports.
 fn check_origin_driver(origin: &Origin, known: &Known, found: &mut Problems) {
     let Some(driver) = &origin.driver else { return };
     if !known.origins.contains(driver) {

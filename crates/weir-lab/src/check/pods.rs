@@ -1,4 +1,4 @@
-//! Checks of a run in a cluster: rejects features that pods do not support yet, before the run starts.
+//! Checks scenarios that run in a cluster: rejects features that pods do not support yet, before the run starts.
 
 use weir_results::Changed;
 
@@ -11,7 +11,7 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
     if !scenario.is_in_pods() {
         return;
     }
-    let here = "remove it, or run the scenario on one host (without --on k8s)";
+    let here = "remove this field, or run the scenario on one host (without --on k8s)";
     let fields: [(&[&str], bool, &str); 6] = [
         (&["network"], scenario.network == Network::Namespaces, "network namespaces"),
         (&["origin", "on"], scenario.origin.on.is_some(), "the upstream on another host"),

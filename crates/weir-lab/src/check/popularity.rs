@@ -7,7 +7,7 @@ use crate::scenario::{Load, Scenario};
 pub(super) fn check_popularity(name: &str, load: &Load, found: &mut Problems) {
     let own = if load.mix.is_empty() { load.file.is_some().then_some("file") } else { Some("mix") };
     if let Some(own) = own.filter(|_| load.popularity.is_some()) {
-        let message = format!("`popularity` and `{own}` exclude each other");
+        let message = format!("`popularity` and `{own}` cannot be combined");
         let remedy = "remove the popularity; in a mix, each request has its `weight`";
         found.add(&["loads", name, "popularity"], message, remedy);
     }

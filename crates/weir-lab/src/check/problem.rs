@@ -4,11 +4,11 @@ use std::fmt::Display;
 
 use weir_document::{Problem, nearest};
 
-/// An error of a scenario. The place is the path of the value at fault.
+/// An error of a scenario. The place of the problem is the path of the invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScenarioProblem {
     pub(crate) problem: Problem<Vec<String>>,
-    /// Whether this host is the cause, and the scenario is valid.
+    /// Whether the scenario is valid, and this host is the cause of the error.
     pub(crate) of_host: bool,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct ScenarioProblem {
 pub(crate) struct Problems(pub(super) Vec<ScenarioProblem>);
 
 impl ScenarioProblem {
-    /// The path of the value at fault.
+    /// The path of the invalid value.
     pub(crate) fn place(&self) -> &[String] {
         &self.problem.place
     }
@@ -34,7 +34,7 @@ impl Problems {
         self.0.push(problem(path, message, remedy).into());
     }
 
-    /// An error whose cause is this host.
+    /// Adds an error whose cause is this host, not the scenario.
     pub(super) fn add_of_host(
         &mut self,
         path: &[&str],
@@ -44,12 +44,12 @@ impl Problems {
         self.0.push(ScenarioProblem { problem: problem(path, message, remedy), of_host: true });
     }
 
-    /// A number outside its range.
+    /// Adds the error that the number `value` is outside its range.
     pub(super) fn add_range(&mut self, path: &[&str], value: impl Display, remedy: impl Into<String>) {
         self.add(path, format!("`{value}` is out of range"), remedy);
     }
 
-    /// The same name or value, given twice in a list.
+    /// Adds the error that a list contains `value` twice.
     pub(super) fn add_duplicate(&mut self, path: &[&str], value: impl Display) {
         self.add(path, format!("duplicate value `{value}`"), "remove one of the two");
     }
@@ -59,7 +59,7 @@ fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>)
     Problem::new(message, remedy).at(path.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// Suggests the closest of the `known` names; without one, lists all of them and the alternative `otherwise`.
+/// Suggests the closest of the `known` names. If none is close, lists all of them and the alternative `otherwise`.
 pub(crate) fn suggestion_or<'a>(
     word: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -72,7 +72,7 @@ pub(crate) fn suggestion_or<'a>(
     }
 }
 
-/// Suggests the closest of the `known` names; without one, lists all of them.
+/// Suggests the closest of the `known` names. If none is close, lists all of them.
 pub(crate) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone, kind: &str) -> String {
     match nearest(word, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),

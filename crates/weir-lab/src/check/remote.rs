@@ -7,7 +7,7 @@ use super::problem::Problems;
 use crate::agents::Place;
 use crate::scenario::{Gateway, Origin, PrometheusSource, SamplerSource, Scenario};
 
-/// Names of the other parts of a cell, which a remote gateway must not share.
+/// Names of other parts of a cell, which a remote gateway must not have.
 const PARTS: [&str; 2] = ["generator", "origin"];
 
 /// Checks the URL of each remote gateway, and that all of them have the same upstream.
@@ -23,7 +23,7 @@ pub(super) fn check_remote(scenario: &Scenario, found: &mut Problems) {
             check_gateway(gateway, &mut of_gateway);
         } else if let Some(field) = gateway.remote.given() {
             let message = format!("`{}` is not remote: weir starts it", gateway.name);
-            of_gateway.add(field, message, format!("remove it, or use `driver: {REMOTE}`"));
+            of_gateway.add(field, message, format!("remove `{field}`, or use `driver: {REMOTE}`"));
         }
         let placed = |problem: Problem<&str>| {
             let path = at(problem.place);
@@ -36,7 +36,7 @@ pub(super) fn check_remote(scenario: &Scenario, found: &mut Problems) {
     }
 }
 
-/// Errors of one gateway, by its field.
+/// Errors of one gateway, each with the invalid field of the gateway.
 #[derive(Default)]
 struct Fields(Vec<Problem<&'static str>>);
 
@@ -65,7 +65,8 @@ fn check_gateway(gateway: &Gateway, found: &mut Fields) {
         ("optional", gateway.optional),
     ];
     for (field, _) in of_drivers.into_iter().filter(|(_, is_given)| *is_given) {
-        found.add(field, format!("`{}` is remote: weir does not start it", gateway.name), "remove it");
+        let message = format!("`{}` is remote: weir does not start it", gateway.name);
+        found.add(field, message, format!("remove `{field}`"));
     }
     for (field, url) in [("url", Some(url)), ("direct", remote.direct.as_ref())] {
         if let Some(url) = url.filter(|url| !url.path.is_empty()) {
@@ -78,17 +79,19 @@ fn check_gateway(gateway: &Gateway, found: &mut Fields) {
     }
     if let Some(limits) = remote.limits {
         if let Some(cpus) = limits.cpus.filter(|cpus| !(*cpus > 0.0 && cpus.is_finite())) {
-            let remedy = "use the limit that the gateway has there, like 2, or remove it";
+            let remedy = "write the CPU limit that the gateway has on its own host, in cores and above 0, like 2; \
+                or remove `cpus`";
             found.add("limits.cpus", format!("`{cpus}` is out of range"), remedy);
         }
         if limits.memory.is_some_and(|memory| memory.0 == 0) {
-            let remedy = "use the limit that the gateway has there, or remove it";
+            let remedy = "write the memory limit that the gateway has on its own host, above 0, like 512MiB; or \
+                remove `memory`";
             found.add("limits.memory", "the memory limit is zero", remedy);
         }
     }
     let host = remote.host.as_deref();
     if let Some(host) = host.filter(|host| host.is_empty() || !host.bytes().all(|b| b.is_ascii_graphic())) {
-        let remedy = "use a name like shop.example, or remove it";
+        let remedy = "use a name like shop.example, or remove `host`";
         found.add("host", format!("`{host}` is not a valid value of the Host header"), remedy);
     }
     if let Some(prometheus) = &remote.prometheus {
@@ -97,7 +100,7 @@ fn check_gateway(gateway: &Gateway, found: &mut Fields) {
     if let Some(sampler) = &remote.sampler {
         check_sampler(sampler, found);
         if remote.prometheus.is_some() {
-            let message = "`sampler` and `prometheus` exclude each other";
+            let message = "`sampler` and `prometheus` cannot be combined";
             found.add("sampler", message, "remove one of the two");
         }
     }
@@ -145,7 +148,7 @@ fn check_prometheus(source: &PrometheusSource, found: &mut Fields) {
         (Some(_), Some(_), _) => {
             found.add(
                 "prometheus.user",
-                "`user` and `token_file` exclude each other",
+                "`user` and `token_file` cannot be combined",
                 "remove one of the two",
             );
         }
@@ -155,11 +158,13 @@ fn check_prometheus(source: &PrometheusSource, found: &mut Fields) {
     }
 }
 
-/// Rejects remote gateways with different upstreams: they share one direct baseline, and weir starts none of it.
+/// Rejects remote gateways with different upstreams, because they share one direct baseline. Rejects the field
+/// `origin`, and limits of the processes of gateway and upstream, because weir starts neither of them.
 fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     let gateways = &scenario.gateways;
     if let Some(place) = gateways.iter().position(|gateway| !gateway.is_remote()) {
-        let message = format!("`{}` is not remote, and other gateways here are", gateways[place].name);
+        let name = &gateways[place].name;
+        let message = format!("`{name}` is not remote, but other gateways of this scenario are");
         let remedy = "make two runs: gateways with different upstreams cannot share a direct baseline";
         return found.add(&["gateways", &place.to_string()], message, remedy);
     }
@@ -167,18 +172,18 @@ fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     for place in (1..gateways.len()).filter(|place| direct(&gateways[*place]) != direct(&gateways[0])) {
         let message =
             format!("`{}` and `{}` have different `direct` URLs", gateways[0].name, gateways[place].name);
-        let remedy = "use the same one for both, or make two runs: a block has one direct baseline";
+        let remedy = "use the same URL for both, or make two runs: a block has one direct baseline";
         found.add(&["gateways", &place.to_string()], message, remedy);
     }
     if scenario.origin != Origin::default() {
         let message = "remote gateways do not use the origin of the scenario";
-        found.add(&["origin"], message, "remove it; `direct` of a gateway is the URL of its upstream");
+        found.add(&["origin"], message, "remove `origin`; `direct` of a gateway is the URL of its upstream");
     }
     let limits = &scenario.limits;
     let roles = [("data", limits.data), ("control", limits.control), ("origin", limits.origin)];
     for (role, _) in roles.into_iter().filter(|(_, limit)| limit.is_some()) {
         let message = "weir starts no process with this role";
-        let remedy = "remove it; the limits that a remote gateway has belong into its own `limits`";
+        let remedy = "remove this limit; write the limits of a remote gateway into `limits` of the gateway";
         found.add(&["limits", role], message, remedy);
     }
 }

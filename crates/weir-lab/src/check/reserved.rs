@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use weir_document::Problem;
 
-/// Paths of such fields; `*` stands for any one name or place.
+/// Paths of the reserved fields; `*` stands for one name or list index.
 const FIELDS: &[&str] = &[
     "services",
     "network.*",
@@ -28,7 +28,7 @@ pub(crate) fn find(scenario: &Value) -> Vec<Vec<String>> {
     FIELDS.iter().flat_map(|field| walk(scenario, &field.split('.').collect::<Vec<_>>())).collect()
 }
 
-/// The error for such a field.
+/// The error for a field that is reserved for a later version.
 pub(crate) fn error() -> Problem<()> {
     Problem::new("this field is not supported yet", "remove it; it is reserved for a later version")
 }

@@ -7,13 +7,14 @@ use weir_results::ArrivalModel;
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario, Search};
 
-/// Fewer trials cannot find a limit, and more take hours.
+/// Allowed numbers of trials: fewer cannot find a capacity, and more take hours.
 const TRIALS: std::ops::RangeInclusive<u32> = 10..=1_000;
 
-/// Minimum width: no number of trials makes the interval narrower.
+/// Minimum of the field `width`: the width of the interval at which a search ends, as share of the capacity. More
+/// trials cannot make the interval narrower than this.
 const WIDTH_MIN: f64 = 0.01;
 
-/// Checks the load `name`, which is the search `search`.
+/// Checks the load `name` and its capacity search `search`.
 pub(super) fn check_search(
     scenario: &Scenario,
     name: &str,
@@ -62,7 +63,7 @@ pub(super) fn check_search(
         found.add_range(&of_search("width"), width, "use 1% to 100%; the default is 10%");
     }
     if let Some(trials) = search.trials.filter(|trials| !TRIALS.contains(trials)) {
-        let remedy = format!("use {} to {}, or remove it", TRIALS.start(), TRIALS.end());
+        let remedy = format!("use {} to {}, or remove `trials`", TRIALS.start(), TRIALS.end());
         found.add_range(&of_search("trials"), trials, remedy);
     }
 }

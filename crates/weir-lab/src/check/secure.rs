@@ -6,7 +6,7 @@ use crate::scenario::{CertificateScope, ClientCertificate, Load, Scenario};
 /// Maximum number of bearer tokens: every driver writes them into its configuration.
 const BEARER_MAX: u32 = 100_000;
 
-/// Checks what the topology requires of clients.
+/// Checks the TLS settings, client certificates and tokens of the topology.
 pub(super) fn check_secure(scenario: &Scenario, found: &mut Problems) {
     let topology = &scenario.topology;
     let is_required = topology.client_certificate == ClientCertificate::Required;
@@ -22,11 +22,11 @@ pub(super) fn check_secure(scenario: &Scenario, found: &mut Problems) {
         return;
     }
     if is_required && !topology.tls {
-        let remedy = "add `tls: true` to the topology, or remove it";
+        let remedy = "add `tls: true` to the topology, or remove `client_certificate`";
         found.add(&["topology", "client_certificate"], "client certificates need TLS", remedy);
     }
     if topology.certificates == CertificateScope::Each && !topology.tls {
-        let remedy = "add `tls: true` to the topology, or remove it";
+        let remedy = "add `tls: true` to the topology, or remove `certificates`";
         found.add(&["topology", "certificates"], "certificates need TLS", remedy);
     }
     if topology.bearer > BEARER_MAX {
@@ -37,14 +37,14 @@ pub(super) fn check_secure(scenario: &Scenario, found: &mut Problems) {
 /// Rejects TLS settings and tokens of a load that contradict the certificates and tokens that weir creates.
 pub(super) fn check_secure_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     if load.tokens.is_some() && scenario.topology.bearer > 0 {
-        let message =
-            "`tokens` and `topology.bearer` exclude each other: the gateways accept only the tokens of one";
+        let message = "`tokens` and `topology.bearer` cannot be combined: a gateway accepts the tokens of the load or \
+                       those of the topology";
         found.add(&["loads", name, "tokens"], message, "remove one of the two");
     }
     let Some(tls) = &load.tls else { return };
     if !scenario.topology.tls {
         let message = "the gateways do not listen for TLS";
-        let remedy = "add `tls: true` to the topology, or remove it";
+        let remedy = "add `tls: true` to the topology, or remove `tls` from the load";
         return found.add(&["loads", name, "tls"], message, remedy);
     }
     let given = [
@@ -55,8 +55,8 @@ pub(super) fn check_secure_load(scenario: &Scenario, name: &str, load: &Load, fo
         ("sni", tls.sni.is_some()),
     ];
     for (field, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
-        let message = "weir creates the certificates of every cell, so a load cannot set this";
-        let remedy = "remove it; a load can set `version` and `resumption`";
+        let message = format!("weir creates the certificates of every cell, so a load cannot set `{field}`");
+        let remedy = format!("remove `{field}`: a load can set only `version` and `resumption`");
         found.add(&["loads", name, "tls", field], message, remedy);
     }
 }

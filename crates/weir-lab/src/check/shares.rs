@@ -1,4 +1,4 @@
-//! Checks rates that are shares of a capacity, and the second direct baseline.
+//! Checks rates that are shares of a capacity, and the second direct baseline (`twin`).
 
 use weir_results::ArrivalModel;
 

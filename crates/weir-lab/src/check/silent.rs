@@ -8,14 +8,14 @@ use super::changes::check_load_names;
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario, SilentConnections};
 
-/// Maximum number: each connection needs an open file here and in the gateway.
+/// Maximum number of silent connections: each needs an open file in weir and in the gateway.
 const CONNECTIONS_MAX: u32 = 100_000;
 
 /// Rejects bursts that cannot be opened, or that outlast a load.
 pub(super) fn check_silent(scenario: &Scenario, found: &mut Problems) {
     let Some(silent) = &scenario.silent else { return };
     if scenario.is_elsewhere() {
-        let message = "silent connections can exhaust a remote gateway, so weir does not open them there";
+        let message = "silent connections can exhaust a remote gateway, so weir opens none to it";
         return found.add(&["silent"], message, "remove `silent`, or let weir start the gateway");
     }
     if !(1..=CONNECTIONS_MAX).contains(&silent.connections) {
@@ -40,7 +40,7 @@ fn check_load(
     found: &mut Problems,
 ) {
     if load.search.is_some() {
-        let message = "a capacity search and `silent` exclude each other";
+        let message = "a capacity search and `silent` cannot be combined";
         return found.add(
             &["loads", name, "search"],
             message,
@@ -48,8 +48,8 @@ fn check_load(
         );
     }
     let Some(length) = load.sustained(scenario.duration.0) else {
-        let message = "a load with a number of requests can end before the silent connections are closed";
-        return found.add(&["loads", name, "requests"], message, "replace it by a `duration`");
+        let message = "a load that ends after `requests` can end before the silent connections are closed";
+        return found.add(&["loads", name, "requests"], message, "set `duration` instead");
     };
     let end = silent.at.0.saturating_add(silent.hold.0);
     if end > length {

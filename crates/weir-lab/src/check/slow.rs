@@ -6,9 +6,9 @@ use super::changes::check_load_names;
 use super::problem::Problems;
 use crate::scenario::Scenario;
 
-/// Maximum number: each connection needs an open file and a task.
+/// Maximum number of slow clients: each needs an open file and a task.
 const CONNECTIONS_MAX: u64 = 100_000;
-/// Maximum piece: a client that sends more at once is not slow.
+/// Maximum size of a piece: a client that sends more at once is not slow.
 const PIECE_MAX_BYTES: u64 = 1 << 20;
 /// Minimum time between two pieces.
 const EVERY_MIN: Duration = Duration::from_millis(1);
@@ -17,7 +17,7 @@ const EVERY_MIN: Duration = Duration::from_millis(1);
 pub(super) fn check_slow(scenario: &Scenario, found: &mut Problems) {
     let Some(slow) = &scenario.slow else { return };
     if scenario.is_elsewhere() {
-        let message = "slow clients can exhaust a remote gateway, so weir does not run them there";
+        let message = "slow clients can exhaust a remote gateway, so weir does not send them to it";
         return found.add(&["slow"], message, "remove `slow`, or let weir start the gateway");
     }
     if scenario.topology.tls {

@@ -1,4 +1,4 @@
-//! A process of weir that runs during a load.
+//! Runs a weir process during a load, in addition to the load generator.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::LoadContext;
 use crate::cell::error::CellError;
 use crate::cell::own_process::{OwnFiles, OwnProcess, read_record};
 
-/// Timeout to write its record.
+/// Time in which the process must write its record after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// How to run it, and the process while a load runs.
+/// A weir process that runs during loads.
 pub(super) struct ProcessBeside {
     process: OwnProcess,
-    /// The running process, and the file of its record.
+    /// While a load runs: the process, and the file of its record.
     running: Option<(Running, PathBuf)>,
 }
 
@@ -27,7 +27,7 @@ impl ProcessBeside {
         Self { process, running: None }
     }
 
-    /// Starts it before the generator.
+    /// Starts the process with the input `spec`, before the load generator.
     pub(super) fn start(
         &mut self,
         load: &mut LoadContext<'_>,
@@ -42,7 +42,7 @@ impl ProcessBeside {
         Ok(())
     }
 
-    /// Stops it and reads its record; `None` if it does not run.
+    /// Stops the process and reads its record; `None` if it does not run.
     pub(super) fn end<T: DeserializeOwned>(&mut self) -> Result<Option<(Part, T)>, CellError> {
         let Some((mut running, record)) = self.running.take() else { return Ok(None) };
         if let Some(failure) = running.failure() {
@@ -53,7 +53,7 @@ impl ProcessBeside {
         Ok(Some((part, read_record(&record, self.process.name)?)))
     }
 
-    /// Stops it without reading its record.
+    /// Ends the process without reading its record.
     pub(super) fn abandon(&mut self) {
         self.running = None;
     }

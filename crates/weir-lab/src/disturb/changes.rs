@@ -1,9 +1,9 @@
-//! Changes of a running gateway: add and remove routes, remove and restore an endpoint, replace the certificate, in
-//! turn. weir observes when each change takes effect.
+//! Changes the configuration of a running gateway: adds and removes routes, removes and restores an endpoint, replaces
+//! and restores the certificate. weir measures when each change takes effect.
 //!
 //! Every state of the configuration is rendered before the first load, so that a change needs little CPU time. weir
-//! sends its own requests to find out when the change takes effect, and subtracts them from the counters. These
-//! requests block, so changes have their own thread.
+//! sends its own requests to find out when the change takes effect, and subtracts them from the counters. Sending these
+//! requests blocks, so changes run on their own thread.
 
 mod target;
 
@@ -27,18 +27,20 @@ use target::{Look, Target};
 
 /// Timeout of a change: a gateway can need long to read a hundred thousand routes on a share of a core.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Minimum and maximum pause between two checks for the effect. In between, a pause is 1 / [`LOOKS`] of the time since
-/// the change, so that the result is accurate to 5 %.
+/// Minimum pause between two checks whether a change has taken effect.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
+/// Maximum pause between two checks.
 const LOOK_LAST: Duration = Duration::from_millis(40);
+/// Between minimum and maximum, a pause is the time since the change divided by this number, so the measured time is
+/// accurate to 5 %.
 const LOOKS: u32 = 20;
-/// Status of a gateway for a path without a route.
+/// Status that gateways return for a path without a route.
 const NO_ROUTE: u16 = 404;
 
 /// The changes of a scenario.
 struct Changes {
     changes: scenario::Changes,
-    /// Whether the gateway counts from zero after each change.
+    /// Whether the gateway's request counter starts again from zero after each change.
     restarts_counter: bool,
     changer: Arc<Changer>,
     stop: Arc<AtomicBool>,
@@ -54,7 +56,7 @@ struct Worker {
     thread: JoinHandle<Result<ChangesMade, CellError>>,
 }
 
-/// Whether the load failed or the run was stopped: no more changes are needed.
+/// Returns whether the load failed or the run was stopped, so that no more changes are needed.
 type IsAbandoned<'a> = &'a dyn Fn() -> bool;
 
 /// The changes of one running gateway.
@@ -65,14 +67,14 @@ struct Changer {
     every: Duration,
     /// Number of routes that are added and removed.
     routes: u64,
-    /// Number of the other routes.
+    /// Number of routes that the gateway always has.
     base_routes: u64,
     target: Target,
-    /// How changes reach the gateway; `None` if they go by files.
+    /// How changes reach the gateway; `None` if it reads them from files.
     channel: Option<Channel>,
 }
 
-/// How changes reach a gateway other than by files.
+/// How changes reach a gateway that does not read them from files.
 #[derive(Debug)]
 enum Channel {
     Nats(Box<Publisher>),
@@ -97,7 +99,7 @@ impl Channel {
         })
     }
 
-    /// Whether a change contains all routes, and not only the difference to the previous state.
+    /// Whether a change contains all routes. If not, it contains only the difference to the previous state.
     fn is_whole(&self) -> bool {
         matches!(self, Self::Cluster(_))
     }
@@ -122,9 +124,9 @@ impl Channel {
 #[derive(Debug)]
 struct State {
     change: Change,
-    /// The difference to the previous one.
+    /// What differs from the previous state.
     what: Changed,
-    /// All differences to the initial state.
+    /// Everything that differs from the initial state.
     on: Vec<Changed>,
 }
 
@@ -135,7 +137,7 @@ struct ChangesMade {
     own_requests: OwnRequests,
 }
 
-/// A change, by the monotonic clock.
+/// A change that took effect. Times are of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 struct Applied {
     at_ns: u64,
@@ -189,7 +191,7 @@ impl Disturbance for Changes {
     fn abandon(&mut self) {
         if let Some(worker) = self.worker.take() {
             worker.is_abandoned.store(true, Ordering::Relaxed);
-            // The load failed for another reason.
+            // Its error does not matter: the load has already failed for another reason.
             let _ = worker.end();
         }
     }
@@ -232,7 +234,8 @@ impl Worker {
         Self { load, is_abandoned, thread }
     }
 
-    /// Ends the thread, which restores the gateway first unless it is abandoned.
+    /// Ends the thread, and returns the changes. Before it ends, the thread restores the gateway, unless the load is
+    /// abandoned.
     fn end(self) -> Result<ChangesMade, CellError> {
         drop(self.load);
         self.thread.join().expect("a changer does not panic")
@@ -293,7 +296,7 @@ impl Changer {
             let applied = self.apply(state, &mut made.own_requests, is_abandoned)?;
             made.changes.push(applied);
             (on, next) = (&state.on, place + 1);
-            // A change that takes longer than the interval skips the next one.
+            // If a change took longer than the interval, the next one waits for the next multiple of the interval.
             while due <= Instant::now() {
                 due += self.every;
             }
@@ -302,7 +305,7 @@ impl Changer {
             let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
             match &self.channel {
                 Some(channel) if channel.is_whole() => self.carry_out(&first.change)?,
-                // Each has the difference to the previous one.
+                // Each state contains only the difference to the previous one, so all remaining states are applied.
                 Some(_) => self.states[next..].iter().try_for_each(|state| self.carry_out(&state.change))?,
                 None => first.change.apply()?,
             }
@@ -323,7 +326,8 @@ impl Changer {
         let mut look = self.target.look_for(state.what, is_on);
         let asked_ns = mono_ns();
         self.carry_out(&state.change)?;
-        // The time starts after the API server has stored the objects, because that is not work of the gateway.
+        // In a cluster, the time starts after the API server has stored the objects, because storing them is not work
+        // of the gateway.
         let is_stored = self.channel.as_ref().is_some_and(Channel::is_whole);
         let at_ns = if is_stored { mono_ns() } else { asked_ns };
         let seen_ns = self.await_effect(&state.change, &mut look, own, is_abandoned)?;
@@ -347,7 +351,7 @@ impl Changer {
         self.channel.as_ref().map_or(Ok(()), |channel| channel.carry(change))
     }
 
-    /// Waits until `change` takes effect; returns the time by the monotonic clock.
+    /// Waits until `change` takes effect. Returns the time when it took effect, by the monotonic clock in nanoseconds.
     fn await_effect(
         &self,
         change: &Change,
@@ -367,8 +371,9 @@ impl Changer {
             }
             if changed.elapsed() > EFFECT_TIMEOUT {
                 let what = self.target.words(look);
-                let message = format!("{what} {} s later: {said}", EFFECT_TIMEOUT.as_secs());
-                let remedy = "check in its log whether it read the change (`apply` in its driver.yaml)";
+                let message = format!("{} s after the change, {what}: {said}", EFFECT_TIMEOUT.as_secs());
+                let remedy = "check in the gateway's log whether it read the change; `apply` in its \
+                              driver.yaml defines how weir sends the change";
                 return Err(failed("never-ready", &message, remedy, ""));
             }
             if change.again_after().is_some_and(|after| signalled.elapsed() >= after) {
@@ -380,7 +385,7 @@ impl Changer {
     }
 }
 
-/// `binding` with the differences `on`.
+/// Returns `binding` with the changes `on` applied; `added` are the paths that are added and removed.
 fn changed(binding: &Binding, added: &[String], on: &[Changed]) -> Binding {
     let mut changed = binding.clone();
     if on.contains(&Changed::Routes) {
@@ -392,7 +397,7 @@ fn changed(binding: &Binding, added: &[String], on: &[Changed]) -> Binding {
     changed
 }
 
-/// `credentials` with the differences `on`.
+/// Returns `credentials` with the changes `on` applied. Only a change of certificates affects credentials.
 fn shown(credentials: &Credentials, on: &[Changed]) -> Credentials {
     let renewed = credentials.certificates.as_ref().filter(|_| on.contains(&Changed::Certificates));
     match renewed.and_then(weir_rig::Certificates::with_renewed) {

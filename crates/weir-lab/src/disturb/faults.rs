@@ -21,22 +21,22 @@ const SWITCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The faults of a scenario.
 struct Faults {
-    /// In order of time.
+    /// The faults of this gateway, in order of time.
     schedule: Vec<ScheduledFault>,
     replicas: Vec<Replica>,
     services: ServiceParts,
-    /// The next one in the schedule.
+    /// Index of the next fault in `schedule`.
     next: usize,
     /// The active faults of servers and services.
     away: BTreeMap<FaultTarget, FaultAction>,
     done: Vec<Done>,
     /// The gateway's workloads, if it already runs in a cluster.
     pods: Option<InCluster>,
-    /// Running operations on its pods, on threads because an API server can be slow.
+    /// Threads that end pods of the gateway. Each fault has its own thread, because an API server can be slow.
     acting: Vec<JoinHandle<Result<Done, CellError>>>,
 }
 
-/// A fault by the monotonic clock.
+/// A fault that was injected. Times are of the monotonic clock.
 #[derive(Clone, Debug)]
 struct Done {
     at_ns: u64,
@@ -75,8 +75,9 @@ impl Disturbance for Faults {
     }
 
     fn unusable_counters(&self) -> UnusableCounters {
-        // A restarted server counts from zero, and gateways can send one request to several servers. A gateway without
-        // its service can respond by itself.
+        // The upstream's count is unusable: a restarted server counts from zero, a gateway can send one request to
+        // several servers, and a gateway without its service can respond by itself. The gateway's count is unusable if
+        // its pods are replaced.
         UnusableCounters { origin: true, gateway: self.concerns_gateway() }
     }
 
@@ -125,7 +126,7 @@ impl Disturbance for Faults {
     }
 
     fn abandon(&mut self) {
-        // The load failed for another reason.
+        // Their errors do not matter: the load has already failed for another reason.
         self.acting.drain(..).for_each(|acting| drop(acting.join()));
     }
 
@@ -191,14 +192,15 @@ impl Faults {
                 apply_to(|part| self.services.belongs(part, service), action, was, load)
                     .map_err(|error| service_failed(service, &error))?;
             }
-            // Done by threads, see `act`.
+            // Threads inject these faults, see `act`.
             FaultTarget::Gateway(_) => {}
         }
         Ok(())
     }
 }
 
-/// Acts on every process of the target, in start order.
+/// Injects or reverts a fault in every process for which `is_meant` returns true, in start order. `was` is the fault
+/// that a `Return` reverts.
 fn apply_to(
     is_meant: impl Fn(&str) -> bool,
     action: FaultAction,

@@ -32,35 +32,36 @@ use crate::clock::LoadClock;
 use crate::pods::PodHost;
 use crate::scenario::Scenario;
 
-/// Prepares a kind of disturbance for a ready gateway; returns `None` if the scenario has none.
+/// Prepares one kind of disturbance for a ready gateway; returns `None` if the scenario does not use this kind.
 type Prepare = fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>;
 
-/// Every kind of disturbance.
+/// One function per kind of disturbance.
 const KINDS: &[Prepare] =
     &[changes::prepare, faults::prepare, slow::prepare, silent::prepare, registrations::prepare];
 
 /// Something that disturbs the loads of one cell, one load after the other.
 pub(crate) trait Disturbance {
-    /// Whether it acts during the load of that name.
+    /// Whether the disturbance acts during the load named `load`.
     fn applies_to(&self, load: &str) -> bool;
 
-    /// Counters that are unusable in a load with this disturbance.
+    /// The request counters that weir must not compare with the generator's counts in a load with this disturbance.
     fn unusable_counters(&self) -> UnusableCounters {
         UnusableCounters::default()
     }
 
-    /// Whether it makes the load unsteady, so that `not-stationary` is expected.
+    /// Whether the disturbance makes the load unsteady on purpose, so that `not-stationary` is not reported.
     fn is_unsteady(&self) -> bool {
         false
     }
 
-    /// Starts with a load, before its generator is launched, and resets the state of the previous load.
+    /// Called at the start of a load, before its generator is launched. Resets the state of the previous load.
     fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError>;
 
     /// Does everything that is due, and returns the time until the next poll; `None` if none is needed.
     ///
-    /// The first call follows the launch of the generator; later calls come at the returned time or earlier.
-    /// `sustained_at` is the approximate start of the sustained phase. It must not block: blocking work needs a thread.
+    /// The first call follows the launch of the generator. Later calls come when the returned time has passed, or
+    /// earlier. `sustained_at` is the approximate start of the sustained phase. This method must not block: blocking
+    /// work needs its own thread.
     fn poll(
         &mut self,
         load: &mut LoadContext<'_>,
@@ -70,7 +71,8 @@ pub(crate) trait Disturbance {
         Ok(None)
     }
 
-    /// Reverts its changes. The load has ended, and its processes are still sampled.
+    /// Reverts what the disturbance has changed. Called after the load has ended, while its processes are still
+    /// sampled.
     fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         let _ = load;
         Ok(())
@@ -79,17 +81,18 @@ pub(crate) trait Disturbance {
     /// Stops immediately and restores nothing: the load failed, and the processes of the cell end with it.
     fn abandon(&mut self) {}
 
-    /// Ends it after the last samples; returns its own processes.
+    /// Ends the disturbance. Called after the last samples; returns the processes that the disturbance ran.
     fn end(&mut self) -> Result<Vec<Part>, CellError> {
         Ok(Vec::new())
     }
 
-    /// Its own requests during the load, which the counters include.
+    /// The requests that the disturbance itself sent during the load. The counters of gateway and upstream include
+    /// them, but not the generator's counts.
     fn own_requests(&self) -> OwnRequests {
         OwnRequests::default()
     }
 
-    /// Records its events in the measurement of the load.
+    /// Adds the events of the disturbance to the measurement of the load.
     fn record(&self, clock: &LoadClock, measurement: &mut Measurement);
 }
 
@@ -99,20 +102,20 @@ pub(crate) struct Gateway<'a> {
     pub(crate) driver: &'a Driver,
     pub(crate) binding: &'a Binding,
     pub(crate) rendered: &'a Rendered,
-    /// Its folder.
+    /// The folder with the files of the gateway.
     pub(crate) home: &'a Path,
-    /// Its processes.
+    /// The processes of the gateway on this host.
     pub(crate) running: &'a [Running],
     pub(crate) listener: &'a Listener,
     pub(crate) upstream: &'a Upstream,
     pub(crate) services: &'a Services,
-    /// The generator's network; `None` is the host's.
+    /// The network namespace of the load generator; `None` means the network of the host.
     pub(crate) generator: Option<&'a Namespace>,
-    /// weir's own program.
+    /// The weir program, which disturbances can run as a process.
     pub(crate) weir: &'a Binary,
     /// Set when the run is stopped.
     pub(crate) stop: &'a Arc<AtomicBool>,
-    /// The gateway in its cluster; `None` for gateways that weir starts.
+    /// The workloads of the gateway, if it already runs in a cluster; `None` for gateways that weir starts.
     pub(crate) pods: Option<&'a InCluster>,
 }
 
@@ -120,13 +123,13 @@ pub(crate) struct Gateway<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct InCluster {
     pub(crate) host: Arc<dyn PodHost>,
-    /// Its name in the scenario.
+    /// Name of the gateway in the scenario.
     pub(crate) gateway: String,
-    /// Its workloads, with the names of their parts.
+    /// The workloads of the gateway, each with its name in the report.
     pub(crate) workloads: BTreeMap<Plane, (String, Workload)>,
 }
 
-/// The objects that a disturbance can act on while a load runs.
+/// What a disturbance can act on while a load runs.
 pub(crate) struct LoadContext<'a> {
     /// The load's name.
     pub(crate) load: &'a str,
@@ -138,21 +141,21 @@ pub(crate) struct LoadContext<'a> {
     pub(crate) sampler: &'a Sampler,
 }
 
-/// Counters that are unusable in a load.
+/// For each request counter: whether it cannot be compared with the generator's counts in a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnusableCounters {
     pub(crate) gateway: bool,
     pub(crate) origin: bool,
 }
 
-/// Requests that weir sends during a load, as counted by gateway and upstream.
+/// Number of requests that disturbances send during a load. The counters of gateway and upstream include them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnRequests {
-    /// Answered by the gateway, with any status.
+    /// Requests to which the gateway responded, with any status.
     pub(crate) answered: u64,
-    /// Of these, forwarded to the upstream.
+    /// Requests that the gateway certainly forwarded to the upstream.
     pub(crate) forwarded: u64,
-    /// Requests that each side may have counted.
+    /// Requests that a counter may or may not include, in addition to those above.
     pub(crate) uncertain: u64,
 }
 
@@ -165,12 +168,12 @@ impl AddAssign for OwnRequests {
 }
 
 impl OwnRequests {
-    /// The gateway's count without these requests; `sent` is the generator's count.
+    /// Subtracts the requests of disturbances from the gateway's count; `sent` is the generator's count.
     pub(crate) fn subtracted_from_gateway(&self, counted: u64, sent: u64) -> u64 {
         self.subtracted(counted, self.answered, sent)
     }
 
-    /// The upstream's count without these requests.
+    /// Subtracts the requests of disturbances from the upstream's count; `sent` is the generator's count.
     pub(crate) fn subtracted_from_origin(&self, counted: u64, sent: u64) -> u64 {
         self.subtracted(counted, self.forwarded, sent)
     }
@@ -181,7 +184,7 @@ impl OwnRequests {
     }
 }
 
-/// The disturbances of one cell; none in direct cells, because all of them need a gateway.
+/// The disturbances of one cell. Direct cells have none, because every disturbance needs a gateway.
 #[derive(Default)]
 pub(crate) struct Disturbances(Vec<Box<dyn Disturbance>>);
 
@@ -207,7 +210,7 @@ impl Active<'_> {
         self.0.iter_mut().try_for_each(|of| of.start(load))
     }
 
-    /// Polls all of them; returns the time until the next poll, at most `pause_max`.
+    /// Polls all disturbances; returns the time until the next poll, at most `pause_max`.
     pub(crate) fn poll(
         &mut self,
         load: &mut LoadContext<'_>,
@@ -219,7 +222,7 @@ impl Active<'_> {
         })
     }
 
-    /// Undoes all of them, even if one of them fails; returns the first error.
+    /// Undoes all disturbances, even if one of them fails; returns the first error.
     pub(crate) fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         let undone: Vec<Result<(), CellError>> = self.0.iter_mut().map(|of| of.undo(load)).collect();
         undone.into_iter().collect()
@@ -236,21 +239,21 @@ impl Active<'_> {
         Ok(parts.concat())
     }
 
-    /// Counters that one of them makes unusable.
+    /// Counters that at least one disturbance makes unusable.
     pub(crate) fn unusable_counters(&self) -> UnusableCounters {
         self.0.iter().map(|of| of.unusable_counters()).fold(UnusableCounters::default(), |all, of| {
             UnusableCounters { gateway: all.gateway || of.gateway, origin: all.origin || of.origin }
         })
     }
 
-    /// The own requests of all disturbances.
+    /// The requests that all disturbances have sent.
     pub(crate) fn own_requests(&self) -> OwnRequests {
         let mut all = OwnRequests::default();
         self.0.iter().for_each(|of| all += of.own_requests());
         all
     }
 
-    /// Whether one of them makes the load unsteady.
+    /// Whether one of the disturbances makes the load unsteady.
     pub(crate) fn are_unsteady(&self) -> bool {
         self.0.iter().any(|of| of.is_unsteady())
     }

@@ -1,9 +1,10 @@
 //! Repeated registrations: a process publishes all routes periodically during loads. Registrations that fail while a
 //! planned fault stops the service are events of the load.
 //!
-//! The interval starts with each load, so that registrations come at the same times of a load in every repeat, and a
-//! shorter load has none. Gateways drop routes without a recent registration: weir registers routes before a load if
-//! one and a half intervals would pass otherwise.
+//! The interval starts with each load, so that registrations come at the same times of a load in every repeat. A load
+//! that is shorter than the interval contains no registration. Gateways drop routes that were not registered recently.
+//! So weir registers routes before a load if otherwise more than one and a half intervals would pass between two
+//! registrations.
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     if changes.is_some_and(|changes| changes.of.contains(&Changed::Endpoints)) {
         let message =
             "routes are registered again while load runs, which would bring a removed endpoint back";
-        let remedy = "set no interval of re-registration, or remove `endpoints` from `changes.of`";
+        let remedy = "turn off re-registration (`every` in the driver's settings), or remove `endpoints` \
+                      from `changes.of`";
         return Err(failed("render", message, remedy, ""));
     }
     let Publication { service, messages, gap, every, .. } = publication;
@@ -79,7 +81,8 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
 }
 
 impl Registrations {
-    /// Registers all routes unless the last registration is recent; `longest` is that of the next load.
+    /// Registers all routes before a load, unless the last registration is recent. `longest` is the maximum length of
+    /// this load; `None` if unknown.
     fn refresh(&mut self, longest: Option<Duration>) -> Result<(), CellError> {
         let now_ns = mono_ns();
         let age = Duration::from_nanos(now_ns.saturating_sub(self.last_ns));
@@ -90,7 +93,8 @@ impl Registrations {
         let publisher = Publisher::connect(service, &self.spec.address, self.namespace.as_ref());
         match publisher.and_then(|publisher| publisher.publish(messages, *gap)) {
             Ok(()) => self.last_ns = now_ns,
-            // The load shows the effect on the gateway.
+            // A fault of an earlier load can have made the service unreachable, so this is not an error: the load shows
+            // the effect on the gateway.
             Err(_) if self.has_faults => {}
             Err(error) => return Err(error),
         }
@@ -98,8 +102,8 @@ impl Registrations {
     }
 }
 
-/// Whether to register routes before a load; the last registration was `age` ago. The next opportunity is after the
-/// load, or after one interval in it.
+/// Whether to register routes before a load. The last registration was `age` ago. Without a registration now, the next
+/// one comes one interval after the start of the load, or after the load if the load is shorter.
 fn is_due(age: Duration, longest: Option<Duration>, every: Duration) -> bool {
     age + longest.map_or(every, |longest| longest.min(every)) > every * 3 / 2
 }
@@ -172,7 +176,7 @@ mod tests {
             let of = Duration::from_secs;
             is_due(of(age_s), longest_s.map(of), of(60))
         };
-        // A longer load, or one of unknown length, registers them after 60 s.
+        // A load that is longer than 60 s, or of unknown length, registers the routes 60 s after its start.
         assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, Some(100))), [false, false, true]);
         assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, None)), [false, false, true]);
         assert_eq!([0, 80, 81].map(|age_s| is_due(age_s, Some(10))), [false, false, true]);

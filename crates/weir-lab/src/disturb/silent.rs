@@ -46,7 +46,7 @@ struct Worker {
     thread: JoinHandle<Result<Burst, CellError>>,
 }
 
-/// The events, in times of the monotonic clock.
+/// When the burst began, by the monotonic clock, and what happened to its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Burst {
     at_ns: u64,
@@ -82,14 +82,15 @@ fn require_open_files(connections: u32) -> Result<(), CellError> {
     }
 }
 
-/// Checks that this host has a local port for each silent connection and for those of the load: all go to one address.
+/// Checks that this host has a local port for each silent connection and each connection of the load. All of them lead
+/// to the same address, so each needs its own port.
 fn require_ports(silent: u32, of_load: u32, network: Option<&Namespace>) -> Result<(), CellError> {
     let read = || std::fs::read_to_string(PORT_RANGE);
     let range = match network {
         Some(network) => network.within(read).and_then(|range| range),
         None => read(),
     };
-    // A host that does not show its range is not checked.
+    // If the range cannot be read, there is nothing to check.
     let Some([first, last]) = range.ok().as_deref().and_then(port_range) else { return Ok(()) };
     let (ports, needed) = (u64::from(last - first) + 1, u64::from(silent) + u64::from(of_load));
     if needed <= ports {
@@ -154,7 +155,7 @@ impl Disturbance for Silent {
 
     fn abandon(&mut self) {
         if let State::Open(worker) = std::mem::replace(&mut self.state, State::Waiting) {
-            // The load failed for another reason.
+            // Its error does not matter: the load has already failed for another reason.
             let _ = worker.end();
         }
     }
@@ -202,7 +203,7 @@ impl Worker {
     }
 }
 
-/// One connection of a burst; one that is refused or closed has none.
+/// A connection of a burst that is not yet refused or closed.
 enum Connection {
     Connecting(Socket),
     Open(Socket),
@@ -257,7 +258,7 @@ fn hold_burst(
     Ok(Burst { at_ns, outcome })
 }
 
-/// The next state of a ready connection; `None` if it is refused or closed.
+/// The next state of a connection with an event; `None` if the connection was refused or closed.
 fn advance(
     connection: Connection,
     outcome: &mut SilentBurst,
@@ -323,7 +324,7 @@ mod tests {
                     _ => kept.push(socket),
                 }
             }
-            // What stays open is closed by the burst.
+            // The burst closes the connections that are still open.
             kept.into_iter()
                 .map(|mut socket| std::io::Read::read(&mut socket, &mut [0]).unwrap())
                 .sum::<usize>()

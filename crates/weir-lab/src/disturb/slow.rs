@@ -1,4 +1,4 @@
-//! Slow clients: a separate process, started before the generator and stopped after it.
+//! Slow clients: a separate process, which starts before the load generator and stops after it.
 
 use weir_engine::SlowSpec;
 use weir_results::{Measurement, Part, Role, SlowClients};

@@ -10,9 +10,9 @@ pub(crate) const RETRIES_SHARE_MAX: f64 = 0.5;
 /// A range of time, from a quiet host to a noisy one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeEstimate {
-    /// If no load is re-measured and no warm-up grows.
+    /// Time if no load is re-measured and no warm-up grows.
     pub min: Duration,
-    /// If loads are re-measured as long as a run allows, and every warm-up grows to its maximum.
+    /// Time if loads are re-measured for as long as a run allows, and every warm-up grows to its maximum.
     pub max: Duration,
 }
 
@@ -22,7 +22,8 @@ impl TimeEstimate {
         Self { min: time, max: time }
     }
 
-    /// The time of a load with up to `retries` retries, as its share of the retries of a whole run.
+    /// Adds the time of retries to the maximum of a load's time. All retries of a run take at most half of the planned
+    /// time of the run. So adds at most half of the load's minimum time, and nothing if `retries` is 0.
     pub(crate) fn with_retries(self, retries: u32) -> Self {
         let share = f64::from(retries).min(RETRIES_SHARE_MAX);
         Self { min: self.min, max: self.max + self.min.mul_f64(share) }

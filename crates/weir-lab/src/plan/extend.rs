@@ -1,5 +1,5 @@
-//! Adds repeats to a run. The plan uses the run's seed, so that the result equals a run that had as many repeats from its
-//! start.
+//! Adds repeats to a run. The plan uses the run's seed, so the extended run equals a run that was started with this
+//! number of repeats.
 
 use weir_document::Problem;
 use weir_results::Run;
@@ -7,10 +7,11 @@ use weir_results::Run;
 use crate::read::Checked;
 use crate::{LabError, plan};
 
-/// `run` with the repeats of `checked`, its scenario; existing cells keep their places.
+/// Returns `run` with the repeats that `checked` sets. `checked` is the scenario of the run, with a larger number of
+/// repeats. Existing cells keep their indexes.
 ///
 /// # Errors
-/// If the run has more repeats already, or its scenario and seed result in other cells.
+/// If the run already has more repeats, or if this version of weir plans the existing cells in another order.
 pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
     let repeats = checked.scenario.repeats;
     let had = run.repeats();

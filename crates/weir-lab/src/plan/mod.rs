@@ -18,8 +18,9 @@ const CELL_OVERHEAD: Duration = Duration::from_millis(250);
 /// Time of a load beyond its phases: start of the generator, drain, settling of counters.
 const LOAD_OVERHEAD: Duration = Duration::from_millis(100);
 
-/// Time in which a gateway can free memory of its start, plus the time over which its memory is then sampled.
+/// Pause after the first response of a gateway, in which it can free memory that only its start needed.
 pub(crate) const COLD_START_SETTLE: Duration = Duration::from_millis(300);
+/// Time over which the memory of the gateway is sampled, after [`COLD_START_SETTLE`].
 pub(crate) const COLD_START_SAMPLE: Duration = Duration::from_millis(300);
 
 /// Minimum number of trials of a search; see `docs/decisions/0014-capacity-search.md`.
@@ -28,17 +29,17 @@ const TRIALS_MIN: u32 = 10;
 /// The cells of a run in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Seed of order and arrivals.
+    /// Seed of the order of the cells, and of the arrivals in their loads.
     pub seed: u64,
-    /// Every cell.
+    /// Every cell, in the order in which the cells run.
     pub cells: Vec<CellKey>,
 }
 
-/// Orders the cells of `checked` by `seed`.
+/// Plans the cells of `checked` in a random order that depends only on `seed`.
 ///
-/// Repeats follow each other, so that a slow drift affects all cells alike. Points are shuffled within a repeat.
-/// Gateways and direct cells are shuffled within the block of a point and repeat. A positive control follows its
-/// gateway, because its delay is a share of the gateway's latency.
+/// Each repeat is complete before the next one begins, so that a slow drift of the host affects all cells alike. Within
+/// a repeat, the points of the axes are shuffled. Within a point, its gateways and direct cells are shuffled. A
+/// positive control comes after the gateway that it copies, because its delay is a share of that gateway's latency.
 pub fn plan(checked: &Checked, seed: u64) -> Plan {
     let mut random = SplitMix64(seed);
     let mut cells = Vec::new();
@@ -92,12 +93,14 @@ pub(crate) fn load_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
         let (trial, trials_min) = (trial_time(load), trials_max.min(TRIALS_MIN));
         return warmup + TimeEstimate { min: trial * trials_min, max: trial * trials_max };
     }
-    // The length of a closed load with a number of requests is unknown; the duration of the scenario is a guess.
+    // The length of a closed load that ends after a number of requests is unknown. The estimate assumes the duration of
+    // the scenario.
     let sustained = load.sustained(scenario.duration.0).unwrap_or(scenario.duration.0);
     warmup + TimeEstimate::exactly(sustained + LOAD_OVERHEAD)
 }
 
-/// The warm-up of a load, which may grow if the load is steady. Scheduled disturbances count from its end.
+/// The warm-up of a load. It may grow only if the load is steady, and the scenario schedules no faults or silent
+/// connections: their times count from the end of the warm-up.
 fn warmup_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     let min = scenario.warmup.0;
     if scenario.has_schedule() || !load.may_warm_up_longer() {
@@ -106,7 +109,7 @@ fn warmup_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     TimeEstimate { min, max: min.mul_f64(scenario.thresholds.warmup_growth) }
 }
 
-/// Maximum time in which the load `name`, or a trial of its search, sends requests; `None` if unknown.
+/// Maximum time for which the load named `load`, or one trial of its search, sends requests; `None` if unknown.
 pub(crate) fn longest(scenario: &Scenario, load: &str) -> Option<Duration> {
     let load = scenario.loads.named(load)?;
     let sustained = match load.search {
@@ -129,7 +132,7 @@ pub fn time<'a>(checked: &Checked, cells: impl IntoIterator<Item = &'a CellKey>)
     cells.into_iter().map(one).sum()
 }
 
-/// The point of a cell.
+/// The point of the axes to which the cell `key` belongs.
 pub fn point_of<'a>(checked: &'a Checked, key: &CellKey) -> Option<&'a Point> {
     checked.points.iter().find(|point| point.axes == key.axes)
 }
@@ -150,7 +153,8 @@ pub(crate) fn numbered_seed(seed: u64, number: u32) -> u64 {
     SplitMix64(SplitMix64(seed).next() ^ u64::from(number)).next() >> 11
 }
 
-/// SplitMix64 of Steele, Lea and Flood: well mixed from any seed, the same on every machine.
+/// The random number generator SplitMix64 (Steele, Lea and Flood). Every seed gives well-mixed numbers, and the same
+/// ones on every machine.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -162,7 +166,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Fisher-Yates shuffle. The bias of the multiplication is below 2^-50.
+    /// Fisher-Yates shuffle. It maps random numbers to indexes by multiplication, whose bias is below 2^-50.
     fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let pick = (u128::from(self.next()) * (last as u128 + 1)) >> 64;

@@ -1,4 +1,4 @@
-//! Data in Secrets: a Secret holds at most 1 MiB, so larger data is split.
+//! Stores data in Secrets. A Secret holds at most 1 MiB, so larger data is split into several Secrets.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write as _};
@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 
 use super::Site;
 
-/// Maximum data of one Secret, bytes. Kubernetes allows 1 MiB, and etcd 1.5 MiB for the whole object.
+/// Maximum size of the data in one Secret, bytes. Kubernetes allows 1 MiB, and etcd 1.5 MiB for the whole object.
 pub const CHUNK_BYTES: usize = 900 << 10;
 
 /// The key of the data in a Secret.
 const KEY: &str = "data";
-/// The label with the index of the Secret within its data, from 0.
+/// The label with the index of a Secret among those of the same data, from 0.
 const CHUNK_LABEL: &str = "weir/chunk";
 /// The label with the number of Secrets of the same data.
 const CHUNKS_LABEL: &str = "weir/chunks";
-/// The label that names the data.
+/// The label with the name of the data that a Secret belongs to.
 pub(super) const DATA_LABEL: &str = "weir/data";
 
-/// Splits `data` into Secrets named `name`.
+/// Splits `data` into Secrets. `name` is the name of the whole data: each Secret has it in its own name and in a label.
 pub fn chunked(site: &Site, name: &str, data: &[u8]) -> Vec<Value> {
     let chunks: Vec<&[u8]> = match data.is_empty() {
         true => vec![data],
@@ -49,10 +49,10 @@ pub fn chunked(site: &Site, name: &str, data: &[u8]) -> Vec<Value> {
     chunks.into_iter().enumerate().map(secret).collect()
 }
 
-/// Joins the data of Secrets from [`chunked`]; `None` while some are missing.
+/// Joins the data of Secrets from [`chunked`]; `None` if a Secret is missing.
 ///
 /// # Errors
-/// If one is malformed.
+/// If a Secret is malformed.
 pub fn joined(secrets: &[Value]) -> Result<Option<Vec<u8>>, String> {
     let number = |secret: &Value, label: &str| -> Result<usize, String> {
         let text = secret["metadata"]["labels"][label].as_str().unwrap_or_default();
@@ -70,7 +70,8 @@ pub fn joined(secrets: &[Value]) -> Result<Option<Vec<u8>>, String> {
     Ok(is_whole.then(|| chunks.into_values().flatten().collect()))
 }
 
-/// The volume with the data of `of` Secrets named `name`, each in a file with its index.
+/// A volume that mounts the data `name`, which consists of `of` Secrets. Each Secret becomes a file whose name is the
+/// index of the Secret.
 pub(super) fn volume(site: &Site, volume: &str, name: &str, of: usize) -> Value {
     let source = |number: usize| {
         json!({ "secret": {
@@ -114,12 +115,12 @@ impl FileSet {
         Ok(())
     }
 
-    /// Whether it is empty.
+    /// Whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As the data of Secrets.
+    /// Compresses the files into data for Secrets.
     pub fn packed(&self) -> Vec<u8> {
         let mut output = GzEncoder::new(Vec::new(), Compression::default());
         // Writing to memory cannot fail.
@@ -127,10 +128,10 @@ impl FileSet {
         output.finish().unwrap_or_default()
     }
 
-    /// Reads the files of the volume at `volume`, one after the other.
+    /// Reads files from the folder `volume`, where Secrets with their packed data are mounted.
     ///
     /// # Errors
-    /// If they cannot be read, or do not come from [`FileSet::packed`].
+    /// If the data cannot be read, or does not come from [`FileSet::packed`].
     pub fn unpacked(volume: &Path) -> io::Result<Self> {
         let data = joined_files(volume)?;
         let mut text = String::new();
@@ -138,10 +139,10 @@ impl FileSet {
         Ok(Self(serde_json::from_str(&text)?))
     }
 
-    /// Writes the files, for their owner only. All are below `root`.
+    /// Writes the files, readable only by their owner. All of them must be below `root`.
     ///
     /// # Errors
-    /// If one cannot be written, or is not below `root`.
+    /// If a file cannot be written, or is not below `root`.
     pub fn write(&self, root: &Path) -> io::Result<()> {
         for (path, content) in &self.0 {
             let climbs = path.components().any(|part| part == Component::ParentDir);
@@ -158,10 +159,10 @@ impl FileSet {
     }
 }
 
-/// The data of the volume at `folder` with mounted [`chunked`] Secrets.
+/// Reads and joins data from `folder`, where the Secrets from [`chunked`] are mounted as files.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If a file cannot be read.
 pub fn joined_files(folder: &Path) -> io::Result<Vec<u8>> {
     let is_chunk = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

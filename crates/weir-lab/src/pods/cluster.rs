@@ -1,4 +1,4 @@
-//! The pods of a run, created and watched through the Kubernetes API.
+//! Creates and watches the pods of a run through the Kubernetes API.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,39 +23,41 @@ use super::{
 /// Interval at which the pods of a part are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long the first request of the run is retried if the API does not respond.
+/// How long requests are retried while the API does not respond or is overloaded, and how long weir waits for a kind
+/// that the API does not serve yet.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a pod may be unschedulable before weir gives up, because an autoscaler can add a node.
+/// How long a pod may be unschedulable before weir gives up. weir waits because an autoscaler can add a node.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// The same for a container that cannot start, for example after a failed image pull, which Kubernetes retries.
+/// How long a container may fail to start before weir gives up. weir waits because Kubernetes retries, for example an
+/// image pull.
 const CONTAINER_MAX: Duration = Duration::from_secs(30);
 
-/// Timeout for the end of pods.
+/// How long weir waits until deleted pods have ended.
 const END_MAX: Duration = Duration::from_secs(60);
 
-/// Maximum lifetime of agents.
+/// Maximum lifetime of agents, seconds.
 const AGENTS_MAX_S: u64 = 24 * 3600;
 
-/// Lines of a container's log in an error.
+/// Number of log lines of a container that an error contains.
 const LOG_LINES: u32 = 20;
 
-/// The cluster of this process, where its run takes place.
+/// The cluster where the coordinator creates the pods of its run.
 #[derive(Debug)]
 pub struct Pods {
     cluster: Arc<Cluster>,
     site: Site,
     address: IpAddr,
-    /// The engine in the report.
+    /// Name and version of Kubernetes, as the report shows them.
     engine: String,
-    /// Makes names of objects unique.
+    /// Number for the next object, which makes its name unique.
     made: AtomicU32,
     gateways: ClusterGateways,
 }
 
 impl Pods {
-    /// The pods of `site`, whose agents join at `address`.
+    /// Connects to the cluster for the run that `site` describes. Agents join at `address`.
     ///
     /// # Errors
     /// [`PodError`] if the cluster does not respond.
@@ -67,12 +69,12 @@ impl Pods {
         Ok(Self { cluster, site, address, engine, made: AtomicU32::new(1), gateways })
     }
 
-    /// The connection.
+    /// The connection to the Kubernetes API.
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
 
-    /// The site of its objects.
+    /// The namespace and names of the run's objects.
     pub fn site(&self) -> &Site {
         &self.site
     }
@@ -81,7 +83,8 @@ impl Pods {
         format!("{name}-{}", self.made.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Applies the objects of a carrier. The last one creates the pods named `name`.
+    /// Applies `manifests`, the last of which creates the pods of `name`. Returns a handle that watches these pods.
+    /// When it is dropped, it deletes the objects of all `manifests`.
     fn carry(
         &self,
         name: &str,
@@ -103,7 +106,7 @@ impl Pods {
             thread: None,
             engine: self.engine.clone(),
         };
-        // From here on, dropping the carrier deletes everything.
+        // From here on, dropping `carrier` deletes the objects, even if only some of them are applied.
         self.cluster.apply(&manifests, PATIENCE).map_err(|error| refused(&error))?;
         Ok(Box::new(carrier.watched(part, name)))
     }
@@ -191,7 +194,7 @@ impl PodHost for Pods {
         let name = self.site.name("upstream");
         self.cluster.apply(&[service], PATIENCE).map_err(|error| refused(&error))?;
         let Site { namespace, run, .. } = self.site.clone();
-        Ok(PodBinding { namespace, run, service: name, port })
+        Ok(PodBinding { namespace, run, service: name, port, ..PodBinding::default() })
     }
 
     fn put_routes(
@@ -228,19 +231,19 @@ impl PodHost for Pods {
     }
 }
 
-/// The state of the pods of a carrier.
+/// What the watch thread has found out about the pods.
 #[derive(Debug, Default)]
 struct Known {
     failure: Option<PodError>,
     address: Option<IpAddr>,
-    /// The images of containers: name and id.
+    /// By name of the container: the name and the ID of its image.
     images: BTreeMap<String, [String; 2]>,
 }
 
-/// Pods that exist until this is dropped.
+/// Pods and their objects, which are deleted when this is dropped.
 struct Kept {
     cluster: Arc<Cluster>,
-    /// Their controller and the objects that they use, in order of deletion.
+    /// The Job or Deployment of the pods, and the objects that the pods use, in order of deletion.
     objects: Vec<Object>,
     selected: Selected,
     state: Arc<Mutex<Known>>,
@@ -256,7 +259,7 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Kept {
-    /// Starts watching its pods.
+    /// Starts the thread that watches the pods.
     fn watched(mut self, part: Option<&str>, name: &str) -> Self {
         let watch = Watch {
             cluster: Arc::clone(&self.cluster),
@@ -314,10 +317,10 @@ impl Drop for Kept {
             let _ = thread.join();
         }
         for object in &self.objects {
-            // Remaining objects are deleted with the namespace.
+            // If this fails, the object is deleted at the end of the run.
             let _ = self.cluster.remove(object, Duration::ZERO);
         }
-        // A terminating pod would use CPU time in the next cell.
+        // Waits until the pods are gone: a terminating pod would use CPU time in the next cell.
         let deadline = Instant::now() + END_MAX;
         while Instant::now() < deadline
             && self.cluster.list(&self.selected).is_ok_and(|pods| !pods.is_empty())
@@ -327,11 +330,11 @@ impl Drop for Kept {
     }
 }
 
-/// Watches pods on a separate thread, so that a slow API delays no load.
+/// Watches pods on a separate thread, so that a slow API server does not delay a load.
 struct Watch {
     cluster: Arc<Cluster>,
     selected: Selected,
-    /// The Job or Deployment.
+    /// The Job or Deployment that creates the pods.
     maker: Option<Object>,
     state: Arc<Mutex<Known>>,
     part: Option<String>,
@@ -339,14 +342,15 @@ struct Watch {
     since: Instant,
     /// Whether all pods have started.
     has_started: bool,
-    /// The pods that existed, and since when each cannot start.
+    /// By pod name, for all pods seen so far: when weir first saw that the pod cannot start; `None` if the pod can
+    /// start.
     seen: BTreeMap<String, Option<Instant>>,
 }
 
 impl Watch {
     fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            // An unreachable API is no failure of the pods.
+            // An unreachable API server is not a failure of the pods: they can still run.
             if let Ok(pods) = self.cluster.list_once(&self.selected)
                 && let Some(failure) = self.look(&pods)
             {
@@ -366,7 +370,8 @@ impl Watch {
             return Some(PodError::new("pod", format!("pod {gone} was deleted"), remedy));
         }
         if pods.is_empty() && self.since.elapsed() > Duration::from_secs(5) {
-            // Its controller reports the reason: a quota, or an admission controller.
+            // The Job or Deployment reports why it creates no pods, for example because of a quota or an admission
+            // controller.
             if let Some(why) = self.not_made() {
                 let remedy = "raise the quota, change the policy that rejects the pod, or use another namespace (--namespace)";
                 return Some(PodError::new(
@@ -416,15 +421,15 @@ impl Watch {
         };
         let (cause, remedy) = match failure.reason.as_str() {
             reason if reason.starts_with("OOMKilled") && part.is_some() => {
-                ("out-of-memory", "raise its memory limit (limits)")
+                ("out-of-memory", "raise the memory limit of the pod (`limits` of the scenario)")
             }
             reason if reason.starts_with("OOMKilled") => {
                 ("out-of-memory", "give agents more memory: --set limits.generator.memory=1GiB")
             }
             "Unschedulable" => ("pod", "add a node, or lower the limits: see `weir run --plan`"),
             reason if reason.contains("Image") => ("pod", "push the image, or name another one with --image"),
-            "Evicted" => ("pod", "free memory or disk on the node, or use a larger one"),
-            _ if part.is_some() => ("died", "see its log"),
+            "Evicted" => ("pod", "free memory or disk on the node, or use a larger node"),
+            _ if part.is_some() => ("died", "see the log of the container"),
             _ => ("pod", "see the events of the pod: kubectl describe pod"),
         };
         let log_tail = container.filter(|_| !failure.may_start).map(log).unwrap_or_default();
@@ -459,7 +464,7 @@ impl Watch {
     }
 }
 
-/// The remedy if a policy rejects an object.
+/// The remedy if a quota or policy rejects an object.
 const POLICY: &str = "change the quota or policy in the message, or use another namespace (--namespace)";
 
 /// The error for a rejected request to the API.

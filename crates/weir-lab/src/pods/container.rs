@@ -1,15 +1,15 @@
-//! The basic manifests of containers and pods.
+//! The basic manifests of containers and pods, which all pods of a run share.
 
 use serde_json::{Value, json};
 
 use super::site::{USER, cpu_quantity};
 use super::{AgentSize, Site};
 
-/// Grace period of a container, seconds.
+/// Time between SIGTERM and SIGKILL when a pod ends, seconds.
 const GRACE_SECONDS: u32 = 5;
 
 impl Site {
-    /// A container of the `restricted` level of Pod Security.
+    /// A container that meets the `restricted` level of Pod Security.
     pub(super) fn container(&self, name: &str, image: &str, command: Value, resources: Value) -> Value {
         json!({
             "name": name,
@@ -48,14 +48,14 @@ impl Site {
     }
 }
 
-/// Mounts a volume.
+/// Mounts the volume `volume` at `path` in a container.
 pub(super) fn mount(container: &mut Value, volume: &str, path: &str, read_only: bool) {
     if let Some(mounts) = container["volumeMounts"].as_array_mut() {
         mounts.push(json!({ "name": volume, "mountPath": path, "readOnly": read_only }));
     }
 }
 
-/// Requests and limits; zero means none.
+/// Resource requests and limits of a container; zero means none.
 pub(super) fn resources(requests: AgentSize, limits: AgentSize) -> Value {
     let quantities = |size: AgentSize| {
         let mut quantities = json!({});

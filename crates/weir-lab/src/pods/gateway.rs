@@ -1,5 +1,6 @@
-//! Gateways that already run in the cluster: their routes, limits and pods. weir records every field in the namespace
-//! of the run before a change, and restores it at the end, or by `weir k8s clean`.
+//! Changes the routes, limits and pods of gateways that already run in the cluster. Before each change, weir records
+//! the original state in the namespace of the run. At the end of the run, weir restores the original state. If the run
+//! was killed, `weir k8s clean` restores it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,32 +21,34 @@ use super::{PlacedPod, PlacedPods, PodError, Site};
 
 /// Timeout of a rollout.
 const ROLLOUT_MAX: Duration = Duration::from_secs(180);
-/// Timeout for the acceptance of objects.
+/// Timeout until a gateway accepts its routes.
 const ACCEPTED_MAX: Duration = Duration::from_secs(120);
-/// Interval of requests to the cluster meanwhile.
+/// Pause between two requests while weir waits for a rollout, or for routes to be accepted.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Maximum resource requests of a container with limits: cores and bytes.
+/// Maximum CPU request of a container with limits, cores.
 const REQUESTED_CPUS: f64 = 0.01;
+/// Maximum memory request of a container with limits.
 const REQUESTED_BYTES: u64 = 32 << 20;
 
 /// The annotation of a pod template that triggers a rollout.
 const RESTARTED: &str = "weir/restarted-at";
 
-/// The ConfigMap with the state to restore.
+/// Name of the ConfigMap with the state to restore.
 const RECORD: &str = "changes";
+/// The key in this ConfigMap.
 const RECORD_KEY: &str = "changes.json";
 
-/// The changes of a run outside its own objects.
+/// What a run has changed in objects that it does not own, and the routes that it has created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Changes {
-    /// The original resources of containers.
+    /// The original resources of the changed containers.
     workloads: Vec<Before>,
-    /// The objects of routes: group and version, kind, namespace, name.
+    /// The objects of the routes: API version, kind, namespace and name of each.
     objects: BTreeSet<(String, String, String, String)>,
 }
 
-/// The original state of a workload's container.
+/// The original resources of a workload's container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Before {
     kind: String,
@@ -61,20 +64,20 @@ impl Before {
     }
 }
 
-/// The gateways of a cluster that a run uses.
+/// The gateways that already run in the cluster and that a run measures.
 #[derive(Debug)]
 pub struct ClusterGateways {
     cluster: Arc<Cluster>,
     site: Site,
     changes: Mutex<Changes>,
-    /// The applied objects by gateway, so that unchanged ones are not applied again.
+    /// By gateway: the applied objects of its routes. Unchanged objects are not applied again.
     applied: Mutex<BTreeMap<String, Vec<Value>>>,
     rollout_max: Duration,
     accepted_max: Duration,
 }
 
 impl ClusterGateways {
-    /// The gateways of the run of `site`.
+    /// The gateways of the run that `site` describes.
     pub fn new(cluster: Arc<Cluster>, site: Site) -> Self {
         Self {
             cluster,
@@ -86,16 +89,17 @@ impl ClusterGateways {
         }
     }
 
-    /// Replaces both timeouts by `max`.
+    /// Sets the timeouts of rollouts and of the acceptance of routes to `max`.
     #[must_use]
     pub fn waiting(self, max: Duration) -> Self {
         Self { rollout_max: max, accepted_max: max, ..self }
     }
 
-    /// Applies the routes of `gateway`, deletes its former ones, and waits until they are accepted.
+    /// Applies `objects`, the routes of `gateway`, and deletes its earlier routes that `objects` does not contain. With
+    /// `accepted`, waits until the gateway has accepted the routes.
     ///
     /// # Errors
-    /// [`PodError`] if the API rejects them, or they are not accepted in time.
+    /// [`PodError`] if the API rejects the routes, or the gateway does not accept them in time.
     pub fn put_routes(
         &self,
         gateway: &str,
@@ -108,10 +112,12 @@ impl ClusterGateways {
         let before = applied.get(gateway).cloned().unwrap_or_default();
         if before != labelled {
             self.record(|changes| changes.objects.extend(labelled.iter().filter_map(key_of)))?;
-            // If a request fails, the next call replaces all objects.
+            // Until all requests succeed, old and new objects count as applied. If a request fails, the next call then
+            // replaces all of them.
             applied.insert(gateway.to_owned(), [&before[..], &labelled].concat());
             let kept: BTreeSet<_> = labelled.iter().filter_map(key_of).collect();
-            // Gateways with the same driver use the same object names, so one replaces the objects of the other.
+            // Gateways with the same driver use the same object names, so the routes of one gateway replace those of
+            // another.
             for (_, objects) in applied.iter_mut().filter(|(other, _)| *other != gateway) {
                 objects.retain(|object| key_of(object).is_none_or(|key| !kept.contains(&key)));
             }
@@ -121,7 +127,7 @@ impl ClusterGateways {
                 .cloned()
                 .collect();
             self.cluster.delete(&gone).map_err(|error| refused(&error))?;
-            // One changed route of a thousand needs only one request.
+            // Applies only changed objects: if one of a thousand routes has changed, this needs only one request.
             let known: BTreeMap<_, &Value> =
                 before.iter().filter_map(|object| Some((key_of(object)?, object))).collect();
             let is_new = |object: &&Value| key_of(object).and_then(|key| known.get(&key)) != Some(object);
@@ -129,7 +135,7 @@ impl ClusterGateways {
             self.cluster.apply(&changed, Duration::from_secs(10)).map_err(|error| {
                 let mut refused = refused(&error);
                 if !error.is_forbidden() {
-                    refused.remedy = format!("check that the kinds that {gateway} needs are installed");
+                    refused.remedy = format!("check that the CRDs for {gateway} are installed");
                 }
                 refused
             })?;
@@ -155,7 +161,7 @@ impl ClusterGateways {
         Ok(json!([{ "apiVersion": "v1", "kind": "Namespace", "name": self.site.namespace, "uid": uid }]))
     }
 
-    /// The object with the labels of the run, and its owner if it is outside the run's namespace.
+    /// Returns `object` with the labels of the run and, if it is outside the run's namespace, with `owner`.
     fn labelled(&self, object: &Value, owner: &Value) -> Value {
         let mut object = object.clone();
         for (label, value) in self.site.labels().as_object().into_iter().flatten() {
@@ -182,17 +188,18 @@ impl ClusterGateways {
             };
             if Instant::now() >= deadline {
                 let message = format!("{gateway}: {kind} {name} is not {condition}: {why}");
-                return Err(PodError::new("never-ready", message, "see its status: kubectl describe"));
+                let remedy = "see the status of the object: kubectl describe";
+                return Err(PodError::new("never-ready", message, remedy));
             }
-            // A thousand objects take the API server a while.
+            // Listing a thousand objects takes long, so the pause is at least twice as long as the request.
             thread::sleep(LOOK_EVERY.max(asked.elapsed() * 2));
         }
     }
 
-    /// Sets the workload's `limits`, replaces its pods, and waits until all of them run.
+    /// Sets the limits of a workload, replaces its pods, and waits until all of them run.
     ///
     /// # Errors
-    /// [`PodError`] if it does not exist, or its pods are not ready in time.
+    /// [`PodError`] if the workload does not exist, or its pods are not ready in time.
     pub fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError> {
         let object = object_of(workload);
         let found = self.cluster.get(&object).map_err(|error| lacking(&error, &workload.namespace))?;
@@ -210,7 +217,7 @@ impl ClusterGateways {
         let containers: Vec<&str> = containers.filter_map(|of| of["name"].as_str()).collect();
         if !containers.contains(&workload.container.as_str()) {
             let message = format!(
-                "{part}: {} {}/{} has no container `{}`; it has {}",
+                "{part}: {} {}/{} has no container `{}`; its containers are {}",
                 object.kind,
                 workload.namespace,
                 workload.name,
@@ -247,7 +254,7 @@ impl ClusterGateways {
         Ok(placed)
     }
 
-    /// Records the original state, then patches the limits and the restart annotation.
+    /// Records the original resources of the workload, then sets its limits and triggers a rollout.
     fn change(
         &self,
         object: &Object,
@@ -270,42 +277,33 @@ impl ClusterGateways {
             changes.workloads.extend(is_first.then_some(before));
         })?;
         let mut container = json!({ "name": workload.container });
-        if limits.cpus.is_some() || limits.memory_bytes.is_some() {
-            let mut wanted = json!({});
-            if let Some(cpus) = limits.cpus {
-                wanted["cpu"] = json!(cpu_quantity(cpus));
-            }
-            if let Some(bytes) = limits.memory_bytes {
-                wanted["memory"] = json!(bytes.to_string());
-            }
-            // Requests above the limits are rejected. Absent requests default to the limits, which can leave no space
-            // for a new pod beside the old one.
-            let cpus = limits.cpus.unwrap_or(f64::INFINITY).min(REQUESTED_CPUS);
-            let memory_bytes = limits.memory_bytes.unwrap_or(u64::MAX).min(REQUESTED_BYTES);
-            let requests = json!({ "cpu": cpu_quantity(cpus), "memory": memory_bytes.to_string() });
-            container["resources"] = json!({ "limits": wanted, "requests": requests });
+        let resources = resources_of(limits);
+        if !resources.is_null() {
+            container["resources"] = resources;
         }
         let mut change = self.restarted();
         change["spec"]["template"]["spec"] = json!({ "containers": [container] });
         let changed = self.cluster.patch(object, &change).map(drop);
         if is_first && changed.as_ref().is_err_and(|error| !error.is_transient()) {
-            // A rejected change needs no restoration, for which the permission would be missing too.
+            // The change was rejected, so its record is removed: there is nothing to restore, and a restoration would
+            // be rejected too.
             self.try_record(|changes| changes.workloads.retain(|known| known.object() != *object))?;
         }
         changed
     }
 
-    /// Waits until all pods of the workload run, and all pods of an earlier template are gone.
+    /// Waits until all pods of the workload run, and no pod of an earlier template runs.
     ///
     /// # Errors
-    /// [`PodError`] if they are not ready in time.
+    /// [`PodError`] if the pods are not ready in time.
     pub fn await_pods(&self, part: &str, workload: &Workload) -> Result<PlacedPods, PodError> {
         let object = &object_of(workload);
         let deadline = Instant::now() + self.rollout_max;
         loop {
             let named = format!("{} {}/{}", object.kind, workload.namespace, workload.name);
             let found = self.cluster.get(object).map_err(|error| refused(&error))?.ok_or_else(|| {
-                PodError::new("never-ready", format!("{part}: {named} was deleted"), "install it again")
+                let message = format!("{part}: {named} was deleted");
+                PodError::new("never-ready", message, "install the gateway again")
             })?;
             let pods = self.live_pods(&found, &workload.namespace)?;
             let live: Vec<&Value> = pods.iter().collect();
@@ -331,7 +329,8 @@ impl ClusterGateways {
                     self.rollout_max.as_secs(),
                     failure.unwrap_or(why)
                 );
-                let remedy = "see its pods: kubectl describe; weir restores the original limits";
+                let remedy =
+                    "see the pods of the gateway: kubectl describe; weir restores the original limits";
                 return Err(PodError::new("never-ready", message, remedy));
             }
             thread::sleep(LOOK_EVERY);
@@ -347,16 +346,17 @@ impl ClusterGateways {
             .collect();
         let selected = Selected::new("v1", "Pod", namespace, &labels.join(","));
         let mut pods = self.cluster.list(&selected).map_err(|error| lacking(&error, namespace))?;
-        // Old pods can take minutes to drain, and evicted ones stay listed; neither gets load.
+        // Removes pods that get no load: old pods, which can take minutes to drain, and evicted pods, which stay
+        // listed.
         let has_ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
         pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null() && !has_ended(pod));
         Ok(pods)
     }
 
-    /// Injects a fault into the pods of a workload. `kill` and `evict` select its first running pod.
+    /// Injects a fault into the pods of a workload. `kill` and `evict` affect the first running pod.
     ///
     /// # Errors
-    /// [`PodError`] if the API rejects it, or no pod runs.
+    /// [`PodError`] if the API rejects the request, or no pod runs.
     pub fn disturb(&self, part: &str, workload: &Workload, action: FaultAction) -> Result<(), PodError> {
         let object = object_of(workload);
         let namespace = &workload.namespace;
@@ -364,7 +364,8 @@ impl ClusterGateways {
             let mut failed = lacking(&error, namespace);
             if matches!(error, KubeError::Refused { status: Some(429), .. }) {
                 failed.remedy =
-                    "its PodDisruptionBudget does not allow it: run more replicas, or use `kill`".into();
+                    "the PodDisruptionBudget does not allow the eviction: run more replicas, or use `kill`"
+                        .into();
             }
             failed
         };
@@ -375,7 +376,7 @@ impl ClusterGateways {
         let pods = self.live_pods(&found, namespace)?;
         let running = pods.iter().find(|pod| matches!(pod_state(pod), PodState::Running(_)));
         let Some(name) = running.and_then(|pod| pod["metadata"]["name"].as_str()) else {
-            let message = format!("{part}: none of its pods runs, so weir cannot end one");
+            let message = format!("{part}: no pod runs, so weir cannot end one");
             return Err(PodError::new("pod", message, "leave more time between two faults"));
         };
         match action {
@@ -391,10 +392,10 @@ impl ClusterGateways {
         json!({ "spec": { "template": { "metadata": { "annotations": { RESTARTED: mark } } } } })
     }
 
-    /// The cluster's address of a Service.
+    /// The cluster IP of a Service.
     ///
     /// # Errors
-    /// [`PodError`] if there is none, or it has no address.
+    /// [`PodError`] if the Service does not exist or has no cluster IP.
     pub fn service(&self, service: &DataService) -> Result<IpAddr, PodError> {
         let DataService { namespace, name, .. } = service;
         let object = Object::new("v1", "Service", namespace, name);
@@ -402,7 +403,8 @@ impl ClusterGateways {
         let address = found.as_ref().and_then(|found| found["spec"]["clusterIP"].as_str()?.parse().ok());
         address.ok_or_else(|| {
             let message = format!("the Service {namespace}/{name} does not exist, or has no cluster IP");
-            let remedy = "install it, or name it in the driver: kubernetes: { service: { name: .. } }";
+            let remedy =
+                "create the Service, or name another in the driver: kubernetes: { service: { name: .. } }";
             PodError::new("binary-missing", message, remedy)
         })
     }
@@ -411,11 +413,12 @@ impl ClusterGateways {
         self.try_record(change).map_err(|error| refused(&error))
     }
 
-    /// Writes the record before a change.
+    /// Applies `change` to the record, and stores the record in the cluster. weir calls this before it changes another
+    /// object.
     fn try_record(&self, change: impl FnOnce(&mut Changes)) -> Result<(), KubeError> {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if *changes == Changes::default() {
-            // An earlier coordinator may have left its record.
+            // An earlier coordinator of this run may have left a record.
             let record = record_of(&self.site);
             if let Some(found) = self.cluster.get(&record)? {
                 *changes = changes_in(&found).map_err(|error| KubeError::Refused {
@@ -442,10 +445,10 @@ impl ClusterGateways {
     /// Restores everything that the run has changed, and removes its routes. A second call does nothing.
     ///
     /// # Errors
-    /// [`PodError`] with the failed restorations. The record stays.
+    /// [`PodError`] if something cannot be restored. The record then stays in the cluster.
     pub fn restore(&self) -> Result<(), PodError> {
         restore(&self.cluster, &self.site)?;
-        // Record later changes anew.
+        // Later changes need a new record.
         *self.changes.lock().unwrap_or_else(PoisonError::into_inner) = Changes::default();
         self.applied.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
@@ -461,10 +464,10 @@ fn changes_in(record: &Value) -> Result<Changes, serde_json::Error> {
     serde_json::from_str(record["data"][RECORD_KEY].as_str().unwrap_or_default())
 }
 
-/// Restores everything in the record of the run of `site`.
+/// Restores everything in the record of the run that `site` describes, and deletes the record.
 ///
 /// # Errors
-/// [`PodError`] with the failed restorations. The record stays then.
+/// [`PodError`] if something cannot be restored. The record then stays in the cluster.
 pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
     let record = record_of(site);
     let Some(found) = cluster.get(&record).map_err(|error| refused(&error))? else { return Ok(()) };
@@ -486,7 +489,7 @@ pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
         match cluster.patch(&before.object(), &change) {
             // If the workload was deleted meanwhile, nothing needs to be restored.
             Err(KubeError::Refused { status: Some(404), .. }) | Ok(_) => {}
-            // Restore the others nevertheless.
+            // The other workloads are restored nevertheless.
             Err(error) => failed = failed.or_else(|| Some(refused(&error))),
         }
     }
@@ -501,13 +504,13 @@ fn object_of(workload: &Workload) -> Object {
     Object::new("apps/v1", workload.kind.name(), &workload.namespace, &workload.name)
 }
 
-/// The identity of an object.
+/// The identity of an object: API version, kind, namespace and name; `None` if API version, kind or name is missing.
 fn key_of(object: &Value) -> Option<(String, String, String, String)> {
     let Object { api_version, kind, namespace, name } = Object::of(object)?;
     Some((api_version, kind, namespace.unwrap_or_default(), name))
 }
 
-/// Why the condition of an object is not `True`; `None` if it is.
+/// Why the condition `condition` of an object is not `True`; `None` if it is.
 fn lacks(object: &Value, condition: &str) -> Option<String> {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions.into_iter().flatten().find(|of| of["type"] == condition);
@@ -530,7 +533,8 @@ fn lacks(object: &Value, condition: &str) -> Option<String> {
     }
 }
 
-/// Whether all pods of a Deployment or DaemonSet have its current template; the error describes what is missing.
+/// Checks that all pods of a Deployment or DaemonSet have its current template and are available. The error describes
+/// what is missing.
 fn is_rolled_out(object: &Value) -> Result<(), String> {
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
     if number("/status/observedGeneration") < number("/metadata/generation") {
@@ -556,14 +560,15 @@ fn is_rolled_out(object: &Value) -> Result<(), String> {
     }
 }
 
-/// The names of pods of an earlier template, which can be the only available ones.
+/// The names of pods that an earlier template of the workload created. During a rollout, these pods can be the only
+/// available ones.
 fn old_pods<'a>(workload: &Value, pods: &[&'a Value]) -> Vec<&'a str> {
     let mark = &workload["spec"]["template"]["metadata"]["annotations"][RESTARTED];
     let is_old = |pod: &&&Value| mark.is_string() && pod["metadata"]["annotations"][RESTARTED] != *mark;
     pods.iter().filter(is_old).filter_map(|pod| pod["metadata"]["name"].as_str()).collect()
 }
 
-/// The pods of a workload after its rollout; `None` while one has no address.
+/// The pods of a workload after its rollout; `None` until all of them run.
 fn placed(pods: &[&Value], workload: &Workload) -> Option<PlacedPods> {
     let mut placed = PlacedPods::default();
     for pod in pods {
@@ -594,12 +599,33 @@ fn placed(pods: &[&Value], workload: &Workload) -> Option<PlacedPods> {
     (!placed.pods.is_empty()).then_some(placed)
 }
 
+/// The `resources` of a container with these limits; null if there are none.
+///
+/// Sets small resource requests. Kubernetes rejects requests above the limits. Without requests, it uses the limits as
+/// requests, and a new pod may then find no space beside the old one.
+pub fn resources_of(limits: Limits) -> Value {
+    if !limits.any() {
+        return Value::Null;
+    }
+    let mut resources = json!({ "requests": {
+        "cpu": cpu_quantity(limits.cpus.unwrap_or(f64::INFINITY).min(REQUESTED_CPUS)),
+        "memory": limits.memory_bytes.unwrap_or(u64::MAX).min(REQUESTED_BYTES).to_string(),
+    } });
+    if let Some(cpus) = limits.cpus {
+        resources["limits"]["cpu"] = json!(cpu_quantity(cpus));
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        resources["limits"]["memory"] = json!(bytes.to_string());
+    }
+    resources
+}
+
 fn container_of(pod_spec: &Value, name: &str) -> Value {
     let containers = pod_spec["containers"].as_array();
     containers.into_iter().flatten().find(|of| of["name"] == name).cloned().unwrap_or_default()
 }
 
-/// `500m`, `2` or `0.5` as cores.
+/// Parses a Kubernetes quantity of CPU, like `500m`, `2` or `0.5`, as cores.
 pub fn cores(quantity: &str) -> Option<f64> {
     match quantity.strip_suffix('m') {
         Some(thousandths) => thousandths.parse::<f64>().ok().map(|of| of / 1000.0),
@@ -607,7 +633,7 @@ pub fn cores(quantity: &str) -> Option<f64> {
     }
 }
 
-/// `512Mi`, `1G` or a plain number as bytes.
+/// Parses a Kubernetes quantity of memory, like `512Mi`, `1G` or a plain number, as bytes.
 fn bytes(quantity: &str) -> Option<u64> {
     let split = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
     let (number, unit) = quantity.split_at(split);
@@ -624,7 +650,8 @@ fn bytes(quantity: &str) -> Option<u64> {
     number.parse::<f64>().ok().map(|number| (number * f64::from(factor)) as u64)
 }
 
-/// A permission in the gateway's own namespace is missing.
+/// Converts the error of a request in the namespace of the gateway. If a permission is missing there, the remedy is to
+/// grant it.
 fn lacking(error: &KubeError, namespace: &str) -> PodError {
     let mut refused = refused(error);
     if error.is_forbidden() {

@@ -1,4 +1,4 @@
-//! The interface between the lab and its cluster.
+//! The interface between a run and the cluster in which its parts run.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,15 +13,15 @@ use weir_rig::{AcceptedFile, DataService, Limits, PodBinding, Workload};
 
 use super::AgentSize;
 
-/// A cluster that runs the pods of a run.
+/// A cluster where a run creates its pods, and measures gateways that already run there.
 pub trait PodHost: fmt::Debug + Send + Sync {
-    /// The address of this pod, where agents join.
+    /// The address of the coordinator pod, where agents join.
     fn address(&self) -> IpAddr;
 
-    /// Starts the pods of agents, which join at `join` with `ticket`.
+    /// Starts `count` pods, each with an agent that generates load. The agents join at `join` with `ticket`.
     ///
     /// # Errors
-    /// [`PodError`].
+    /// [`PodError`] if the pods cannot be created.
     fn agents(
         &self,
         count: u32,
@@ -33,14 +33,14 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// Starts the pod of a gateway or upstream, with an agent in it that joins at `join`.
     ///
     /// # Errors
-    /// [`PodError`].
+    /// [`PodError`] if the pod cannot be created.
     fn part(&self, part: &PartSpec<'_>, join: SocketAddr, ticket: &str)
     -> Result<Box<dyn Carrier>, PodError>;
 
-    /// Starts an agent on a node, which sees the processes of the node and samples those of `part`.
+    /// Starts a pod on the node `node`. Its agent sees all processes of the node, and samples those of `part`.
     ///
     /// # Errors
-    /// [`PodError`].
+    /// [`PodError`] if the pod cannot be created.
     fn sampler(
         &self,
         part: &str,
@@ -49,19 +49,20 @@ pub trait PodHost: fmt::Debug + Send + Sync {
         ticket: &str,
     ) -> Result<Box<dyn Carrier>, PodError>;
 
-    /// Whether the user allows agents on nodes.
+    /// Whether the user allows agents that see all processes of a node.
     fn has_samplers(&self) -> bool;
 
-    /// Creates the Service of the upstream; returns the cluster's values for templates of routes.
+    /// Creates the Service of the upstream. Returns the values of the cluster that templates of routes can use.
     ///
     /// # Errors
-    /// [`PodError`].
+    /// [`PodError`] if the Service cannot be created.
     fn binding(&self, port: u16) -> Result<PodBinding, PodError>;
 
-    /// Applies the routes of a gateway that runs in the cluster, and waits until they are accepted.
+    /// Applies the routes of a gateway that already runs in the cluster. With `accepted`, waits until the gateway has
+    /// accepted them.
     ///
     /// # Errors
-    /// [`PodError`].
+    /// [`PodError`] if the routes cannot be applied or are not accepted.
     fn put_routes(
         &self,
         gateway: &str,
@@ -69,28 +70,29 @@ pub trait PodHost: fmt::Debug + Send + Sync {
         accepted: Option<&AcceptedFile>,
     ) -> Result<(), PodError>;
 
-    /// Sets the limits of a workload of such a gateway, and replaces its pods.
+    /// Sets the limits of a workload of a gateway that already runs in the cluster, and replaces the pods of the
+    /// workload. `part` is the name of the workload in the report.
     ///
     /// # Errors
-    /// [`PodError`].
+    /// [`PodError`] if the workload cannot be changed, or its new pods do not become ready.
     fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError>;
 
-    /// Waits until a workload of such a gateway has all its pods.
+    /// Waits until all pods of a workload run, and returns them.
     ///
     /// # Errors
-    /// [`PodError`].
+    /// [`PodError`] if the pods do not become ready.
     fn await_pods(&self, part: &str, workload: &Workload) -> Result<PlacedPods, PodError>;
 
-    /// Kills or evicts one pod of such a workload, or starts a rollout; does not wait for replacements.
+    /// Kills or evicts one pod of a workload, or starts a rollout. Does not wait for replacements.
     ///
     /// # Errors
-    /// [`PodError`] without the permission, or if a disruption budget does not allow it.
+    /// [`PodError`] if the permission is missing, or if a disruption budget forbids the eviction.
     fn disturb(&self, part: &str, workload: &Workload, action: FaultAction) -> Result<(), PodError>;
 
-    /// The address of the Service of a data plane.
+    /// The cluster address of the Service that leads to a gateway's data plane.
     ///
     /// # Errors
-    /// [`PodError`] if there is none, or it has no address.
+    /// [`PodError`] if the Service does not exist or has no address.
     fn service(&self, service: &DataService) -> Result<IpAddr, PodError>;
 
     /// Starts reading the usage of containers.
@@ -99,7 +101,7 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// [`PodError`] without the permission.
     fn watch(&self, containers: &[WatchedContainer]) -> Result<Box<dyn PodUsage>, PodError>;
 
-    /// Restores everything that the run has changed outside its own objects.
+    /// Restores the original state of objects that the run has changed but did not create.
     ///
     /// # Errors
     /// [`PodError`] with the failed restorations.
@@ -113,47 +115,47 @@ pub struct PlacedPods {
     pub pods: Vec<PlacedPod>,
     /// The image of the measured container.
     pub image: Option<PartImage>,
-    /// The limits of that container.
+    /// The limits of the measured container.
     pub limits: Limits,
-    /// Whether these are the scenario's limits.
+    /// Whether `limits` are those of the scenario.
     pub limits_applied: bool,
-    /// Operations without permission, as sentences.
+    /// What weir could not do because it lacks a permission, as sentences.
     pub notes: Vec<String>,
 }
 
 /// A pod that weir did not create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedPod {
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its address.
+    /// Address of the pod.
     pub address: IpAddr,
-    /// The address of its node.
+    /// Address of the pod's node.
     pub node_address: IpAddr,
-    /// The name of its node.
+    /// Name of the pod's node.
     pub node: String,
     /// The runtime's ID of the measured container.
     pub container_id: String,
 }
 
-/// A container whose usage is read.
+/// A container whose usage weir reads from the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedContainer {
-    /// Its part.
+    /// Name of the part to which the container belongs.
     pub part: String,
-    /// The address of its node.
+    /// Address of the node where the container runs.
     pub node: IpAddr,
-    /// The namespace of its pod.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// The pod.
+    /// Name of the pod.
     pub pod: String,
-    /// The container.
+    /// Name of the container in the pod.
     pub container: String,
 }
 
-/// The usage of containers, read until this is dropped.
+/// Reads the usage of containers until it is dropped.
 pub trait PodUsage: fmt::Debug {
-    /// The usage of the containers of `part` in a span, and a sentence about the source.
+    /// The usage of the containers of `part` in the phase `span`, and a sentence about the source of the values.
     fn observe(
         &self,
         part: &str,
@@ -166,21 +168,21 @@ pub trait PodUsage: fmt::Debug {
 /// A gateway or upstream that runs in a pod.
 #[derive(Clone, Debug)]
 pub struct PartSpec<'a> {
-    /// Its name in the report.
+    /// Name of the part in the report.
     pub name: &'a str,
-    /// Its role.
+    /// Role of the part.
     pub role: Role,
-    /// Its image; `None` is weir's image.
+    /// Container image; `None` means weir's own image.
     pub image: Option<&'a str>,
     /// Program and arguments.
     pub command: &'a [String],
     /// Additional environment variables.
     pub env: &'a [(String, String)],
-    /// Its limits.
+    /// Resource limits of the container.
     pub limits: Limits,
-    /// The folders with its files.
+    /// The folders with the files of the part.
     pub folders: Vec<&'a Path>,
-    /// Their parent folder.
+    /// A folder that contains all `folders`.
     pub root: &'a Path,
 }
 
@@ -189,10 +191,11 @@ pub trait Carrier: fmt::Debug {
     /// Why a pod failed, if known. Sends no request, so it can be called often.
     fn failure(&self) -> Option<PodError>;
 
-    /// As [`Carrier::failure`], but waits for it: weir notices a lost connection before it can know the reason.
+    /// As [`Carrier::failure`], but waits at most `patience` until a reason is known. The wait is needed because an
+    /// agent's connection is lost before Kubernetes reports why the pod ended.
     fn reason(&self, patience: Duration) -> Option<PodError>;
 
-    /// The address of the only pod, once it runs.
+    /// The address of the only pod; `None` until it runs.
     fn address(&self) -> Option<IpAddr>;
 
     /// The image of a container, for the report.
@@ -203,15 +206,15 @@ pub trait Carrier: fmt::Debug {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PodError {
-    /// The failure cause, a word.
+    /// The failure cause as one word, like `kubelet`.
     pub cause: String,
     /// The pod, and the message of Kubernetes.
     pub message: String,
-    /// The remedy.
+    /// What the user can do about the error.
     pub remedy: String,
-    /// The end of the container's log; empty if there is none.
+    /// The last lines of the container's log; empty if there is none.
     pub log_tail: String,
-    /// The part that exited; `None` for an agent or the whole pod.
+    /// Name of the part whose container exited; `None` if an agent or the pod as a whole failed.
     pub part: Option<String>,
 }
 
@@ -223,13 +226,13 @@ impl PodError {
     }
 }
 
-/// The digest in Kubernetes's ID of an image: `nginx@sha256:..`.
+/// The digest of an image: what follows `@` in the ID that Kubernetes reports, like `nginx@sha256:..`.
 #[cfg(feature = "kubernetes")]
 pub(super) fn digest_of(image_id: &str) -> String {
     image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest).to_owned()
 }
 
-/// A part in a pod, for the manifest of cells.
+/// Describes a part that weir runs in a pod, for the parts of a cell in the results.
 pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrier: &dyn Carrier) -> Part {
     let image = carrier.image(spec.name);
     let id = image.as_ref().map(|image| image.id.clone()).unwrap_or_default();
@@ -254,7 +257,7 @@ pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrie
     }
 }
 
-/// A workload of the cluster, for the manifest of cells.
+/// Describes a workload that already runs in the cluster, for the parts of a cell in the results.
 pub(crate) fn part_of_workload(name: &str, role: Role, workload: &Workload, placed: &PlacedPods) -> Part {
     let image = placed.image.clone();
     let named = image.as_ref().map(|image| image.name.clone()).unwrap_or_default();
@@ -267,7 +270,7 @@ pub(crate) fn part_of_workload(name: &str, role: Role, workload: &Workload, plac
         binary_sha256: image.as_ref().map(|of| of.id.replace("sha256:", "")).unwrap_or_default(),
         config_sha256: None,
         command: Vec::new(),
-        // Pods of one workload are counted together.
+        // The usage of a workload is the sum over its pods, so its limit is the sum of their limits.
         limit_cpus: placed.limits.cpus.map(|cpus| cpus * count),
         limit_memory_bytes: placed.limits.memory_bytes.map(|bytes| bytes * placed.pods.len() as u64),
         limits_applied: placed.limits_applied,

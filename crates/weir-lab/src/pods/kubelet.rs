@@ -16,22 +16,22 @@ use weir_rig::prometheus::{Account, ContainerOf, PageClock, Pages, Readings, Spa
 use super::{PodError, PodUsage, WatchedContainer};
 use crate::cell::remote::{Observed, SCRAPES_WANTED, sentence};
 
-/// Timeout of a page.
+/// Timeout of one request to a kubelet.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two pages of a kubelet.
+/// Time between two requests to the same kubelet, seconds.
 const READ_EVERY_S: f64 = 1.0;
-/// How often a pause checks whether to stop.
+/// How often a waiting thread checks whether it must stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Default sample interval, for a container with one sample only.
+/// Assumed interval at which a kubelet samples a container, until two samples show the real interval.
 const INTERVAL: Duration = Duration::from_secs(15);
-/// Maximum wait for the samples after a phase.
+/// Maximum wait for the first samples after a phase.
 const WAIT_MAX: Duration = Duration::from_secs(120);
-/// How long clock readings of a node are kept.
+/// How long readings of a node's clock are kept, nanoseconds.
 const CLOCK_KEPT_NS: u64 = 300_000_000_000;
-/// Maximum drift between two clocks, seconds per second: common oscillators, corrected by a time daemon.
+/// Assumed maximum drift between two clocks, seconds per second: that of common oscillators with a time daemon.
 const DRIFT: f64 = 1e-4;
 
-/// Reads the pages of kubelets until it is dropped.
+/// Requests samples from kubelets regularly, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct KubeletWatch {
     state: Arc<Mutex<State>>,
@@ -39,23 +39,23 @@ pub(crate) struct KubeletWatch {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The content of the pages so far.
+/// What the kubelets have reported so far.
 #[derive(Debug)]
 struct State {
-    /// By part.
+    /// By name of the part: the samples of its containers.
     pages: BTreeMap<String, Pages>,
-    /// One per node.
+    /// One entry per node with a container.
     nodes: Vec<Node>,
 }
 
 #[derive(Debug)]
 struct Node {
     clock: NodeClock,
-    /// The error of the last page; `None` if it succeeded.
+    /// The error of the last request to the kubelet; `None` if the request succeeded.
     failure: Option<String>,
 }
 
-/// Bounds of a node's clock, from the `Date` of its responses.
+/// Bounds of a node's clock, from the `Date` headers of its kubelet.
 ///
 /// A kubelet writes its time, rounded down to a second, into the headers of a response. It does so between request and
 /// response, so one response bounds how far the clock is ahead of this host's monotonic clock:
@@ -64,12 +64,13 @@ struct Node {
 /// date - answered  <  ahead  <  date + 1 s - asked
 /// ```
 ///
-/// Each response leaves more than a second, but the true value is within the bounds of all of them. The next request is
-/// sent where the node's second begins if `ahead` is in the middle of what is left, so the response halves that, until
-/// it is as short as a response takes.
+/// One response alone leaves an uncertainty of more than a second, but the true value of `ahead` is within the bounds
+/// of all responses. Assuming that `ahead` is in the middle of the remaining range, the next request is timed so that
+/// the kubelet writes its time when a second of the node begins. So each response halves the range, until the range is
+/// as short as a response takes.
 #[derive(Debug)]
 struct NodeClock {
-    /// Newest first; never empty.
+    /// The bounds from recent responses, newest first; never empty.
     seen: VecDeque<Bounds>,
 }
 
@@ -78,12 +79,13 @@ struct NodeClock {
 struct Bounds {
     min_s: f64,
     max_s: f64,
-    /// Send time by this host's monotonic clock, nanoseconds.
+    /// When the response arrived, by this host's monotonic clock, nanoseconds.
     at_ns: u64,
 }
 
 impl KubeletWatch {
-    /// Reads a page of each node, and then one per second. Needs the permission `get nodes/metrics`.
+    /// Requests samples from the kubelet of each node once, then every second on a thread per node. Needs the
+    /// permission `get nodes/metrics`.
     ///
     /// # Errors
     /// [`PodError`] if a kubelet does not respond, or the permission is missing.
@@ -102,8 +104,9 @@ impl KubeletWatch {
             let kubelet = cluster.kubelet(address).map_err(|error| unreadable(&error))?;
             let page = kubelet.cadvisor(PAGE_TIMEOUT).map_err(|error| unreadable(&error))?;
             let Some(bounds) = Bounds::of(&page) else {
-                let message = format!("the response of the kubelet at {} has no `Date`", kubelet.address());
-                return Err(PodError::new("kubelet", message, "check that no proxy removes it"));
+                let message =
+                    format!("the response of the kubelet at {} has no `Date` header", kubelet.address());
+                return Err(PodError::new("kubelet", message, "check that no proxy removes the header"));
             };
             state.nodes.push(Node { clock: NodeClock::new(bounds), failure: None });
             state.add(state.nodes.len() - 1, &page);
@@ -126,8 +129,8 @@ impl KubeletWatch {
         Ok(watch)
     }
 
-    /// Waits for the samples after a phase, at most two sample intervals and a second, and returns the usage of the
-    /// containers of `part` in the phase.
+    /// Waits until the containers of `part` were sampled after the end of the phase `span`. Waits at most two sample
+    /// intervals and a second. Returns the usage of the containers in the phase.
     pub(crate) fn observe(
         &self,
         part: &str,
@@ -176,7 +179,8 @@ impl Drop for KubeletWatch {
     }
 }
 
-/// Reads a page of a kubelet every second. A failed request is no error: the next page has the same samples.
+/// Requests samples from a kubelet every second. A failed request is not an error, because kubelets repeat their last
+/// samples in the next response.
 fn follow(kubelet: &Kubelet, node: usize, state: &Mutex<State>, stop: &AtomicBool) {
     loop {
         let next_ns = locked(state).nodes[node].clock.next_ns(mono_ns());
@@ -239,8 +243,8 @@ fn unknown(part: &str, why: &str) -> String {
     format!("the CPU of {part} is unknown: {why}")
 }
 
-/// Source and precision of the CPU time of a part. A kubelet that does not know its container runtime has values per
-/// pod only.
+/// Describes the source and precision of the CPU time of a part. `whole_pods` is the number of series that are the
+/// total of a pod: a kubelet that does not know its container runtime reports no values per container.
 fn words(part: &str, account: &Account, whole_pods: usize) -> String {
     let (series, whole_pods) = (account.series as u64, whole_pods as u64);
     let containers = counted(series.saturating_sub(whole_pods), "container");
@@ -249,13 +253,13 @@ fn words(part: &str, account: &Account, whole_pods: usize) -> String {
     let what = match whole_pods {
         0 => containers,
         _ if whole_pods >= series => pods,
-        _ => format!("{containers} and of {pods}"),
+        _ => format!("{containers} and {pods}"),
     };
     let samples = counted(account.scrapes as u64, "sample");
-    sentence(&format!("the CPU of {part} is that of {what} from the kubelet, {samples}"), account)
+    sentence(part, &format!("{what}, reported by the kubelet"), &samples, account)
 }
 
-/// The remedy for a phase that is too short for the samples of the kubelet.
+/// The remedy if the phase is too short for the sample interval of the kubelet; `None` if it is long enough.
 fn too_short(span: &Span, interval_s: Option<f64>) -> Option<String> {
     let needed_s = (interval_s? * SCRAPES_WANTED).ceil();
     let phase_s = span.to_ns.saturating_sub(span.from_ns) as f64 / 1e9;
@@ -269,7 +273,11 @@ fn unreadable(error: &KubeError) -> PodError {
                       a ClusterRoleBinding";
         return PodError::new("kubelet", message, remedy);
     }
-    PodError::new("kubelet", error.to_string(), "check that port 10250 of the node is reachable from here")
+    PodError::new(
+        "kubelet",
+        error.to_string(),
+        "check that port 10250 of the node is reachable from this host",
+    )
 }
 
 impl NodeClock {
@@ -285,8 +293,9 @@ impl NodeClock {
         }
     }
 
-    /// The clock at a time of this host's monotonic clock. Bounds widen with age, by the maximum drift. If older
-    /// bounds contradict newer ones, the clock was set: the newer ones count, and the contradiction adds uncertainty.
+    /// How far the node's clock is ahead at `now_ns` of this host's monotonic clock. Bounds widen with age, by the
+    /// maximum drift. If older bounds contradict newer ones, someone has set the node's clock. The newer bounds then
+    /// count, and the contradiction adds uncertainty.
     fn at(&self, now_ns: u64) -> PageClock {
         let (mut min_s, mut max_s, mut moved_s) = (f64::NEG_INFINITY, f64::INFINITY, 0.0_f64);
         for bounds in &self.seen {
@@ -300,10 +309,12 @@ impl NodeClock {
         PageClock { ahead_s: f64::midpoint(min_s, max_s), uncertain_s: (max_s - min_s) / 2.0 + moved_s }
     }
 
-    /// The time of the next request: about a second from now, at the start of a second of the node.
+    /// When to send the next request, by this host's monotonic clock in nanoseconds: about a second after `now_ns`, so
+    /// that the kubelet writes its time when a second of the node begins.
     fn next_ns(&self, now_ns: u64) -> u64 {
         let ahead_s = self.at(now_ns).ahead_s;
-        // The kubelet writes its time between request and response.
+        // Half of the time that the last response took, because the kubelet writes its time between request and
+        // response.
         let half_s = self.seen.front().map_or(0.0, |last| (last.max_s - last.min_s - 1.0) / 2.0);
         let next_s = (now_ns as f64 / 1e9 + READ_EVERY_S + half_s + ahead_s).round() - ahead_s - half_s;
         now_ns.max((next_s * 1e9) as u64)
@@ -311,7 +322,7 @@ impl NodeClock {
 }
 
 impl Bounds {
-    /// The bounds from a page; `None` without a date.
+    /// The bounds from a response; `None` if it has no `Date` header.
     fn of(page: &Page) -> Option<Self> {
         let (now, now_ns) = (Instant::now(), mono_ns());
         let ns = |at: Instant| now_ns.saturating_sub(now.duration_since(at).as_nanos() as u64);
@@ -337,14 +348,15 @@ mod tests {
     const AHEAD_S: f64 = 1_795_000_000.372_1;
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// The bounds from a response that takes `took_s`, of which the kubelet's part is the last tenth.
+    /// The bounds from a response that takes `took_s`; the kubelet writes its time after nine tenths of it.
     fn response(asked_ns: u64, took_s: f64, ahead_s: f64) -> Bounds {
         let answered_ns = asked_ns + (took_s * 1e9) as u64;
         let theirs_s = (asked_ns as f64 / 1e9 + took_s * 0.9 + ahead_s).floor();
         Bounds::new(UNIX_EPOCH + Duration::from_secs(theirs_s as u64), asked_ns, answered_ns)
     }
 
-    /// A clock after `pages` pages, each requested at the scheduled time; `ahead_s` by time.
+    /// Returns the clock after `pages` responses, each requested at the scheduled time, and the time of the last
+    /// request. `ahead_s` returns how far the node's clock is ahead at a time.
     fn watched(pages: u32, ahead_s: impl Fn(u64) -> f64) -> (NodeClock, u64) {
         let mut now_ns = 7 * SECOND_NS;
         let mut clock = NodeClock::new(response(now_ns, 0.2, ahead_s(now_ns)));
@@ -383,8 +395,8 @@ mod tests {
         assert!(clock.at(now_ns).uncertain_s < 0.03, "the clock was set before all kept readings");
     }
 
-    /// A watch of a container that uses half a core, sampled each ten seconds from 90 s to `to_s` of the monotonic
-    /// clock.
+    /// A watch of one container that uses half a core. The kubelet samples it every ten seconds from 90 s to `to_s` of
+    /// the monotonic clock.
     fn watch(to_s: u32, labels: &str) -> KubeletWatch {
         let container =
             ContainerOf { namespace: "n".into(), pod: "envoy-a".into(), container: "envoy".into() };
@@ -403,7 +415,7 @@ mod tests {
     fn check(to_s: u32, labels: &str, expected: &str) {
         let at = |s: u64| s * SECOND_NS;
         let span = Span { from_ns: at(101), to_ns: at(161), clock_before: WallClock::now() };
-        // A stopped run does not wait for more samples.
+        // The run counts as stopped, so `observe` does not wait for more samples.
         let observed = watch(to_s, labels).observe("envoy", &span, Some(2.0), &AtomicBool::new(true));
         assert_eq!(observed.said, expected);
         assert_eq!(
@@ -414,13 +426,15 @@ mod tests {
 
     #[test]
     fn the_source_of_the_cpu_time_is_named() {
-        let precise = "6 samples in the phase, one every 10.0 s: 30.000 s, uncertain by 0 % at the phase's borders (bounds \
-                       25.000 to 35.000 s); clock uncertainty 12.0 ms";
-        let labelled = format!("the CPU of envoy is that of 1 container from the kubelet, {precise}");
-        check(170, "name=\"b\",container=\"envoy\"", &labelled);
-        let whole =
-            format!("the CPU of envoy is that of 1 pod with all its containers from the kubelet, {precise}");
-        check(170, "container=\"\"", &whole);
+        let from = |source: &str| {
+            format!(
+                "envoy used 30.000 s of CPU in the phase (bounds 25.000 to 35.000 s, because samples do not match the \
+                 phase's borders; uncertain by 0 %), from {source}, reported by the kubelet: 6 samples in the phase, one \
+                 every 10.0 s; clock uncertainty 12.0 ms"
+            )
+        };
+        check(170, "name=\"b\",container=\"envoy\"", &from("1 container"));
+        check(170, "container=\"\"", &from("1 pod with all its containers"));
         check(
             90,
             "container=\"envoy\"",

@@ -11,43 +11,43 @@ use crate::scenario::Scenario;
 /// Resources of the coordinator.
 const COORDINATOR_SIZE: AgentSize = AgentSize { cpus: 0.2, memory_bytes: 512 << 20 };
 
-/// Grace period of the coordinator to end its pods and restore its changes, seconds.
+/// Time in which the coordinator can end its pods and restore its changes after SIGTERM, seconds.
 const GRACE_SECONDS: u32 = 60;
 
 /// The permissions of the coordinator in the namespace of its run: API group, resources, verbs.
 pub const RIGHTS: [(&str, &[&str], &[&str]); 8] = [
     ("", &["pods"], &["get", "list"]),
-    // For the reason if a pod cannot be created.
+    // Events contain the reason if a pod cannot be created.
     ("", &["events"], &["get", "list"]),
     ("", &["pods/log"], &["get"]),
     ("", &["secrets"], &["get", "list", "create", "patch", "delete"]),
     ("", &["configmaps", "services"], &["get", "list", "create", "patch", "delete"]),
     ("apps", &["deployments"], &["get", "list", "create", "patch", "delete"]),
     ("batch", &["jobs"], &["get", "list", "create", "patch", "delete"]),
-    // A Role can include its own namespace, which the coordinator deletes last.
+    // The coordinator deletes its own namespace last, if it was created for the run.
     ("", &["namespaces"], &["get", "delete"]),
 ];
 
-/// An RBAC rule.
+/// A rule of an RBAC Role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Right {
     group: String,
     resources: Vec<String>,
     verbs: Vec<String>,
-    /// The names of objects; empty for all.
+    /// The names of the objects; empty means all objects.
     names: Vec<String>,
 }
 
-/// The permissions for gateways in the cluster beyond [`RIGHTS`].
+/// The permissions that gateways in the cluster need in addition to [`RIGHTS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatewayRights {
-    /// In the namespace of the run.
+    /// Permissions in the namespace of the run.
     here: Vec<Right>,
-    /// In the namespaces of gateways: the user grants these.
+    /// By namespace of a gateway: the permissions there, which the user must grant.
     there: Vec<(String, Vec<Right>)>,
 }
 
-/// All verbs for objects that weir creates itself.
+/// The verbs for objects that weir itself creates, changes and deletes.
 const OWN_VERBS: [&str; 5] = ["get", "list", "create", "patch", "delete"];
 
 impl Right {
@@ -67,11 +67,11 @@ impl Right {
 }
 
 impl GatewayRights {
-    /// The permissions for the gateways of `scenario`.
+    /// The permissions for the gateways of `scenario` in the run `run`.
     ///
     /// # Errors
     /// [`RigError`] if a driver is unknown, or has no such setting.
-    pub fn of(scenario: &Scenario, drivers: &Drivers) -> Result<Self, RigError> {
+    pub fn of(scenario: &Scenario, drivers: &Drivers, run: &str) -> Result<Self, RigError> {
         let mut rights = Self::default();
         for gateway in scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {
             let driver = drivers.driver(&gateway.driver)?;
@@ -85,7 +85,7 @@ impl GatewayRights {
             rights.here.extend(of.rights.iter().filter(|right| !right.beside_data).map(own));
             let has_faults = scenario.faults.iter().any(|fault| fault.gateway.is_some());
             for (place, (namespace, names)) in
-                driver.cluster_workloads(&gateway.set.to_map())?.into_iter().enumerate()
+                driver.cluster_workloads(&gateway.set.to_map(), run)?.into_iter().enumerate()
             {
                 let workloads = Right::new("apps", &["deployments", "daemonsets"], &["get", "patch"]);
                 let mut there =
@@ -104,14 +104,15 @@ impl GatewayRights {
         Ok(rights)
     }
 
-    /// Whether the user must grant something.
+    /// Whether the user need not grant any permission.
     pub fn is_empty(&self) -> bool {
         self.there.is_empty()
     }
 }
 
-/// The Roles that let the coordinator of a run change gateways in their own namespaces, and read their usage from the
-/// kubelets. If the namespace was created for the run, it owns them by its `uid`.
+/// The Roles and the ClusterRole that let the coordinator of a run change gateways in their own namespaces, and read
+/// their usage from kubelets. `uid` is the UID of the run's namespace if the namespace was created for the run;
+/// otherwise `None`. With `uid`, the namespace owns these objects, so that Kubernetes deletes them with the namespace.
 pub fn grant_manifests(site: &Site, rights: &GatewayRights, uid: Option<&str>) -> Vec<Value> {
     let name = site.coordinator();
     let subjects = json!([{ "kind": "ServiceAccount", "name": name, "namespace": site.namespace }]);
@@ -150,10 +151,10 @@ pub fn grant_manifests(site: &Site, rights: &GatewayRights, uid: Option<&str>) -
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// The namespace that is created for a run.
+/// The manifest of the namespace that is created for a run.
 pub fn namespace_manifest(site: &Site) -> Value {
     let mut labels = site.labels();
-    // No narrower level lets an agent see the processes of a node.
+    // `privileged` is the only level that lets an agent see the processes of a node.
     let level = if site.has_samplers { "privileged" } else { "restricted" };
     labels["pod-security.kubernetes.io/enforce"] = json!(level);
     json!({
@@ -163,7 +164,8 @@ pub fn namespace_manifest(site: &Site) -> Value {
     })
 }
 
-/// The manifests that start the coordinator of a run, in order. `archive` is the run.
+/// The manifests that start the coordinator of a run, in the order in which they are applied. `archive` is the archive
+/// of the run, which the coordinator reads.
 pub fn coordinator_manifests(site: &Site, archive: &[u8], gateways: &GatewayRights) -> Vec<Value> {
     let name = site.coordinator();
     let account = json!({
@@ -179,7 +181,7 @@ pub fn coordinator_manifests(site: &Site, archive: &[u8], gateways: &GatewayRigh
         }
         rule
     };
-    // An existing namespace must stay.
+    // A namespace that existed before the run must stay, so the coordinator gets no permission to delete it.
     let rights = RIGHTS.iter().filter(|(_, resources, _)| site.is_own || !resources.contains(&"namespaces"));
     let role = json!({
         "apiVersion": RBAC,

@@ -1,7 +1,7 @@
 //! Runs in a Kubernetes cluster (`docs/decisions/0027-pods.md`).
 //!
 //! All objects of a run are in one namespace. A coordinator pod runs the lab: it creates the pods of agents, upstreams
-//! and gateways, and stores each finished cell in Secrets. The command line fetches cells from there.
+//! and gateways, and stores each finished cell in Secrets. The command line fetches the cells from these Secrets.
 
 mod chunks;
 #[cfg(feature = "kubernetes")]
@@ -23,7 +23,7 @@ pub use chunks::{CHUNK_BYTES, FileSet, chunked, joined, joined_files};
 #[cfg(feature = "kubernetes")]
 pub use cluster::Pods;
 #[cfg(feature = "kubernetes")]
-pub use gateway::{ClusterGateways, cores};
+pub use gateway::{ClusterGateways, cores, resources_of};
 pub use host::{Carrier, PartSpec, PlacedPod, PlacedPods, PodError, PodHost, PodUsage, WatchedContainer};
 pub(crate) use host::{part_of, part_of_workload};
 pub use manifests::{GatewayRights, RIGHTS, coordinator_manifests, grant_manifests, namespace_manifest};

@@ -1,6 +1,6 @@
-//! The results of a run in Secrets of its namespace: each cell when it is finished, and the end of the run.
+//! Stores the results of a run in Secrets of its namespace: each cell when it is finished, and how the run ended.
 //!
-//! They outlive the coordinator pod, so that the user can fetch them later.
+//! The Secrets outlive the coordinator pod, so that the user can fetch the results later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use super::cluster::refused;
 use super::gateway::restore;
 use super::{PodError, Site, chunked, joined};
 
-/// The data with the run, without cells.
+/// Name of the data that contains the run without its cells.
 const RUN: &str = "run";
-/// The data with the end of the run.
+/// Name of the data that contains how the run ended.
 const END: &str = "end";
-/// The prefix of the data of a cell; its index follows.
+/// Prefix of the name of the data that contains a cell. The index of the cell follows.
 const CELL: &str = "cell-";
 
-/// The end of a run in a cluster.
+/// How a run in a cluster ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// Whether every cell of the plan was measured.
     pub is_finished: bool,
-    /// The reason if not; empty without an error.
+    /// Why cells are missing; empty if there was no error.
     pub message: String,
-    /// The remedy.
+    /// What the user can do about the error; empty if there was none.
     pub remedy: String,
 }
 
-/// The stored data of a run in its namespace.
+/// The data of a run that was stored in its namespace.
 #[derive(Debug, Default)]
 pub struct Fetched {
-    /// The run; `None` before its first cell.
+    /// The run; `None` before its first cell is finished.
     pub run: Option<Run>,
-    /// Its finished cells.
+    /// The finished cells of the run.
     pub cells: Vec<Cell>,
-    /// Its end; `None` while it runs, or if it was killed.
+    /// How the run ended; `None` while it runs, or if its coordinator was killed.
     pub ending: Option<Ending>,
 }
 
-/// The results of a run in its namespace.
+/// Stores, reads and deletes the results of a run in its namespace.
 #[derive(Debug)]
 pub struct Results {
     cluster: Arc<Cluster>,
@@ -66,7 +66,7 @@ impl Results {
         self.keep(&format!("{CELL}{}", cell.key.index), &packed(run, std::slice::from_ref(cell)))
     }
 
-    /// Stores the end of the run.
+    /// Stores how the run ended; `run` is `None` if it has no cells.
     ///
     /// # Errors
     /// [`PodError`] if the API refuses it.
@@ -82,19 +82,19 @@ impl Results {
         self.cluster.apply(&secrets, Duration::ZERO).map_err(|error| refused(&error))
     }
 
-    /// The end of the run, if it has ended; does not wait for an unreachable API.
+    /// Reads how the run ended; `None` if it still runs. Does not retry if the API server is unreachable.
     ///
     /// # Errors
-    /// [`PodError`] if it cannot be read.
+    /// [`PodError`] if the data cannot be read.
     pub fn ending(&self) -> Result<Option<Ending>, PodError> {
         let secrets = self.cluster.list_once(&self.selected(&format!("{DATA_LABEL}={END}")));
         ending_in(&secrets.map_err(|error| refused(&error))?)
     }
 
-    /// All stored data.
+    /// Reads all stored data of the run.
     ///
     /// # Errors
-    /// [`PodError`] if it cannot be read.
+    /// [`PodError`] if the data cannot be read.
     pub fn fetch(&self) -> Result<Fetched, PodError> {
         let secrets = self.cluster.list(&self.selected(DATA_LABEL)).map_err(|error| refused(&error))?;
         let mut by_name: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -132,12 +132,13 @@ impl Results {
         const PATIENCE: Duration = Duration::from_secs(120);
         let Site { namespace, is_own, .. } = &self.site;
         let remove = |object: &Object| self.cluster.remove(object, PATIENCE).map_err(|error| refused(&error));
-        // The coordinator first: it ends its pods and restores its changes.
+        // Removes the coordinator first: when it ends, it deletes its pods and restores what it has changed.
         remove(&Object::new("v1", "Pod", namespace, &self.site.coordinator()))?;
-        // A killed coordinator has restored nothing.
+        // Restores again, because a coordinator that was killed has restored nothing.
         restore(&self.cluster, &self.site)?;
-        // Kubernetes also deletes Roles in other namespaces with the run's namespace; this is only earlier. A user
-        // without permission to list them has not created any.
+        // Removes the granted Roles and their bindings. If the namespace belongs to the run, Kubernetes would also
+        // delete them with it, but later. Errors are ignored: a user without permission to list these objects has not
+        // created any.
         for (kind, is_global) in
             [("RoleBinding", false), ("Role", false), ("ClusterRoleBinding", true), ("ClusterRole", true)]
         {
@@ -181,10 +182,10 @@ const KINDS: [(&str, &str); 9] = [
 ];
 
 impl Fetched {
-    /// Adds new cells to `store`; returns their number.
+    /// Adds the run and its cells to `store`, unless they are already there; returns the number of added cells.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] if the store cannot be read or written.
     pub fn store(&self, store: &mut Store) -> Result<usize, StoreError> {
         let Some(run) = &self.run else { return Ok(0) };
         if !store.runs()?.iter().any(|kept| kept.id == run.id) {
@@ -206,7 +207,8 @@ impl Fetched {
     }
 }
 
-/// Whether the data `name` is a cell. The files of a gateway named `cell` have the same prefix.
+/// Whether the data called `name` is a cell. Requires a number after the prefix, because the files of a gateway named
+/// `cell` have the same prefix.
 fn is_cell(name: &str) -> bool {
     name.strip_prefix(CELL).is_some_and(|index| index.parse::<u32>().is_ok())
 }

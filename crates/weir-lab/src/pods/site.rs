@@ -2,33 +2,33 @@
 
 use serde_json::{Value, json};
 
-/// The label with the run of an object.
+/// The label with the ID of the run that created an object.
 pub(crate) const RUN_LABEL: &str = "weir/run";
-/// The label with the part of a pod.
+/// The label with the name of the part that a pod runs.
 pub(crate) const PART_LABEL: &str = "weir/part";
 
-/// The user and group of all containers.
+/// User and group ID of all containers.
 pub(super) const USER: u32 = 65_532;
 
 /// The namespace of a run, and the settings of its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// The namespace.
+    /// Name of the namespace.
     pub namespace: String,
     /// Whether the namespace was created for the run, and is deleted with it.
     pub is_own: bool,
-    /// The run.
+    /// ID of the run.
     pub run: String,
-    /// The image with weir.
+    /// The container image that contains weir.
     pub image: String,
     /// Whether agents may see all processes on the nodes of gateways.
     pub has_samplers: bool,
 }
 
-/// Resources of an agent pod.
+/// CPU and memory of a container. The default is that of an agent that generates load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AgentSize {
-    /// Cores.
+    /// CPU, cores.
     pub cpus: f64,
     /// Memory, bytes.
     pub memory_bytes: u64,
@@ -46,7 +46,7 @@ impl Site {
         format!("weir-{run}")
     }
 
-    /// The name of an object of the run, unique in a shared namespace.
+    /// The name of an object of the run. It contains the run ID, so it is unique in a shared namespace.
     pub(crate) fn name(&self, of: &str) -> String {
         label(&format!("weir-{}-{of}", self.run))
     }
@@ -56,23 +56,23 @@ impl Site {
         self.name("coordinator")
     }
 
-    /// The selector of all objects of the run.
+    /// The label selector that matches all objects of the run.
     pub fn selector(&self) -> String {
         format!("{RUN_LABEL}={}", self.run)
     }
 
-    /// The metadata of an object.
+    /// The metadata of an object with the name `name`.
     pub(crate) fn metadata(&self, name: &str) -> Value {
         json!({ "name": name, "namespace": self.namespace, "labels": self.labels() })
     }
 
-    /// The labels of every object.
+    /// The labels that every object of the run has.
     pub(crate) fn labels(&self) -> Value {
         json!({ "app.kubernetes.io/managed-by": "weir", RUN_LABEL: self.run })
     }
 }
 
-/// `name` as the name of an object or container.
+/// Converts `name` into a valid name of an object or container.
 pub(crate) fn label(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().map(plain).collect::<String>().trim_matches('-').to_owned()

@@ -11,63 +11,64 @@ use super::container::{mount, resources};
 use super::site::{PART_LABEL, RUN_LABEL};
 use super::{AgentSize, Site, chunks};
 
-/// The label with the role of a pod's part.
+/// The label with the role of the part that a pod runs.
 const ROLE_LABEL: &str = "weir/role";
 
-/// Resources of the agent in the pod of a gateway or upstream. Its CPU time does not count for the part.
+/// Resources of the agent in the pod of a gateway or upstream. The CPU time of the agent does not count as that of the
+/// gateway or upstream.
 const SAMPLER_SIZE: AgentSize = AgentSize { cpus: 0.1, memory_bytes: 64 << 20 };
 
-/// CPU request of an upstream, cores; its limit comes from the scenario.
+/// Maximum CPU request of an upstream, cores. Its CPU limit can be higher, and comes from the scenario.
 const ORIGIN_REQUEST: f64 = 0.1;
 
-/// The agents of a run.
+/// The Job with the agents that generate the load of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobSpec<'a> {
-    /// The name of the Job, without the run.
+    /// Name of the Job, without the prefix that contains the run ID.
     pub(crate) name: &'a str,
     pub(crate) agents: u32,
     pub(crate) size: AgentSize,
-    /// The join address.
+    /// The address where the agents join.
     pub(crate) join: SocketAddr,
-    /// The name of the ticket data.
+    /// Name of the data in Secrets that contains the ticket.
     pub(crate) ticket: &'a str,
-    /// Their maximum lifetime, seconds.
+    /// Maximum lifetime of the agents, seconds.
     pub(crate) deadline_s: u64,
 }
 
-/// Mounted data in Secrets.
+/// Files from Secrets, which a container unpacks into the pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mounted<'a> {
-    /// Its name.
+    /// Name of the data in the Secrets.
     pub(crate) data: &'a str,
-    /// The number of Secrets.
+    /// Number of Secrets with this data.
     pub(crate) chunks: usize,
-    /// The parent folder of its files.
+    /// A folder that contains all files.
     pub(crate) root: &'a Path,
 }
 
 /// The pod of a gateway or upstream, with an agent that samples it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PodSpec<'a> {
-    /// The name of the Deployment, without the run.
+    /// Name of the Deployment, without the prefix that contains the run ID.
     pub(crate) name: &'a str,
-    /// The part in the report.
+    /// Name of the gateway or upstream in the report.
     pub(crate) part: &'a str,
     pub(crate) role: Role,
     pub(crate) image: &'a str,
     pub(crate) command: &'a [String],
     pub(crate) env: &'a [(String, String)],
     pub(crate) limits: Limits,
-    /// Its files.
+    /// Files of the gateway or upstream.
     pub(crate) files: Option<Mounted<'a>>,
-    /// The join address of the sampler.
+    /// The address where the agent joins.
     pub(crate) join: SocketAddr,
-    /// The name of its ticket data.
+    /// Name of the data in Secrets that contains the agent's ticket.
     pub(crate) ticket: &'a str,
 }
 
 impl Site {
-    /// The labels of a pod.
+    /// The labels of a pod: those of every object, and the pod's part and role.
     fn pod_labels(&self, part: &str, role: Role) -> Value {
         let mut labels = self.labels();
         labels[PART_LABEL] = json!(part);
@@ -75,7 +76,8 @@ impl Site {
         labels
     }
 
-    /// The Job of the agents. Each pod is one agent. Pods are not replaced, because a lost agent ends the load of all.
+    /// The Job of the agents that generate load. Each pod is one agent. Lost pods are not replaced, because the loss of
+    /// one agent ends the load on all agents.
     pub(crate) fn job(&self, spec: &JobSpec<'_>) -> Value {
         let name = self.name(spec.name);
         let labels = self.pod_labels(spec.name, Role::Generator);
@@ -105,7 +107,7 @@ impl Site {
         })
     }
 
-    /// The Service of all servers of the upstream, for gateways that discover them by a Service.
+    /// The Service of the upstream, which leads to all of its servers. Gateways that already run in the cluster use it.
     pub(crate) fn upstream(&self, port: u16) -> Value {
         json!({
             "apiVersion": "v1",
@@ -119,7 +121,7 @@ impl Site {
         })
     }
 
-    /// The Deployment of an agent on a node, which sees all processes there.
+    /// The Deployment of an agent that runs on the node `node` and sees all processes there.
     pub(crate) fn sampler(&self, name: &str, node: &str, join: SocketAddr, ticket: &str) -> Value {
         let sampler = self.agent("sampler", name, join, SAMPLER_SIZE);
         let mut pod = self.pod(json!([sampler]), json!(self.agent_volumes(ticket)));
@@ -192,9 +194,9 @@ impl Site {
         if !init.is_empty() {
             pod["initContainers"] = json!(init);
         }
-        // The sampler must see the processes of the other container.
+        // The agent must see the processes of the other container, to sample them.
         pod["shareProcessNamespace"] = json!(true);
-        // Prefers a node without agents and other parts.
+        // Prefers a node without agents and without other parts of a run.
         pod["affinity"] = json!({ "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
             "weight": 100,
             "podAffinityTerm": {

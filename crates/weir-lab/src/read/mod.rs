@@ -1,7 +1,7 @@
-//! Reads a scenario with the overrides of the command line; checks it and computes its points.
+//! Reads a scenario, applies the overrides of the command line, checks the result, and computes the points of its axes.
 //!
-//! Each value is set in the original scenario separately, and the result is read again, so that an error names the
-//! invalid value: an argument, an axis, a case. Errors in the text have line and column. All errors are reported.
+//! weir sets each value of an argument, an axis or a case separately and reads the changed scenario again. So an error
+//! can name the invalid value. Errors in the text have line and column. All errors are reported together.
 
 mod objectives;
 mod overlay;
@@ -21,14 +21,15 @@ use crate::check::{Known, check, reserved};
 use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
 use crate::{LabError, Source};
 
-/// Changes of the command line to a scenario.
+/// Command-line options that change a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// `path=value`, applied in order.
+    /// Values of `--set`, like `limits.data.cpus=0.5`, applied in this order.
     pub set: Vec<String>,
-    /// Only these gateways: names in the scenario, or of drivers.
+    /// Measures only these gateways: names of gateways in the scenario, or of drivers. Empty means all gateways of the
+    /// scenario.
     pub gateways: Vec<String>,
-    /// Shorter phases and at most three repeats; `set` overrides these.
+    /// Shortens the phases and runs at most three repeats; `set` takes precedence.
     pub quick: bool,
     /// Replaces the number of repeats.
     pub repeats: Option<u32>,
@@ -38,16 +39,16 @@ pub struct Overrides {
     pub seed: Option<u64>,
     /// The URL of a Prometheus, for the only remote gateway.
     pub prometheus: Option<String>,
-    /// Matchers of that gateway's series.
+    /// Label matchers that select the series of the remote gateway in Prometheus.
     pub selector: Option<String>,
 }
 
-/// A point of the axes.
+/// One combination of the values of axes and cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Values by path.
+    /// The values of this combination, by the path of their field.
     pub axes: BTreeMap<String, Value>,
-    /// The scenario at this point.
+    /// The scenario with these values set.
     pub scenario: Scenario,
 }
 
@@ -56,7 +57,7 @@ pub struct Point {
 pub struct Checked {
     /// With defaults filled in and overrides applied.
     pub scenario: Scenario,
-    /// Every point of its axes and cases; a single one without any.
+    /// Every combination of axes and cases; without any, one point with the scenario itself.
     pub points: Vec<Point>,
     /// Configuration files of the user, by the gateway's name.
     pub configurations: BTreeMap<String, Configuration>,
@@ -101,7 +102,7 @@ fn read_with(
 
 struct Reader<'a> {
     source: &'a Source,
-    /// Overridden paths with the argument that overrides them, in the order of application.
+    /// Overridden paths, each with the argument that overrides it, in the order in which they were applied.
     overlaid: Vec<(Vec<String>, String)>,
     /// Errors so far.
     errors: Vec<LabError>,
@@ -120,7 +121,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The scenario as written.
+    /// Reads the scenario without overrides. File paths become relative to the folder of the scenario.
     fn written(&self) -> Result<Scenario, LabError> {
         let mut scenario = written::read(self.source)?;
         let folder = Path::new(&self.source.name).parent().unwrap_or(Path::new(""));
@@ -130,7 +131,7 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Configuration files of the user: the stored ones, else the files.
+    /// Collects the configuration files of the user: from `kept`, the files of a stored run, otherwise from disk.
     fn configurations(
         &mut self,
         scenario: &Scenario,
@@ -159,7 +160,7 @@ impl Reader<'_> {
     }
 
     fn overridden(&mut self, scenario: Scenario, o: &Overrides, known: &Known) -> Result<Scenario, LabError> {
-        // --set overrides what --quick changes.
+        // `--quick` is applied first, so that `--set` can override it.
         let mut scenario = if o.quick { quick(scenario) } else { scenario };
         for set in &o.set {
             let label = format!("--set {set}");
@@ -172,7 +173,8 @@ impl Reader<'_> {
                 Err(error) => self.errors.push(of_argument(&label, error)),
             }
         }
-        // A rejected value could be the correction of an error that checks of the rest would report.
+        // Stops here if a value was rejected: further checks could report an error that the rejected value would have
+        // corrected.
         self.end()?;
         if !o.gateways.is_empty() {
             let pick = |name: &String| match scenario.gateways.iter().find(|g| g.name == *name) {
@@ -182,7 +184,7 @@ impl Reader<'_> {
             };
             let picked: Vec<Gateway> = o.gateways.iter().map(pick).collect();
             let written = std::mem::replace(&mut scenario.gateways, picked.clone());
-            // A service that only removed gateways need is not started, so it has no faults.
+            // Removes faults of services that only removed gateways need, because such services are not started.
             scenario.keep_faults_of(|service| {
                 known.is_needed(service, &picked) || !known.is_needed(service, &written)
             });
@@ -250,7 +252,8 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Replaces fitted axes by their values, so that the stored run contains them.
+    /// Replaces the axes `fitted` and `doubled` by values that fit this host. So a stored run contains the values, not
+    /// the words.
     fn fitted(&self, mut scenario: Scenario, known: &Known) -> Result<Scenario, LabError> {
         for (path, axis) in &mut scenario.vary.0 {
             let Axis::Fitted(steps) = *axis else { continue };
@@ -265,7 +268,8 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// The cross product of cases and axes; each value is read and checked alone, then each point as a whole.
+    /// Computes the points: the cross product of cases and axes. Reads each value separately, and then checks each
+    /// point as a whole.
     fn points(&mut self, scenario: &Scenario, known: &Known) -> Vec<Point> {
         let mut points = vec![Point { axes: BTreeMap::new(), scenario: scenario.clone() }];
         if !scenario.cases.is_empty() {
@@ -301,7 +305,7 @@ impl Reader<'_> {
                 points = varied;
             }
         }
-        // Every point would repeat the scenario's errors.
+        // If the scenario has errors, every point would repeat them.
         if self.errors.is_empty() {
             for point in &points {
                 for problem in check(&point.scenario, known) {
@@ -311,12 +315,13 @@ impl Reader<'_> {
             }
             self.check_different(&points);
         }
-        // Expanded last, because values use the original names of loads.
+        // Loads with several rates are expanded last, because paths of axes and cases use the original load names.
         let expanded = |point: Point| Point { scenario: point.scenario.expanded(), ..point };
         points.into_iter().map(expanded).collect()
     }
 
-    /// The point `from` with the values `leaves`, located at `path` in the text; `None` if one has an error.
+    /// Returns the point `from` with the values `leaves`; `None` if a value is invalid. `path` is the axis or case in
+    /// the text, for errors.
     fn moved(&mut self, from: &Point, path: &[String], leaves: &[(String, Value)]) -> Option<Point> {
         let mut point = from.clone();
         let before = self.errors.len();
@@ -339,7 +344,8 @@ impl Reader<'_> {
         (self.errors.len() == before).then_some(point)
     }
 
-    /// Whether another value at this path has the same error: then the path is the cause.
+    /// Whether the same error was reported for another value at this path. The path is then the cause, not the value,
+    /// so one report is enough.
     fn is_reported(&self, path: &str, error: &Problem<()>) -> bool {
         let (begin, end) = (format!(": `{path}: "), format!(": {}", error.message));
         let texts = self.errors.iter().map(LabError::to_string);
@@ -359,7 +365,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An error of a point, located at the axis or case with the invalid value.
+    /// Converts an error of a point into one that names the axis or case with the invalid value.
     fn at_point(&self, problem: ScenarioProblem, point: &Point) -> LabError {
         let dotted = problem.place().join(".");
         let related = |path: &&String| dotted.starts_with(*path) || path.starts_with(&dotted);
@@ -376,7 +382,8 @@ impl Reader<'_> {
         self.located(ScenarioProblem { problem: Problem { place, message, ..problem }, of_host }, false)
     }
 
-    /// Adds the place of a problem: the last argument that overrides it, else line, column and path of the field.
+    /// Adds the location of a problem: the last argument that sets the field; otherwise line, column and path of the
+    /// field.
     fn locate(&self, problem: impl Into<ScenarioProblem>) -> LabError {
         self.located(problem, true)
     }
@@ -416,7 +423,8 @@ fn split_set(set: &str) -> Result<(String, Value), Problem<()>> {
     Ok((path.trim().to_owned(), value))
 }
 
-/// `scenario` with `value` at the path of an axis or a case.
+/// Returns `scenario` with `value` at `path`. `from` is the axis or case that contains the value; only a case can set
+/// an objective.
 fn moved_by(
     scenario: &Scenario,
     from: &[String],
@@ -431,12 +439,12 @@ fn moved_by(
     laid(scenario, path, value.clone())
 }
 
-/// A message about the value of an axis or a case.
+/// Puts the path and value of an axis or case before `message`.
 fn with_value(path: &str, value: &Value, message: &str) -> String {
     format!("`{path}: {value}`: {message}")
 }
 
-/// `scenario` with `value` at `path`, read again.
+/// Returns `scenario` with `value` at `path`. Reads the changed scenario again, which detects invalid values.
 fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, Problem<()>> {
     let mut document = serde_json::to_value(scenario).expect("a scenario is a tree of plain values");
     overlay::lay(&mut document, path, value)?;
@@ -447,7 +455,7 @@ fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, Probl
         return Err(Problem::new(message, remedy));
     }
     weir_document::read::<Scenario>("the scenario", &document.to_string()).map_err(|error| {
-        // The reader's errors of wrong types do not name the field.
+        // If a value has the wrong type, the reader's error does not name the field.
         let field = path.rsplit('.').next().unwrap_or(path);
         let named = error.message.contains(field) || error.message.starts_with("unknown field");
         let message = if named { error.message } else { format!("`{field}`: {}", error.message) };

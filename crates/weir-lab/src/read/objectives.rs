@@ -5,7 +5,8 @@ use weir_results::{Objective, OwnObjective};
 use super::Checked;
 
 impl Checked {
-    /// The objective of a run, and the objectives that replace it at single load points.
+    /// The objective of the run, with the objectives that replace it for single gateways and load points; `None` if
+    /// there are none.
     pub fn objective(&self) -> Option<Objective> {
         let base = self.scenario.objective.clone().unwrap_or_default();
         let mut own = Vec::new();

@@ -22,7 +22,7 @@ const WHOLE_RUN: [&str; 13] = [
     "thresholds",
 ];
 
-/// The names of a path like `limits.data.cpus`.
+/// Splits a path like `limits.data.cpus` into its names.
 pub(crate) fn segments(path: &str) -> Vec<String> {
     path.split('.').map(str::to_owned).collect()
 }
@@ -36,10 +36,9 @@ pub(crate) fn written(path: &[String]) -> String {
     })
 }
 
-/// Sets `path` to `new`, and creates missing maps.
+/// Sets the value at `path` to `new`, and creates missing maps.
 ///
-/// Reading the result finds unknown fields. It cannot find a mistyped name of a load, a gateway or a list entry, which
-/// this function rejects.
+/// Rejects mistyped names of loads, gateways and list entries. Unknown fields are found later, when the result is read.
 pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Problem<()>> {
     let names = segments(path);
     if names.iter().any(String::is_empty) {
@@ -79,21 +78,21 @@ pub(crate) fn may_vary(path: &str) -> Result<(), Problem<()>> {
     }
 }
 
-/// Whether a path is in an objective, which does not change any measurement.
+/// Whether a path belongs to an objective. Objectives do not change any measurement.
 pub(crate) fn is_objective(path: &str) -> bool {
     let names: Vec<&str> = path.split('.').collect();
     matches!(names[..], ["objective", ..] | ["loads", _, "objective", ..])
 }
 
-/// The error of an axis over objectives.
+/// The error for an axis that varies an objective.
 pub(crate) fn objective_axis() -> Problem<()> {
     Problem::new(
         "an objective cannot vary: it does not change any measurement",
-        "move it to `cases`, to a gateway or to a load",
+        "move the objective to `cases`, to a gateway or to a load",
     )
 }
 
-/// The leaves of a partial scenario by path, in their written order.
+/// The single values of a case with their paths, in the order in which they are written.
 pub(crate) fn leaves(case: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     collect_leaves("", case, &mut found);
@@ -123,7 +122,7 @@ fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mu
             let known = names.iter().map(String::as_str);
             let remedy = match nearest(name, known) {
                 Some(near) if !near.is_empty() => format!("did you mean `{near}`?"),
-                _ => format!("it has {count} entries, counted from 0"),
+                _ => format!("the list has {count} entries; indexes start at 0"),
             };
             place
                 .and_then(|place| list.get_mut(place))
@@ -184,7 +183,7 @@ mod tests {
         assert_eq!(said("loads.xyz.rate"), "unknown load `xyz`; known loads: full");
         assert_eq!(
             said("topology.paths.9"),
-            "`topology.paths` has no entry `9`; it has 2 entries, counted from 0"
+            "`topology.paths` has no entry `9`; the list has 2 entries; indexes start at 0"
         );
         assert_eq!(said("gateways.nginy.set"), "`gateways` has no entry `nginy`; did you mean `nginx`?");
         assert_eq!(

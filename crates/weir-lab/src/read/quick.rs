@@ -9,28 +9,32 @@ use weir_document::Time;
 use super::overlay;
 use crate::scenario::{Axis, Scenario};
 
-/// Divisors of phases. Phases with scheduled disturbances stay longer: requests to a stalled server must time out
-/// before it returns. Between two repeated registrations, there must be complete seconds.
+/// Divisor of phases.
 const PHASE_PART: u32 = 20;
+/// Divisor of phases with scheduled disturbances. They stay longer, because requests to a stalled server must time out
+/// before the server returns.
 const PHASE_PART_WITH_SCHEDULE: u32 = 2;
+/// Divisor of phases in which gateways register routes repeatedly: complete seconds must lie between two registrations.
 const PHASE_PART_WITH_INTERVALS: u32 = 5;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;
-/// Phases with intervals are longer.
+/// One repeat only, because phases with repeated registrations are longer.
 const REPEATS_MAX_WITH_INTERVALS: u32 = 1;
 const TRIALS_MAX: u32 = 24;
-/// With this number of domains, gateways start within a second. Thousands on a share of a core take minutes.
+/// Maximum number of domains, with which gateways start within a second. With thousands of domains and a fraction of a
+/// core, a start takes minutes.
 const DOMAINS_MAX: u32 = 100;
 
-/// The gateway setting with the interval of repeated registrations.
+/// Name of the gateway setting that is the interval of repeated registrations.
 const INTERVAL: &str = "every";
 
 /// Path of the number of domains.
 const DOMAINS: &str = "topology.domains";
 
-/// `scenario` with a twentieth of its phases, a tenth of its warm-up, fewer domains, and without duplicate points.
-/// Intervals of gateways are shortened as the phases are.
+/// Shortens `scenario`: phases to a twentieth, but to half with scheduled disturbances, and to a fifth with repeated
+/// registrations. Divides registration intervals and the times of disturbances by the same number. Shortens the warm-up
+/// to a tenth, reduces repeats, trials and domains, and disables retries.
 pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
     let (part, repeats_max) = match (scenario.has_schedule(), intervals(&mut scenario).next()) {

@@ -1,7 +1,8 @@
 //! Reads the text of a scenario, and reports every invalid field.
 //!
 //! The document reader stops at the first error. This module removes the invalid field and reads the rest again, until
-//! the rest is valid. Later errors are found in the rest as JSON, and located in the original text by their path.
+//! the rest is valid. The rest is JSON, so its positions are not those of the original text: weir finds the position of
+//! a later error by its path.
 
 use serde_json::Value;
 use weir_document::{Position, Problem, place, place_of_key};
@@ -14,7 +15,7 @@ use crate::{LabError, Source};
 /// Maximum number of errors that are reported at once.
 const ERRORS_MAX: usize = 20;
 
-/// Reads the scenario.
+/// Reads the scenario; fails with every invalid field, up to [`ERRORS_MAX`].
 pub(crate) fn read(source: &Source) -> Result<Scenario, LabError> {
     let Source { name, text } = source;
     let raw: Value = weir_document::read(name, text)?;
@@ -56,7 +57,7 @@ fn reserved(source: &Source, path: &[String]) -> Problem<Position> {
     Problem::new(message, remedy).at(Position::new(&source.name, line, column))
 }
 
-/// `error`, found in the rest of the document, at its place in the original text.
+/// Gives `error`, which was found in the rest of the document, the position of `path` in the original text.
 fn located(source: &Source, error: Problem<Position>, path: &[String]) -> Problem<Position> {
     let found = match error.message.starts_with("unknown field") {
         true => place_of_key(&source.text, path),
@@ -66,16 +67,16 @@ fn located(source: &Source, error: Problem<Position>, path: &[String]) -> Proble
     error.moved_to(line, column)
 }
 
-/// A document without the fields with errors.
+/// The rest of a document, without the invalid fields found so far.
 struct Rest {
     value: Value,
     removed: Vec<Removed>,
 }
 
-/// A field that was removed.
+/// An invalid field that was removed.
 struct Removed {
     path: Vec<String>,
-    /// The suggested field for an unknown name.
+    /// The known name that the error suggests, if the name of the field is unknown.
     meant: Option<String>,
 }
 
@@ -92,7 +93,8 @@ impl Rest {
         self.remove(self.path_of(error, text), meant.map(str::to_owned))
     }
 
-    /// The map that lacks a field because an earlier error removed it.
+    /// The path of the map that lacks a field, if the field is missing only because weir removed it after an earlier
+    /// error.
     fn cause_of_missing(&self, error: &Problem<Position>, text: &str) -> Option<Vec<String>> {
         let field = missing_field(error)?;
         let path = self.path_of(error, text);
@@ -104,7 +106,8 @@ impl Rest {
         causes.max_by_key(Vec::len)
     }
 
-    /// The path of the field that `error` is about; for a missing field, of the last field before its place.
+    /// The path of the field that `error` is about; for a missing field, the path of the last field before the error's
+    /// position.
     fn path_of(&self, error: &Problem<Position>, text: &str) -> Vec<String> {
         let target = (error.place.line, error.place.column);
         if let Some(field) = quoted(error, "unknown field `") {
@@ -121,13 +124,13 @@ impl Rest {
         let is_removed = match at_mut(&mut self.value, before) {
             Some(Value::Object(map)) => {
                 let is_removed = map.remove(last).is_some();
-                // An empty map can be invalid although the original one is valid.
+                // A map that is now empty can be invalid although the original map is valid.
                 if is_removed && map.is_empty() && !parent.is_empty() {
                     self.remove(parent, None);
                 }
                 is_removed
             }
-            // Removing an entry would change the index of the following ones.
+            // Removes the whole list: removing one entry would change the indexes of the following ones.
             Some(Value::Array(_)) => self.remove(parent, None),
             _ => false,
         };
@@ -146,7 +149,7 @@ fn quoted<'a>(error: &'a Problem<Position>, before: &str) -> Option<&'a str> {
     error.message.strip_prefix(before)?.strip_suffix('`')
 }
 
-/// The path of the first field `name` whose value begins after `target`, where the name stands.
+/// The path of the first field called `name` whose value begins after `target`, the position of the field's name.
 fn first_named(value: &Value, name: &str, text: &str, target: (u64, u64)) -> Option<Vec<String>> {
     let mut paths = Vec::new();
     collect_named(value, name, &mut Vec::new(), &mut paths);

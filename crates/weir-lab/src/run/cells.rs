@@ -1,4 +1,4 @@
-//! The loop over cells; each is stored before the next begins.
+//! Measures the cells of a run one after the other. Each cell is stored before the next one begins.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -9,12 +9,12 @@ use crate::plan::estimate::TimeEstimate;
 use crate::progress::{Observer, Pace, Progress};
 use crate::{LabError, clock};
 
-/// The end of a run.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every cell of the plan is in the store.
     Finished,
-    /// It was stopped; finished cells are in the store, and the run can be resumed.
+    /// The run was stopped; its finished cells are in the store, and it can be resumed.
     Interrupted,
 }
 
@@ -27,10 +27,11 @@ pub(crate) fn pending(run: &Run, store: &Store) -> Result<Vec<CellKey>, LabError
     Ok(run.plan.iter().filter(|key| !finished.contains(&key.index)).cloned().collect())
 }
 
-/// Measures every pending cell of `run` with `measure`, which returns `None` if it was stopped within a cell.
+/// Measures every pending cell of `run` with `measure`, which returns `None` if the run was stopped during the cell.
+/// `takes` returns the planned time of a cell.
 ///
 /// # Errors
-/// If a finished cell cannot be written; earlier ones are in the store.
+/// If `measure` fails or a finished cell cannot be written; earlier cells are in the store.
 pub(crate) fn measure_all(
     run: &Run,
     store: &mut Store,
@@ -55,7 +56,7 @@ pub(crate) fn measure_all(
         let started = Instant::now();
         let Some(cell) = measure(key)? else { return Ok(Ended::Interrupted) };
         store.add_cell(&run.id, &cell)?;
-        // A failed cell is no basis for the time estimate.
+        // A failed cell ends early, so its time must not influence the estimate.
         if matches!(cell.outcome, CellOutcome::Measured { .. }) {
             pace.finished(takes(key), started.elapsed());
         }
@@ -137,7 +138,8 @@ mod tests {
     }
 
     impl Bench {
-        /// Runs with a measure that records the cells and is stopped at cell `stop_at`.
+        /// Runs the pending cells, and stops during cell `stop_at`. Returns the result, the indexes of the started
+        /// cells, and the progress reports.
         fn go(&mut self, stop_at: Option<u32>) -> (Result<Ended, LabError>, Vec<u32>, Vec<String>) {
             let (watcher, mut asked) = (Watcher::default(), Vec::new());
             let stop = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! Starts or resumes a run.
+//! Prepares, starts and resumes runs.
 
 pub(crate) mod cells;
 pub(crate) mod pilot;
@@ -37,31 +37,31 @@ use crate::scenario::{Gateway, Network, Scenario};
 use crate::watch::Watcher;
 use crate::{LabError, clock};
 
-/// The context of a run, besides its scenario.
+/// What a run needs in addition to its scenario.
 pub struct Bench<'a> {
-    /// The drivers.
+    /// The drivers of gateways, upstreams and services.
     pub drivers: &'a Drivers,
-    /// The program weir, which is also origin and generator.
+    /// The weir program, which also runs as upstream and as load generator.
     pub weir: &'a Binary,
     /// Set from outside to stop the run.
     pub stop: &'a Arc<AtomicBool>,
     /// Receives the progress.
     pub observer: &'a dyn Observer,
-    /// How user-started agents join.
+    /// How agents that the user starts join the run.
     pub agents: &'a AgentsOptions,
     /// Receives values of loads while they run.
     pub watcher: Option<&'a dyn Watcher>,
 }
 
-/// A scenario with the gateways that are available here.
+/// A scenario whose programs were located on this host.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The scenario without its optional gateways that are missing here.
+    /// The scenario without the optional gateways that this host does not have.
     pub checked: Checked,
     /// Notes about skipped gateways and fields without effect.
     pub notes: Vec<String>,
     binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
-    /// By the driver's name: the binaries of servers that are used as upstream.
+    /// By the driver's name: the binary of the server that is used as upstream.
     origins: BTreeMap<String, Binary>,
     /// By the service's name: its binaries, or why it has none.
     services: ServiceBinaries,
@@ -69,7 +69,8 @@ pub struct Prepared {
     prometheus: BTreeMap<String, Prometheus>,
 }
 
-/// Locates the binary of every gateway. Missing gateways are skipped if they are optional; else their cells fail.
+/// Locates the binary of every gateway. A gateway without a binary is skipped if it is optional; otherwise its cells
+/// fail.
 ///
 /// # Errors
 /// If a configuration file of the user or a setting is invalid, the server of the upstream is missing, or a file with
@@ -78,7 +79,7 @@ pub fn prepare(checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError
     prepare_with(checked, drivers, &Programs::default())
 }
 
-/// As [`prepare`], with the source of programs.
+/// As [`prepare`], but locates programs with `programs`.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -127,7 +128,7 @@ pub fn prepare_with(
         }
         for point in &checked.points {
             driver.require(&point.scenario.wants())?;
-            // Settings can be an axis.
+            // Settings can be an axis, so each point can have other settings.
             let mut same = point.scenario.gateways.iter().filter(|other| other.name == gateway.name);
             same.try_for_each(|other| driver.check_settings(&other.set.to_map()))?;
         }
@@ -218,7 +219,7 @@ pub fn prepare_with(
             return Err(LabError::Scenario(Problem::of("origin.service", message).help(remedy)));
         }
         if !services.contains_key(name) {
-            // Without the upstream, no cell can be measured.
+            // Fails if a program is missing, because no cell can be measured without the upstream.
             services.insert(name.to_owned(), Ok(located_each(service)?));
         }
     }
@@ -229,7 +230,7 @@ pub fn prepare_with(
         point.scenario.gateways.retain(is_kept);
     }
     notes.extend(fit_faults(&mut checked, drivers)?);
-    // Stored with the run, so that a resumed run uses the same images.
+    // Images are stored with the run, so that a resumed run uses the same ones.
     let points = checked.points.iter_mut().map(|point| &mut point.scenario);
     for gateway in points.chain([&mut checked.scenario]).flat_map(|scenario| &mut scenario.gateways) {
         gateway.image = images.get(&gateway.name).cloned().or(gateway.image.take());
@@ -249,11 +250,11 @@ pub fn prepare_with(
     Ok(Prepared { checked, notes, binaries, origins, services, prometheus })
 }
 
-/// Features that drivers and services may need.
+/// Cargo features of weir that drivers and services may need.
 const NATS: &str = "nats";
 const KUBERNETES: &str = "kubernetes";
 
-/// A feature that the driver or one of its services needs, and this build lacks.
+/// A feature that the driver or one of its services needs and this build lacks; `None` if none is missing.
 fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static str>, LabError> {
     if driver.publishes() && !publish::IS_SUPPORTED {
         return Ok(Some(NATS));
@@ -263,7 +264,8 @@ fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static
     Ok((is_needed && !kube::IS_SUPPORTED).then_some(KUBERNETES))
 }
 
-/// Removes the faults of services that no gateway needs; returns notes about gateways without such faults.
+/// Removes the faults of services that no gateway needs. Returns a note for each service with faults that only some
+/// gateways need, because its faults do not affect the other gateways.
 fn fit_faults(checked: &mut Checked, drivers: &Drivers) -> Result<Vec<String>, LabError> {
     let mut needs = Vec::new();
     for gateway in checked.scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {
@@ -288,7 +290,7 @@ fn fit_faults(checked: &mut Checked, drivers: &Drivers) -> Result<Vec<String>, L
         let without: Vec<&str> = without.map(|(name, _)| name.as_str()).collect();
         (!without.is_empty() && !is_upstream(service)).then(|| {
             let names = without.join(", ");
-            format!("no faults of the service `{service}` for gateways that do not need it: {names}")
+            format!("faults of the service `{service}` are skipped for gateways that do not use it: {names}")
         })
     };
     Ok(faulted.iter().filter_map(note).collect())
@@ -298,8 +300,8 @@ fn has(services: &[&Service], name: &str) -> bool {
     services.iter().any(|service| service.name() == name)
 }
 
-/// Sets the gateway of the positive control, which must be available on this host; returns the limitations of the
-/// control.
+/// Selects the gateway that the positive control copies. It must be available on this host, and not run in a container.
+/// Returns notes about the limitations of the control.
 fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
     let Scenario { gateways, origin, repeats, control, .. } = &checked.scenario;
     let Some(mut control) = control.clone() else { return Ok(Vec::new()) };
@@ -372,7 +374,8 @@ fn planned(checked: &Checked) -> Plan {
     plan::plan(checked, checked.scenario.seed.unwrap_or_else(clock::new_seed))
 }
 
-/// Measures every cell of `run` that is not in the store. Stores a new run, or new cells of an extended one, first.
+/// Measures every cell of `run` that is not in the store. First stores the run if it is new, or its added cells if it
+/// was extended.
 ///
 /// # Errors
 /// If the host cannot be used, or a finished cell cannot be stored; earlier cells are kept.
@@ -388,7 +391,7 @@ pub fn execute(
     let mut rig = Rig::open(&run.id, store.path())?;
     rig.give_up_on(Arc::clone(bench.stop));
     let rig = rig;
-    // In a cluster, the kubelet creates the control groups of parts.
+    // In a cluster, the kubelet limits the parts, so weir needs no control groups.
     if let Err(why) = rig.cgroups()
         && !prepared.checked.scenario.is_in_pods()
     {
@@ -398,7 +401,7 @@ pub fn execute(
         ));
     }
     if prepared.checked.scenario.is_elsewhere() {
-        // A remote gateway can run on this host.
+        // A remote gateway can run on this host. The load generator must not wait for CPU time behind it.
         rig.put_first();
     }
     let remotes = remote::meet(&prepared.checked.scenario, &prepared.prometheus, bench.observer)?;
@@ -420,7 +423,7 @@ pub fn execute(
         run,
         stop: bench.stop,
         observer: bench.observer,
-        // The loads of the pilot are not part of any result.
+        // The pilot runs first. Its loads are not part of any result, so nobody watches them.
         watcher: None,
         ports: &ports,
         bounds,
@@ -434,7 +437,7 @@ pub fn execute(
         rig.close()?;
         return Ok(Ended::Interrupted);
     };
-    // Stored only when the host is locked, so that a run that cannot start is not stored.
+    // The run is stored only now, when this host is locked for it, so that a run that cannot start is not stored.
     match store.runs()?.iter().find(|kept| kept.id == run.id) {
         None => store.begin_run(&with_limits(&run, &rig))?,
         Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(&run)?,
@@ -466,7 +469,8 @@ pub fn execute(
     Ok(ended)
 }
 
-/// The run and its scenario with shares replaced by absolute rates; `None` if it was stopped meanwhile.
+/// Measures capacities if rates are shares of them. Returns the run and its scenario with absolute rates; `None` if the
+/// run was stopped meanwhile.
 fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>, LabError> {
     let mut run = lab.run.clone();
     if pilot::relative_loads(checked).is_empty() {
@@ -483,14 +487,16 @@ fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>
     Ok(Some((run, checked)))
 }
 
-/// `run` with the control group support of this host and user, which needs a rig.
+/// Returns `run` with the cgroup version that weir can use for limits on this host. Only an open rig can find out this
+/// version.
 fn with_limits(run: &Run, rig: &Rig) -> Run {
     let mut run = run.clone();
     run.manifest.cgroup = Some(rig.try_limits().map_or("none", CgroupVersion::name).to_owned());
     run
 }
 
-/// Differences between the host and programs that measured `cells` of `run` and the current ones.
+/// Notes about differences between the host and programs that measured `cells` of `run`, and the present host and
+/// programs.
 pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
     let mut notes = Vec::new();
     if HostBounds::fingerprint(&run.manifest) != HostBounds::fingerprint(&Rig::host_facts()) {

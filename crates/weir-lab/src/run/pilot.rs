@@ -1,4 +1,4 @@
-//! The pilot: measures the capacity of each gateway before the first cell, for rates that are shares of it.
+//! The pilot: measures the capacity of each gateway before the first cell, for rates that are shares of a capacity.
 //!
 //! A trial is a cell with fresh processes and the limits and topology of its point. Its loads are closed, and weir
 //! stores only their rates.
@@ -16,19 +16,22 @@ use crate::plan::estimate::TimeEstimate;
 use crate::read::Checked;
 use crate::scenario::{Load, Scenario, ShareOf};
 
-/// Maximum length of a trial's warm-up and sustained phase.
+/// Maximum warm-up of a trial.
 const WARMUP: Duration = Duration::from_millis(500);
+/// Maximum sustained phase of a trial.
 const PHASE: Duration = Duration::from_secs(2);
 
-/// A trial for every gateway, or for the upstream without a gateway; points with the same capacity share one.
+/// A short cell that measures capacity. It runs once per gateway if rates are shares of a gateway's capacity, and once
+/// without a gateway if rates are shares of the upstream's capacity. Points that differ only in rates share a trial.
 struct Trial {
     axes: Axes,
-    /// With closed loads.
+    /// The scenario of the trial, with closed loads only.
     scenario: Scenario,
-    /// The open loads that each of these represents.
+    /// For each closed load, in the same order: names of the open loads whose rates use its result.
     stands_for: Vec<Vec<String>>,
-    /// Whether a rate is a share of a gateway's capacity, and whether one is a share of the upstream's.
+    /// Whether a rate is a share of a gateway's capacity, so that the trial runs for every gateway.
     of_gateways: bool,
+    /// Whether a rate is a share of the upstream's capacity, so that the trial runs without a gateway.
     of_direct: bool,
 }
 
@@ -54,7 +57,7 @@ impl Lab<'_> {
     /// Runs the trials of every gateway of `checked`; `None` if the run was stopped meanwhile.
     ///
     /// # Errors
-    /// As [`Lab::measure`]. A gateway whose trial fails is noted; its cells will fail too.
+    /// As [`Lab::measure`]. A failed trial is not an error: the observer gets a note, and the pilot continues.
     pub(crate) fn pilot(&self, checked: &Checked) -> Result<Option<Vec<Carried>>, LabError> {
         let mut carried = Vec::new();
         let mut index = 0;
@@ -78,7 +81,8 @@ impl Lab<'_> {
         Ok(Some(carried))
     }
 
-    /// The capacity of a gateway from a trial; `None` if its responses were errors, which cost less than others.
+    /// The capacity of a gateway from a trial; `None` if the gateway returned errors, because an error costs less than
+    /// a good response.
     fn carried(&self, key: &CellKey, loads: &[String], measurement: &Measurement) -> Option<Carried> {
         let (rate_per_s, bound_by) = (measurement.record.result.rate_per_s, measurement.judgement.bound_by);
         let reported = |what: String| {
@@ -138,7 +142,7 @@ impl Trial {
             cold_start: false,
             ..scenario.without_objectives().without_disturbances()
         };
-        // The latencies of a pilot are not used, so they need not settle.
+        // The pilot does not use latencies, so its warm-up need not wait until they settle.
         tried.thresholds.warmup_growth = 1.0;
         let (closed, stands_for): (Vec<Load>, Vec<Vec<String>>) = loads.into_iter().unzip();
         let named = |(load, names): (Load, &Vec<String>)| (names[0].clone(), load);
@@ -149,7 +153,7 @@ impl Trial {
         Self { axes, scenario: tried, stands_for, of_gateways, of_direct }
     }
 
-    /// The gateways of the trials; `direct` is the upstream without a gateway.
+    /// The gateways for which the trial runs; `direct` is the upstream without a gateway.
     fn tried(&self) -> Vec<String> {
         let gateways = self.scenario.gateways.iter().filter(|_| self.of_gateways);
         let direct = self.of_direct.then(|| DIRECT.to_owned());
@@ -241,7 +245,8 @@ loads:
     fn points_that_differ_only_in_rates_share_a_trial() {
         let axes = "vary: { loads.low.rate: [10%, 30%, 700/s], limits.data.cpus: [0.25, 0.5] }\n";
         let words: Vec<String> = tried(&format!("{LOADS}{axes}")).into_iter().map(|(axes, _)| axes).collect();
-        // At 700/s, the load needs no trial; trials of the others are without it.
+        // At the absolute rate 700/s, `low` needs no trial, so the trials of points with this rate do not contain
+        // `low`.
         assert_eq!(
             words,
             [

@@ -12,10 +12,10 @@ use crate::read::Checked;
 use crate::scenario::shares::{absolute_rate, absolute_rates};
 use crate::scenario::{Axis, RateList, Scenario, ShareOf, name_at};
 
-/// `checked` with shares replaced by absolute rates, and a record of the pilot.
+/// Returns `checked` with shares replaced by absolute rates, and what the pilot measured, for the manifest of the run.
 ///
 /// # Errors
-/// If no gateway has a capacity for a load, or two points of the axes become the same.
+/// If no gateway has a known capacity for a load, or if two points of the axes get the same rates.
 pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Checked, Pilot), LabError> {
     let mut resolver = ShareResolver { carried: &carried, rates: Vec::new() };
     let mut resolved = checked.clone();
@@ -37,7 +37,7 @@ pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Chec
     Ok((resolved, Pilot { carried, rates }))
 }
 
-/// Computes absolute rates, and records each.
+/// Computes absolute rates from the capacities in `carried`, and records each of them in `rates`.
 struct ShareResolver<'c> {
     carried: &'c [Carried],
     rates: Vec<PilotRate>,
@@ -55,7 +55,8 @@ impl<'c> ShareResolver<'c> {
                 load.rates = Some(self.list(name, load.of, list)?);
             }
             match (&load.rate, &load.one_of) {
-                // Its list is already recorded.
+                // This load is one rate of a list. The rates of the list are already recorded, so this arm only
+                // computes the rate.
                 (Some(Levels::Constant(share)), Some(list)) => {
                     let place = format!("loads.{list}.rates");
                     let rate = absolute_rate(*share, self.carrier(list, load.of, &place, share)?.rate_per_s);
@@ -83,7 +84,7 @@ impl<'c> ShareResolver<'c> {
         scenario.cases.iter_mut().try_for_each(|case| self.case(&as_asked, "", case))
     }
 
-    /// The leaves of a case.
+    /// Replaces the shares in a case. `prefix` is the path of `case` within the case's outermost map.
     fn case(
         &mut self,
         scenario: &Scenario,
@@ -100,7 +101,7 @@ impl<'c> ShareResolver<'c> {
         Ok(())
     }
 
-    /// A value of an axis or a case, if it is a load or a rate.
+    /// Replaces the shares in `value`, a value of an axis or a case, if `path` names a load, its `rate` or its `rates`.
     fn value(&mut self, scenario: &Scenario, path: &str, value: &mut Value) -> Result<(), LabError> {
         let names: Vec<&str> = path.split('.').collect();
         match (&names[..], value) {
@@ -149,12 +150,13 @@ impl<'c> ShareResolver<'c> {
         Ok(true)
     }
 
-    /// The rates of a load with a list of rates.
+    /// Replaces the shares of a list by absolute rates, and records them.
     fn list(&mut self, load: &str, of: Option<ShareOf>, asked: &RateList) -> Result<RateList, LabError> {
         let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
         let rates = asked.rates().iter().map(|share| absolute_rate(*share, of.rate_per_s)).collect();
         let found = RateList::of(rates).map_err(|why| {
-            let message = format!("two of its shares of {:.0}/s are the same rate: {why}", of.rate_per_s);
+            let message =
+                format!("two shares of the capacity {:.0}/s give the same rate: {why}", of.rate_per_s);
             let remedy = "use shares that differ more: rates have two significant digits";
             LabError::Scenario(Problem::of(format!("loads.{load}.rates"), message).help(remedy))
         })?;
@@ -169,7 +171,8 @@ impl<'c> ShareResolver<'c> {
         Ok(found)
     }
 
-    /// The gateway to whose capacity the share `asked` of `load`, located at `place`, refers.
+    /// The capacity of which the rate of `load` is a share. `place` and `asked` are the field and the share, for
+    /// errors.
     fn carrier(
         &self,
         load: &str,
@@ -183,7 +186,7 @@ impl<'c> ShareResolver<'c> {
         let found = match of.unwrap_or_default() {
             ShareOf::Least => tried.filter(is_gateway).min_by(by_rate),
             ShareOf::Greatest => tried.filter(is_gateway).max_by(by_rate),
-            // Every point has the same rate, based on the minimum capacity of the upstream over all points.
+            // The lowest capacity of the upstream at any point, so that the rate is the same at every point.
             ShareOf::Direct => tried.filter(|carried| !is_gateway(carried)).min_by(by_rate),
         };
         found.ok_or_else(|| {
@@ -192,7 +195,7 @@ impl<'c> ShareResolver<'c> {
         })
     }
 
-    /// Records the rates of `load`, once.
+    /// Records the rates of `load`, unless they are already recorded.
     fn note(&mut self, load: &str, asked: String, rate: String, of: &Carried) {
         let rate = PilotRate {
             load: load.to_owned(),
@@ -342,7 +345,8 @@ mod tests {
         assert!(alike.starts_with("vary: points 1 and 2 of the axes have the same rate"), "{alike}");
         let lists = "vary: { loads.low: [{ model: open, rates: [10%, 10.1%] }] }\n";
         let alike = said(lists, vec![carried("a", &["low", "high"], 10.0)]);
-        let expected = "loads.low.rates: two of its shares of 10/s are the same rate: duplicate rate `1/s`";
+        let expected =
+            "loads.low.rates: two shares of the capacity 10/s give the same rate: duplicate rate `1/s`";
         assert!(alike.starts_with(expected), "{alike}");
     }
 }

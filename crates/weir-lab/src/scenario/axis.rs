@@ -9,32 +9,36 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// The names of values that fit the host: growing by one core, or doubling.
+/// The word for CPU limits that fit the host and grow evenly.
 const FITTED: &str = "fitted";
+/// The word for CPU limits that fit the host and double.
 const DOUBLED: &str = "doubled";
 
 /// The only field whose values can be fitted.
 pub(crate) const FITTED_PATH: &str = "limits.data.cpus";
 
-/// Maximum fitted cores: with more, the connections limit the throughput, and not the gateway.
+/// Maximum CPU limit that `fitted` gives, cores. With more cores, the number of connections limits the throughput, not
+/// the gateway.
 const CORES_MAX: usize = 6;
 
-/// Maximum cores of doubling limits.
+/// Maximum CPU limit that `doubled` gives, cores.
 const DOUBLED_CORES_MAX: usize = 8;
 
-/// From this number of cores on, limits are whole cores; with fewer, quarters of the available cores.
+/// If half of the host has at least this number of cores, `fitted` gives whole cores; otherwise, quarters of half of
+/// the host.
 const WHOLE_CORES_FROM: usize = 3;
 
-/// The values of a field.
+/// The values that an axis gives to its field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Axis {
     /// A list, in this order.
     Values(Vec<Value>),
-    /// CPU limits of the data plane that the host can honestly test. The run keeps them as values.
+    /// CPU limits of the data plane that the host can test reliably. They become a list of values before the run is
+    /// stored.
     Fitted(Steps),
 }
 
-/// How fitted limits grow.
+/// How CPU limits that fit the host grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// By addition: 1, 2, 3.
@@ -44,7 +48,7 @@ pub enum Steps {
 }
 
 impl Axis {
-    /// The values; empty before they are fitted.
+    /// The values of the axis; empty for [`Axis::Fitted`].
     pub fn values(&self) -> &[Value] {
         match self {
             Self::Values(values) => values,
@@ -70,8 +74,8 @@ fn even_cpus(half: usize) -> Vec<Value> {
     (1..=4_u8).map(|quarters| cores(most * f64::from(quarters) / 4.0)).collect()
 }
 
-/// Powers of two up to `half` of the host's cores. They start at one core, or at a quarter of the maximum if there are
-/// fewer than three otherwise.
+/// Powers of two up to `half` of the host's cores. The first value is one core, or a quarter of the maximum if there
+/// would otherwise be fewer than three values.
 fn doubled_cpus(half: usize) -> Vec<Value> {
     let most = match half.min(DOUBLED_CORES_MAX) {
         0 => 0.5,

@@ -8,19 +8,18 @@ use weir_results::Changed;
 /// The prefix of paths that are added and removed.
 pub(crate) const CHANGED: &str = "/changed/";
 
-/// Changes of the gateway's configuration under load: one change adds, removes or replaces something, the next one
-/// reverts it. A change that does not take effect within a minute fails the cell. Afterwards the gateway has its first
-/// configuration again.
+/// Changes of the gateway's configuration under load: each change adds, removes or replaces something, and a later
+/// change reverts it. A change that does not take effect within a minute fails the cell. After each load, the gateway
+/// has its initial configuration again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
-    /// Time from one change to the next, and from the start of a load to the first. A change that takes longer skips
-    /// the next one.
+    /// Time from one change to the next, and from the start of a load to the first change. If a change takes longer,
+    /// the next change waits for the next multiple of this time.
     pub every: Time,
-    /// What changes, in turn. `routes`: paths `/changed/1` and so on are added at every domain, then removed.
-    /// `endpoints`: the last replica of the upstream is removed, then added; it keeps running, and `origin.replicas`
-    /// must be at least 2. `certificates`: the certificate is replaced by another of the same CA with another key,
-    /// then restored; needs `topology.tls` with one certificate for all domains. Default: `[routes]`.
+    /// What changes, in turn. Added routes have the paths `/changed/1` and so on at every domain. The endpoint is the
+    /// last replica of the upstream, which keeps running; `origin.replicas` must be at least 2. The new certificate has
+    /// the same CA and another key; it needs `topology.tls` with one certificate for all domains. Default: `[routes]`.
     #[serde(default = "default_kinds", skip_serializing_if = "is_default_kinds")]
     pub of: Vec<Changed>,
     /// Number of paths that are added and removed, at every domain.
@@ -32,7 +31,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether routes change during `load`.
+    /// Whether the configuration changes during `load`.
     pub(crate) fn concerns(&self, load: &str) -> bool {
         self.loads.is_empty() || self.loads.iter().any(|name| name == load)
     }

@@ -11,10 +11,10 @@ use super::Gateway;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// Extra CPU time as share of the gateway's own, and extra latency as share of its p50 in the same block: `1%` to
-    /// `100%`.
+    /// Extra CPU time as share of the gateway's CPU time, and extra latency as share of the gateway's p50 in the same
+    /// block: `1%` to `100%`.
     pub share: Share,
-    /// Name of the gateway.
+    /// Name of the gateway that is measured once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the first one"))]
     pub gateway: Option<String>,

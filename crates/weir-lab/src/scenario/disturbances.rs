@@ -11,7 +11,7 @@ impl Scenario {
         self.faults.iter().filter_map(|fault| fault.service.as_deref())
     }
 
-    /// Removes the faults of services that no gateway needs, except those of the upstream.
+    /// Removes the faults of services for which `is_needed` returns false, except a service that is the upstream.
     pub(crate) fn keep_faults_of(&mut self, is_needed: impl Fn(&str) -> bool) {
         let upstream = self.origin.service.name();
         self.faults.retain(|fault| match fault.service.as_deref() {
@@ -26,7 +26,7 @@ impl Scenario {
         Self { changes: None, faults: Vec::new(), slow: None, silent: None, ..self }
     }
 
-    /// The lists of the loads that disturbances apply to; an empty list means all loads.
+    /// For each kind of disturbance: the list of loads that it applies to. An empty list means all loads.
     pub(crate) fn disturbed_loads_mut(&mut self) -> Vec<&mut Vec<String>> {
         let changes = self.changes.as_mut().map(|changes| &mut changes.loads);
         let slow = self.slow.as_mut().map(|slow| &mut slow.loads);

@@ -5,7 +5,7 @@ use weir_document::{AskedRate, Levels, Named};
 use super::{Load, Scenario};
 
 impl Load {
-    /// The load itself, or one load per rate in ascending order.
+    /// One load per rate in `rates`, in ascending order; the load itself if it has no `rates`. `name` is its name.
     pub(crate) fn at_each_rate(&self, name: &str) -> Vec<(String, Self)> {
         let Some(list) = &self.rates else { return vec![(name.to_owned(), self.clone())] };
         let one = |rate: &AskedRate| {
@@ -19,7 +19,7 @@ impl Load {
 }
 
 impl Scenario {
-    /// The scenario with one load per rate, as it runs.
+    /// The scenario as it runs: each load with several rates is replaced by one load per rate.
     #[must_use]
     pub(crate) fn expanded(mut self) -> Self {
         let loads = self.loads.clone();

@@ -5,29 +5,28 @@ use serde::{Deserialize, Serialize};
 use weir_document::Time;
 use weir_results::{FaultAction, FaultTarget, Plane};
 
-/// A fault of one server of the upstream, of a service, or of a gateway in a cluster, under load. Every load has all
-/// faults, and afterwards every server and service is restored. Direct cells have none.
+/// A fault of one server of the upstream, of a service, or of a gateway in a cluster, under load. All faults happen in
+/// every load. After the load, weir restores every server and service. Direct cells have no faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduledFault {
-    /// Time from the start of the sustained phase of each load. The fault comes up to 0.2 s later; results have the
-    /// actual time.
+    /// Time from the start of the sustained phase of each load. The fault starts up to 0.2 s later; the results have
+    /// the actual time.
     pub at: Time,
-    /// Replica of the upstream, from 1. Default: the first one, if `service` is absent.
+    /// Replica of the upstream, from 1. Default: 1, if neither `service` nor `gateway` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<u32>,
-    /// Service instead of a replica: all its processes, in the order in which they start. Gateways that do not need it
-    /// have no such fault; a service that no gateway needs is an error. Not with `changes`.
+    /// Name of a service instead of a replica. The fault affects all processes of the service, in the order in which
+    /// they start. It applies only to gateways that need the service; at least one gateway must need it. Not with
+    /// `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Pods of the gateway instead: `data` plane or `control` plane. Only in a cluster, and only for gateways that
-    /// already run there; others have no such fault.
+    /// Pods of the gateway instead of a replica. Only for runs in a cluster, and only for gateways that already run
+    /// there; other gateways have no fault. Kubernetes starts the pods again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Plane>,
-    /// `kill`: SIGKILL to its processes; connections end, new ones are refused. `stall`: SIGSTOP; connections are
-    /// accepted and not answered. `reset`: weir's own upstream resets the connection of every request. `return`:
-    /// started again with the same command, limits and addresses, or continued. With `gateway`: `kill` ends one pod
-    /// without a grace period, `evict` with it, and `rollout` replaces all pods; Kubernetes starts them again.
+    /// What weir does to the target. For pods of a gateway: `kill`, `evict` or `rollout`. For replicas and services:
+    /// `kill`, `stall` or `return`; for replicas of weir's own upstream also `reset`.
     #[serde(rename = "do")]
     pub action: FaultAction,
 }

@@ -25,36 +25,36 @@ pub struct Gateway {
     /// Path of the program. By default weir searches `target/peers/bin`, its own folder and `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<PathBuf>,
-    /// Container image that it runs in, like `nginx:1.29`; `binary` is then the path in the image.
+    /// Container image that the gateway runs in, like `nginx:1.29`; `binary` is then the path in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageName>,
-    /// Configuration file that replaces the main one of the driver; its path is relative to the scenario's folder,
-    /// and the run stores its text. It is a template with the driver's values: it must listen on `{{ listen }}` and
-    /// forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads its counters on `{{ admin }}`, if it
-    /// serves them as the driver's file does.
+    /// Configuration file that replaces the main template of the driver. The path is relative to the scenario's folder,
+    /// and the run stores the text of the file. The file is a template with the driver's values: the gateway must
+    /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads the
+    /// gateway's counters on `{{ admin }}`, if the gateway serves them there as with the driver's own file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<PathBuf>,
     /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. Default: a free port on
     /// loopback. With `network: namespaces` it must be on all addresses, like `0.0.0.0:8080`. (`weir load --resolve`)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// Settings of the driver, like `{ buffering: false }`. `settings` in its driver.yaml lists them with their
-    /// defaults.
+    /// Settings of the driver, like `{ buffering: false }`. `settings` in the driver's driver.yaml lists them with
+    /// their defaults.
     #[serde(skip_serializing_if = "Named::is_empty")]
     pub set: Named<serde_json::Value>,
-    /// Skip the gateway with a note if its binary is missing. By default the run fails.
+    /// Skip the gateway with a note if its binary is missing. By default the cells of the gateway fail.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// What this gateway must achieve. Its limits override those of the load and the scenario.
+    /// The gateway's own objective. It overrides the objectives of the load and the scenario, limit by limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
-    /// Where it is, with the driver `remote`.
+    /// With the driver `remote`: the URL of the gateway, and the source of its CPU and memory.
     #[serde(flatten)]
     pub remote: Remote,
 }
 
 impl Gateway {
-    /// The gateway of the driver `name` with defaults.
+    /// A gateway with the driver `name`, the same name, and defaults for all other fields.
     pub fn of_driver(name: &str) -> Self {
         let name = name.to_owned();
         Self {
@@ -71,12 +71,12 @@ impl Gateway {
         }
     }
 
-    /// Whether it is remote: it has a URL, and weir does not start it.
+    /// Whether the gateway is remote: weir does not start it, and sends load to its URL.
     pub fn is_remote(&self) -> bool {
         self.driver == REMOTE
     }
 
-    /// The files that it names, with their fields.
+    /// The paths of files in the gateway's fields, each with the name of its field.
     pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
         self.config.iter_mut().map(|file| ("config", file)).chain(self.remote.files_mut())
     }
@@ -96,13 +96,13 @@ struct Written {
     #[serde(default)]
     #[schemars(extend("x-default" = "the one that weir finds"))]
     binary: Option<PathBuf>,
-    /// Container image that it runs in, like `nginx:1.29`; `binary` is then the path in the image.
+    /// Container image that the gateway runs in, like `nginx:1.29`; `binary` is then the path in the image.
     #[serde(default)]
     image: Option<ImageName>,
-    /// Configuration file that replaces the main one of the driver; its path is relative to the scenario's folder,
-    /// and the run stores its text. It is a template with the driver's values: it must listen on `{{ listen }}` and
-    /// forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads its counters on `{{ admin }}`, if it
-    /// serves them as the driver's file does.
+    /// Configuration file that replaces the main template of the driver. The path is relative to the scenario's folder,
+    /// and the run stores the text of the file. The file is a template with the driver's values: the gateway must
+    /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads the
+    /// gateway's counters on `{{ admin }}`, if the gateway serves them there as with the driver's own file.
     #[serde(default)]
     config: Option<PathBuf>,
     /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. With `network: namespaces` it
@@ -110,39 +110,38 @@ struct Written {
     #[serde(default)]
     #[schemars(extend("x-default" = "a free port on loopback"))]
     listen: Option<Address>,
-    /// Settings of the driver, like `{ buffering: false }`. `settings` in its driver.yaml lists them with their
-    /// defaults.
+    /// Settings of the driver, like `{ buffering: false }`. `settings` in the driver's driver.yaml lists them with
+    /// their defaults.
     #[serde(default)]
     set: Named<serde_json::Value>,
-    /// Skip the gateway with a note if its binary is missing; otherwise the run fails.
+    /// Skip the gateway with a note if its binary is missing; otherwise the cells of the gateway fail.
     #[serde(default)]
     optional: bool,
-    /// What this gateway must achieve. Its limits override those of the load and the scenario.
+    /// The gateway's own objective. It overrides the objectives of the load and the scenario, limit by limit.
     #[serde(default)]
     objective: Option<ObjectiveSpec>,
-    /// Driver `remote` (required there): where load goes, like `https://gw.example`. Paths belong into
-    /// `topology.paths`.
+    /// Driver `remote` (required there): where load goes, like `https://gw.example`. Set paths in `topology.paths`.
     #[serde(default)]
     url: Option<Url>,
     /// Driver `remote`: value of the Host header.
     #[serde(default)]
     #[schemars(extend("x-default" = "host and port of `url`"))]
     host: Option<String>,
-    /// Driver `remote`: URL of its upstream, for the direct baseline. Without it the run has no direct cells. All
-    /// gateways of a scenario have the same one, or none.
+    /// Driver `remote`: URL of the gateway's upstream, for the direct baseline. Without this URL the run has no direct
+    /// cells. All gateways of a scenario must have the same URL here, or none.
     #[serde(default)]
     direct: Option<Url>,
-    /// Driver `remote`: TLS of the connections to `https://` URLs.
+    /// Driver `remote`: TLS settings of the connections to `https://` URLs.
     #[serde(default)]
     tls: Option<TlsSpec>,
-    /// Driver `remote`: the limits of the gateway on its host; weir sets none.
+    /// Driver `remote`: the limits of the gateway on its host, which weir does not set.
     #[serde(default)]
     #[schemars(extend("x-default" = "those that cAdvisor reports"))]
     limits: Option<Limit>,
-    /// Driver `remote`: Prometheus that has its CPU and memory. Not with `sampler`.
+    /// Driver `remote`: Prometheus server that has the CPU and memory metrics of the gateway. Not with `sampler`.
     #[serde(default)]
     prometheus: Option<PrometheusSource>,
-    /// Driver `remote`: agent on its host that samples CPU and memory. Not with `prometheus`.
+    /// Driver `remote`: agent on the gateway's host that samples the gateway's CPU and memory. Not with `prometheus`.
     #[serde(default)]
     sampler: Option<SamplerSource>,
 }

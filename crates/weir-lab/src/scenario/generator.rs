@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::Place;
 
-/// The load generator.
+/// Where the load generator runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorSpec {
@@ -17,7 +17,7 @@ pub struct GeneratorSpec {
 }
 
 impl GeneratorSpec {
-    /// Whether it has only defaults.
+    /// Whether all fields have their defaults.
     pub(crate) fn is_empty(&self) -> bool {
         self.on.is_none()
     }

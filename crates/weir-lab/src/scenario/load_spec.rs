@@ -17,8 +17,8 @@ const FILE_MAX_BYTES: u64 = 64 << 20;
 /// Maximum number of tokens.
 const TOKENS_MAX: usize = 1_000_000;
 
-/// Converts an invalid value that the engine reports; `None` for other errors. The place is the field of [`Load`]:
-/// `tls.cert`, `mix.path`.
+/// Converts an error of the load engine about an invalid value; `None` for other errors. The place of the problem is
+/// then the field of [`Load`], like `tls.cert` or `mix.path`.
 pub fn load_problem(error: &EngineError) -> Option<Problem> {
     let EngineError::Invalid(Problem { place, message, remedy }) = error else { return None };
     let field = match *place {
@@ -37,7 +37,7 @@ fn problem(field: &str, message: impl Into<String>, remedy: impl Into<String>) -
     Problem::of(field, message).help(remedy)
 }
 
-/// Levels and steps of connections and rate.
+/// Connections and rate of a load, in the form of the load engine.
 struct Shape {
     connections: u32,
     connections_from: Option<u32>,
@@ -47,15 +47,16 @@ struct Shape {
 }
 
 impl Load {
-    /// The specification for the engine, checked as far as possible without a network.
+    /// The specification for the load engine, checked as far as possible without a network.
     ///
     /// # Errors
-    /// If the load contradicts itself, or one of its files cannot be read. The place is the field of the load.
+    /// If fields of the load contradict each other, or one of its files cannot be read. The place of the problem is the
+    /// field.
     pub fn spec(&self, setting: Setting) -> Result<LoadSpec, Problem> {
         let shape = self.shape()?;
         if self.requests.is_some() && self.duration.is_some() {
             let remedy = "remove one of the two";
-            return Err(problem("requests", "`requests` and `duration` exclude each other", remedy));
+            return Err(problem("requests", "`requests` and `duration` cannot be combined", remedy));
         }
         let duration_ns = match self.requests {
             Some(_) => None,
@@ -89,13 +90,15 @@ impl Load {
         }
     }
 
-    /// Weights with which TLS connections draw `domains`; empty if each connection keeps one domain.
+    /// Weights with which each TLS connection draws its domain from `domains`; empty without a popularity, because
+    /// connections then have the domains in turn.
     fn domain_weights(&self, domains: &[String]) -> Vec<f64> {
         let weights = |popularity: Popularity| (0..domains.len()).map(move |rank| popularity.weight(rank));
         self.popularity.map(weights).into_iter().flatten().collect()
     }
 
-    /// Length of the sustained phase over all steps; `None` if it ends after a number of requests of a closed load.
+    /// Length of the sustained phase, including all steps; `None` for a closed load that ends after a number of
+    /// requests. `otherwise` is the length if the load sets none.
     pub(crate) fn sustained(&self, otherwise: Duration) -> Option<Duration> {
         let rate_steps = self.rate.as_ref().map_or(0, |rate| rate.steps().len());
         let steps = self.steps.len().max(self.connections.steps().len()).max(rate_steps).max(1);
@@ -111,7 +114,8 @@ impl Load {
         }
     }
 
-    /// Whether the engine may extend its warm-up. This does not depend on the capacity for shares.
+    /// Whether the load engine may extend the warm-up of this load. The answer does not depend on the rate, so it is
+    /// known even while rates are shares of an unknown capacity.
     pub(crate) fn may_warm_up_longer(&self) -> bool {
         let trial = self.search.as_ref().map(|_| self.trial(self.first_per_s()));
         let load = trial.as_ref().unwrap_or(self).at_capacity(1.0);
@@ -138,7 +142,7 @@ impl Load {
         (!rates.is_empty()).then(|| self.burst.map_or(mean_per_s, burst))
     }
 
-    /// The rates of all steps, or both ends of a ramp; none while they are shares.
+    /// The rates of all steps, or both ends of a ramp; empty while the rates are shares.
     fn rates(&self) -> Vec<f64> {
         let rates: Vec<AskedRate> = match &self.rate {
             None => self.steps.iter().filter_map(|step| step.rate).map(AskedRate::Rate).collect(),
@@ -188,7 +192,8 @@ impl Load {
             return Ok(self.steps.iter().map(spec).collect());
         }
         if !connections.is_empty() && !rates.is_empty() && connections.len() != rates.len() {
-            let message = format!("{} steps of connections and {} of rate", connections.len(), rates.len());
+            let message =
+                format!("`connections` has {} steps, but `rate` has {}", connections.len(), rates.len());
             return Err(problem(
                 "rate",
                 message,
@@ -210,7 +215,7 @@ impl Load {
             }
             (ArrivalModel::Open, Some(rate_per_s)) => {
                 if self.think.is_some() {
-                    let remedy = "remove it: an open load does not wait for responses";
+                    let remedy = "remove `think`: an open load does not wait for responses";
                     return Err(problem("think", "an open load cannot have think time", remedy));
                 }
                 Ok(ModelSpec::Open {
@@ -221,7 +226,7 @@ impl Load {
                 })
             }
             (ArrivalModel::Closed, _) => {
-                let remedy = "leave it out, or make it an open load: `model: open`";
+                let remedy = "remove the field, or use an open load: `model: open`";
                 let open = [
                     ("rate", self.rate.is_some()),
                     ("burst", self.burst.is_some()),
@@ -231,7 +236,7 @@ impl Load {
                     return Err(problem(field, format!("a closed load cannot have a {field}"), remedy));
                 }
                 if self.spin {
-                    let remedy = "remove it, or use an open load";
+                    let remedy = "remove `spin`, or use an open load";
                     return Err(problem(
                         "spin",
                         "a closed load cannot spin: it does not wait for arrivals",
@@ -251,7 +256,7 @@ impl Load {
         }
         match (&self.file, self.mix.is_empty()) {
             (Some(_), false) => {
-                return Err(problem("file", "`mix` and `file` exclude each other", "remove one of the two"));
+                return Err(problem("file", "`mix` and `file` cannot be combined", "remove one of the two"));
             }
             (None, true) => {
                 let (mix, domains) = (setting.spec.requests.clone(), self.domains.clone());
@@ -261,7 +266,7 @@ impl Load {
         }
         let domains = if self.domains.is_empty() { &setting.domains } else { &self.domains };
         let authority = setting.authority.as_str();
-        // The colons of an IPv6 address are within brackets.
+        // A colon before `]` is part of an IPv6 address, and does not separate the port.
         let port = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
         let port = port.map_or("", |at| &authority[at..]);
         let host = if domains.is_empty() { authority.to_owned() } else { format!("{{domain}}{port}") };
@@ -281,7 +286,7 @@ impl Load {
     }
 }
 
-/// The absolute rate; an error for a share.
+/// The rate in requests per second, or an error if it is a share.
 fn per_s(rate: AskedRate) -> Result<f64, Problem> {
     rate.per_s().ok_or_else(|| {
         let message = format!("{rate} is a share of a capacity that was not measured");
@@ -289,7 +294,7 @@ fn per_s(rate: AskedRate) -> Result<f64, Problem> {
     })
 }
 
-/// The requests of a load.
+/// The requests of a load: a mix or a file, and the values of `{domain}`.
 struct Requests {
     mix: Vec<RequestSpec>,
     file: Option<RequestFileSpec>,
@@ -297,7 +302,7 @@ struct Requests {
 }
 
 impl Request {
-    /// The specification for the engine; `host` is the default of the Host header.
+    /// The request in the form of the load engine; `host` is the default of the Host header.
     fn spec(&self, host: &str) -> Result<RequestSpec, Problem> {
         let mut headers = self.headers.0.clone();
         match headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count() {
@@ -321,11 +326,11 @@ impl Request {
     }
 }
 
-/// The body: a text, or the content of a file.
+/// The body of a request: the text `written`, or for `@FILE` the content of the file.
 fn body(written: &str) -> Result<Body, Problem> {
     let Some(path) = written.strip_prefix('@') else { return Ok(Body::Text(written.to_owned())) };
     let bytes = bounded("mix.body", Path::new(path))?;
-    // Templates are filled in text only; other bodies are sent unchanged.
+    // Placeholders are replaced only in text; other bodies are sent unchanged.
     Ok(String::from_utf8(bytes)
         .map_or_else(|error| Body::Base64(STANDARD.encode(error.as_bytes())), Body::Text))
 }
@@ -340,11 +345,11 @@ fn tokens(path: &Path) -> Result<Vec<String>, Problem> {
     match tokens.len() {
         0 => Err(problem("tokens", format!("{place} has no tokens"), "write one token per line")),
         1..=TOKENS_MAX => Ok(tokens),
-        _ => Err(problem("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "use fewer")),
+        _ => Err(problem("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "use fewer tokens")),
     }
 }
 
-/// Reads a file of limited size.
+/// Reads the file that `field` names; an error if it is larger than [`FILE_MAX_BYTES`].
 fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, Problem> {
     let place = path.display();
     let wrong =

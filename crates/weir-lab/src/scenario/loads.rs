@@ -21,35 +21,36 @@ pub type Loads = Named<Load>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Arrival model.
+    /// Arrival model: `open` or `closed` loop.
     pub model: ArrivalModel,
-    /// Connections to the gateway, over all workers: `32`. A ramp `1..60` or `60..1` over the duration (closed loop),
-    /// or steps `1..60..5` or `[1, 10, 60]`. 1 to 1,000,000, and at least one per worker and per agent.
+    /// Connections to the gateway, over all workers: `32`. Or a ramp `1..60` or `60..1` over the duration (closed
+    /// loop), or steps `1..60..5` or `[1, 10, 60]`. 1 to 1,000,000, and at least one per worker and per agent.
     /// (`weir load --connections`)
     #[serde(default = "default_connections")]
     pub connections: Counts,
     /// Arrival rate of an open load (required): `5000/s`, a ramp `1000/s..5000/s` over the duration, or steps
-    /// `1000/s..5000/s..1000/s` or `[100/s, 1000/s]`. At most 10,000,000/s. A share like `30%` is of the gateways'
-    /// throughput on this host, which a pilot measures first; the run stores the resulting rate. (`weir load --rate`)
+    /// `1000/s..5000/s..1000/s` or `[100/s, 1000/s]`. At most 10,000,000/s. A share like `30%` refers to the throughput
+    /// of the gateways on this host. A pilot measures this throughput first, and the run stores the resulting rate.
+    /// (`weir load --rate`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<AskedRates>,
-    /// The gateway whose throughput is 100 % of a rate in percent.
+    /// Which throughput is 100 %, if the rate is a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`least`"))]
     pub of: Option<ShareOf>,
     /// Several rates of an open load instead of `rate`: `[500/s, 1000/s]`, `500/s..8000/s..8` for 8 rates,
-    /// `500/s..8000/s..500/s` for strides, or shares like `5%..120%..13`. At most 100. Each rate is a load of its
-    /// own, named `NAME-500` and so on, against the same processes.
+    /// `500/s..8000/s..500/s` for every 500/s, or shares like `5%..120%..13`. At most 100 rates. Each rate is a load of
+    /// its own, named `NAME-500` and so on, against the same processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateList>,
-    /// The load from whose `rates` this load was expanded. Set by weir, not in the scenario's text.
+    /// Name of the load from whose `rates` this load was made. Set by weir, not in the scenario's text.
     #[serde(skip)]
     pub one_of: Option<String>,
     /// Search for the highest rate of an open load that meets these limits. `rate` is then the rate of the first
     /// trial (`100/s` by default), and `duration` the length of a trial (`2s` by default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
-    /// Arrivals of an open load. (`weir load --even`)
+    /// How the arrivals of an open load are spaced in time. (`weir load --even`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`poisson`"))]
     pub spacing: Option<Spacing>,
@@ -86,17 +87,17 @@ pub struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "no limit"))]
     pub per_connection: Option<u64>,
-    /// TLS of the connections. If the gateways listen for TLS (`topology.tls`), weir provides CA and client
-    /// certificate, and a load can set `version` and `resumption` only. Remote gateways have their own `tls`.
+    /// TLS of the connections. If the gateways accept TLS (`topology.tls`), weir provides CA and client certificate,
+    /// and a load can set only `version` and `resumption`. Remote gateways have their own `tls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
     /// The requests and their weights. Each path must be one of `topology.paths`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-default" = "every path on every domain"))]
     pub mix: Vec<Request>,
-    /// How often the domains and paths of the topology are requested, the first ones most: `uniform`, `zipf`, or
-    /// `zipf:0.9` with an exponent from 0 to 10. Over TLS each connection draws its domain when it opens; without a
-    /// popularity, connections have the domains in turn. Not with `mix` or `file`.
+    /// How often each domain and path of the topology is requested: `uniform`, `zipf`, or `zipf:0.9` with an exponent
+    /// from 0 to 10. With `zipf`, the first domains and paths get the most requests. Over TLS, each connection draws
+    /// its domain when it opens; without `popularity`, connections use the domains in turn. Not with `mix` or `file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "all equally often"))]
     pub popularity: Option<Popularity>,
@@ -105,22 +106,22 @@ pub struct Load {
     /// relative to the working directory. (`weir load --file`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// Draw the requests of a HAR file at random. By default each connection replays the session in order, and an
-    /// open load follows its order over all connections. Lists and JSON lines are always drawn at random, by weight.
-    /// (`weir load --shuffle`)
+    /// Draw the requests of a HAR file at random. By default each connection of a closed load replays the session in
+    /// order, and the arrivals of an open load share one pass through the session. Lists and JSON lines are always
+    /// drawn at random, by weight. (`weir load --shuffle`)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shuffle: bool,
     /// File of bearer tokens, one per line, used in turn; at most 1,000,000. Not with `topology.bearer`.
     /// (`weir load --tokens`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<PathBuf>,
-    /// Values of `{domain}` and of `Host` in `mix`, used in turn; with TLS each connection has one domain, also as
-    /// SNI. (`weir load --domain`)
+    /// Values of `{domain}` and of `Host` in `mix`, used in turn. With TLS, each connection uses one domain, which is
+    /// also its server name (SNI). (`weir load --domain`)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-default" = "those of the topology"))]
     pub domains: Vec<String>,
-    /// What the gateways must achieve at this load. Its limits override those of the scenario. A closed load cannot
-    /// limit latency if the scenario has open loads.
+    /// What the gateways must achieve at this load. It overrides the objective of the scenario, limit by limit. A
+    /// closed load cannot limit latency if the scenario has open loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
     /// Open loop: the generator busy-waits for arrivals. Lateness decreases, but each worker takes a whole core.
@@ -129,7 +130,7 @@ pub struct Load {
     pub spin: bool,
 }
 
-/// The gateway whose throughput is 100 % of a rate in percent.
+/// Which throughput is 100 %, if the rate of a load is a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareOf {
@@ -143,7 +144,7 @@ pub enum ShareOf {
 }
 
 impl Default for Load {
-    /// A closed load over 32 connections.
+    /// A closed load with 32 connections.
     fn default() -> Self {
         Self {
             model: ArrivalModel::Closed,

@@ -80,10 +80,10 @@ pub struct Scenario {
     /// The routes, TLS and authentication that every gateway gets.
     #[serde(default)]
     pub topology: Topology,
-    /// The upstream. By default weir's own, in one replica.
+    /// The upstream. Default: weir's own upstream, with one replica.
     #[serde(default)]
     pub origin: Origin,
-    /// How the parts reach each other.
+    /// How gateway, upstream and load generator reach each other.
     #[serde(default)]
     pub network: Network,
     /// Where the load generator runs, like `{ on: netns:2 }`.
@@ -97,7 +97,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
     /// Faults of upstream replicas or services while load runs, in order of time: `{ at, replica, do }` or
-    /// `{ at, service, do }`. They apply to every load. After a load, every replica and service is restored.
+    /// `{ at, service, do }`. They apply to every load. After each load, weir restores every replica and service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<ScheduledFault>,
     /// Slow clients during loads.
@@ -118,56 +118,56 @@ pub struct Scenario {
     /// most `1h`. (`weir load --timeout`)
     #[serde(default = "default_timeout")]
     pub timeout: Time,
-    /// Worker threads of the load generator: 1 to 1024, and at most the connections of each load.
+    /// Worker threads of the load generator: 1 to 1024. Each load needs at least as many connections as workers.
     /// (`weir load --workers`)
     #[serde(default = "default_workers")]
     pub workers: u32,
-    /// Axes: the path of a field and its values. The run measures every combination. Axes can vary the settings of a
-    /// gateway (`gateways.nginx.set.buffering`), and no other field of a gateway or of the whole run, such as
-    /// `repeats` or `objective`. Without its axes the scenario must be valid too. `limits.data.cpus: fitted` and
-    /// `doubled` choose limits that fit the host.
+    /// Axes: each is the path of a field and the values of this field. The run measures every combination. An axis can
+    /// vary a setting of a gateway (`gateways.nginx.set.buffering`), but no other field of a gateway, and no field that
+    /// applies to the whole run, such as `repeats` or `objective`. The scenario must also be valid without its axes.
+    /// `limits.data.cpus: fitted` and `doubled` choose limits that fit the host.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub vary: Named<Axis>,
-    /// Combinations that are no cross product: each is a partial scenario, which overrides fields of this one. With
-    /// `vary`, each case is measured at every combination. Example:
+    /// Single combinations of values: each is a partial scenario, which overrides fields of this one. With `vary`, each
+    /// case is measured at every combination of the axes. Example:
     /// `[{ limits.data.cpus: 1 }, { topology.tls: true, limits.data.cpus: 2 }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<serde_json::Map<String, serde_json::Value>>,
-    /// Repeats of each cell, with fresh processes: 1 to 1000. Headlines need at least 3, and *better* or *worse* at
-    /// least 6.
+    /// Repeats of each cell, with fresh processes: 1 to 1000. A headline needs at least 3 repeats, and the verdicts
+    /// *better* and *worse* at least 6.
     #[serde(default = "default_repeats")]
     pub repeats: u32,
-    /// How often weir re-measures a load after host noise or, in open loop, late sends of the generator: 0 to 100.
-    /// The least disturbed attempt counts. The retries of a run take at most half of its planned time, and stop after
-    /// three in a row without improvement.
+    /// How often weir re-measures a load after host noise or, in open loop, late sends of the generator: 0 to 100. weir
+    /// keeps the attempt with the least interference. All retries together take at most half of the run's planned time.
+    /// After three retries in a row without improvement, weir stops retrying.
     #[serde(default = "default_retries")]
     pub retries: u32,
-    /// Measure a second direct cell in each block. The difference of the two (A/A) is the rig's own, and weir claims
-    /// no smaller difference of a gateway.
+    /// Measure a second direct cell in each block. The difference between the two direct cells (A/A) comes from the
+    /// measurement itself, so weir does not claim a smaller difference for a gateway.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub twin: bool,
     /// Positive control: measure one gateway once more in each block, slower by a known amount. The report states
     /// whether the run detects it. Example: `{ share: 10%, gateway: nginx }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
-    /// Measure the start of each gateway: time and CPU time until its first response with status 200, and its memory
-    /// then, before any load. Not for gateways with `config`, nor remote ones.
+    /// Measure the start of each gateway before any load: time and CPU time until the first response with status 200,
+    /// and memory after that response. Not for gateways with `config` or remote gateways.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold_start: bool,
-    /// Seed of the order of cells, the schedules and the requests: the same seed gives the same ones. The run stores
-    /// it. (`weir load --seed`)
+    /// Seed of the order of cells, of the schedules and of the requests. Runs with the same seed have the same ones.
+    /// The run stores the seed. (`weir load --seed`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "random"))]
     pub seed: Option<u64>,
     /// What every gateway must achieve, like `{ p99: 20ms, errors: 0.1% }`. It does not change the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
-    /// When weir excludes a value.
+    /// Thresholds that decide whether weir excludes a value.
     #[serde(default)]
     pub thresholds: Thresholds,
 }
 
-/// Limits by role. weir measures a role without limits too.
+/// Limits by role. weir also measures roles without limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsByRole {
@@ -201,13 +201,13 @@ pub struct Limit {
 }
 
 impl Scenario {
-    /// CPU limit of the gateway's data plane, rounded up: its number of workers. One without a limit.
+    /// Number of workers of each gateway: the CPU limit of its data plane, rounded up; 1 without a limit.
     pub fn data_workers(&self) -> u32 {
         whole_cpus(self.limits.data)
     }
 
     /// The limits of a role.
-    pub(crate) fn limits_of(&self, role: Role) -> Limits {
+    pub fn limits_of(&self, role: Role) -> Limits {
         let limit = match role {
             Role::Data => self.limits.data,
             Role::Control => self.limits.control,
@@ -219,12 +219,12 @@ impl Scenario {
         Limits { cpus: limit.cpus, memory_bytes: limit.memory.map(|memory| memory.0) }
     }
 
-    /// The number of bearer tokens that its gateways check; zero if the upstream checks them.
+    /// The number of bearer tokens that the gateways check; zero if the upstream checks them.
     pub(crate) fn known_tokens(&self) -> u32 {
         if self.origin.service.name().is_some() { 0 } else { self.topology.bearer }
     }
 
-    /// The features that not every driver supports.
+    /// The features that the scenario needs and that not every driver supports.
     pub(crate) fn wants(&self) -> Vec<Serves> {
         let topology = &self.topology;
         let wants = [
@@ -237,7 +237,7 @@ impl Scenario {
         wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
     }
 
-    /// The network of its parts: agents in namespaces need namespaces for all parts.
+    /// The network of the scenario's parts. If agents run in namespaces, all parts do.
     pub fn network(&self) -> Network {
         match &self.generator.on {
             Some(Place::Namespaces(_)) => Network::Namespaces,
@@ -245,22 +245,23 @@ impl Scenario {
         }
     }
 
-    /// Whether its gateways are remote; either all or none are.
+    /// Whether the gateways are remote; either all of them are, or none.
     pub fn is_elsewhere(&self) -> bool {
         self.gateways.iter().any(Gateway::is_remote)
     }
 
-    /// Whether its parts run in pods of a cluster.
+    /// Whether the scenario's parts run in pods of a cluster.
     pub fn is_in_pods(&self) -> bool {
         matches!(self.generator.on, Some(Place::Pods(_)))
     }
 
-    /// Whether there is a direct baseline: the upstream of remote gateways can be unreachable for weir.
+    /// Whether there is a direct baseline. Scenarios with remote gateways have one only if `direct` is set, because
+    /// weir may be unable to reach the upstream.
     pub fn has_direct(&self) -> bool {
         !self.is_elsewhere() || self.gateways.iter().any(|gateway| gateway.remote.direct.is_some())
     }
 
-    /// The gateway `name`; for the positive control, its gateway.
+    /// The gateway called `name`; for the name of the positive control, the gateway that the control copies.
     pub fn gateway(&self, name: &str) -> Option<&Gateway> {
         match (&self.control, name) {
             (Some(control), CONTROL) => control.of(&self.gateways),
@@ -268,12 +269,12 @@ impl Scenario {
         }
     }
 
-    /// Whether this is the name of the positive control.
+    /// Whether `name` is that of the positive control, and the scenario has one.
     pub(crate) fn is_control(&self, name: &str) -> bool {
         name == CONTROL && self.control.is_some()
     }
 
-    /// Worker threads of the origin.
+    /// Number of worker threads of each server of the upstream.
     pub fn origin_workers(&self) -> u32 {
         self.origin.workers.unwrap_or_else(|| whole_cpus(self.limits.origin))
     }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// Over the loopback of the host. Network values are `n/a`.
+    /// Over the loopback interface of the host. Network metrics are `n/a`.
     #[default]
     Loopback,
-    /// Each part is in its own network namespace, with links between them, so that weir can measure its traffic.
-    /// Only root can create them. They exist for one cell; addresses are from 198.18.0.0/15, the MTU is 1500, and TCP
-    /// settings are the host's.
+    /// Each part is in its own network namespace, with links between the namespaces, so that weir can measure the
+    /// traffic of each part. Only root can create namespaces. They exist for one cell; addresses are from
+    /// 198.18.0.0/15, the MTU is 1500, and TCP settings are the host's.
     Namespaces,
 }
 

@@ -56,10 +56,11 @@ pub struct ObjectiveSpec {
     /// Maximum share of errors, like `0.1%`. It also replaces `thresholds.error_share`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
-    /// Limits of findings by metric: a maximum, or a minimum if more is better. Example:
-    /// `{ recovery.time: 5s, slow-clients.memory_per_client: 32KiB, capacity.rate: 5000/s }`. The names are those of
-    /// docs/compare.md, or *finding*`.`*value* from `findings.csv`. Each row of the finding is judged by its
-    /// interval; without such a value the result is undecided.
+    /// Limits of findings by metric: a maximum, or a minimum if larger values are better. Example:
+    /// `{ recovery.time: 5s, slow-clients.memory_per_client: 32KiB, capacity.rate: 5000/s }`. docs/compare.md lists the
+    /// names. Other names are `finding` and `value_of` of a row in `findings.csv`, joined by a dot. weir judges each
+    /// row of the finding by the confidence interval of the value. If a gateway has no value of the metric, the result
+    /// is undecided.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, FindingLimit>,
 }
@@ -126,7 +127,7 @@ impl ObjectiveSpec {
         all.into_iter().filter_map(|(name, time)| Some((name, time?))).collect()
     }
 
-    /// The objective in the names of the result schema.
+    /// The objective in the form that results have.
     pub fn objective(&self) -> Objective {
         let latency_ns: BTreeMap<String, u64> =
             self.latencies().into_iter().map(|(name, time)| (name.to_owned(), time.as_ns())).collect();
@@ -140,7 +141,7 @@ impl ObjectiveSpec {
         }
     }
 
-    /// Merges both: its own limits, and those of `other` for the rest.
+    /// Merges two objectives: limits of `self` override those of `other`.
     pub(crate) fn over(self, other: Self) -> Self {
         let mut findings = other.findings;
         findings.extend(self.findings);
@@ -164,7 +165,7 @@ impl ObjectiveSpec {
 }
 
 impl Scenario {
-    /// The objective of `gateway` at `load`. The direct baseline has the one that applies to any gateway.
+    /// The objective of `gateway` at `load`. For the direct baseline, it is the objective that applies to any gateway.
     pub fn objective_of(&self, gateway: &str, load: &str) -> ObjectiveSpec {
         self.gateway(gateway)
             .and_then(|gateway| gateway.objective.clone())

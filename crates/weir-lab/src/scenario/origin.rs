@@ -1,4 +1,4 @@
-//! The upstream in a scenario: weir's own origin, whose arguments are these fields, or another server.
+//! The upstream in a scenario: weir's own origin, another server, or a service.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,12 @@ use crate::agents::Place;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Driver of another server as upstream, like `nginx`: it returns status 200 and `body` for every path. It can have
-    /// `replicas`, `body` and `workers`, and no delays, errors or faults.
+    /// Driver of another server as upstream, like `nginx`. The server returns status 200 and `body` for every path.
+    /// Only `replicas`, `body` and `workers` apply to it; delays, errors and faults are not possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Agent that runs the upstream on another host: `ssh:HOST`, `agents:1` for one that you start, or `local:1`.
+    /// Agent that runs the upstream on another host: `ssh:HOST`, `agents:1` for an agent that you start, or `local:1`
+    /// for this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,
     /// Number of servers, each with its own port, workers, limits and seed. Gateways balance over all of them.
@@ -35,16 +36,16 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "Delay::is_none")]
     #[schemars(extend("x-default" = "`none`"))]
     pub delay: Delay,
-    /// Service time of one queue for all requests, instead of `delay`, like `exp:5ms`. Or the name of a service as
-    /// upstream, like `kubernetes-api`: then only `prepare` applies, `topology.tls` is required, and either a client
-    /// certificate or tokens.
+    /// The service time of one FIFO queue for all requests, like `exp:5ms`, instead of `delay`. Or the name of a
+    /// service that is the upstream, like `kubernetes-api`. With such a service, only `prepare` applies; `topology.tls`
+    /// is required, and either client certificates or tokens.
     #[serde(default, skip_serializing_if = "OriginService::is_none")]
     pub service: OriginService,
-    /// Settings of the service as upstream: the data that exists before the load, like
+    /// Settings of the service that is the upstream: the data that exists before the load, like
     /// `{ configmaps: 50, size: 4KiB }`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub prepare: Named<Value>,
-    /// Number of requests that the queue serves at the same time. Default: 1.
+    /// Number of requests that the queue of `service` serves at the same time. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
     /// Increase of the delay over time: `1ms/10s` adds 1 ms every 10 s.
@@ -53,7 +54,8 @@ pub struct Origin {
     /// Periodic stalls: `200ms/1s` stops all responses for the first 200 ms of each second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// Seed of random delays and service times. Default: 1, so all cells have the same.
+    /// Seed of random delays and service times. Default: 1, so delays and service times are the same in all cells; with
+    /// a capacity search, another seed for each repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Busy-wait for more precise delays; uses a whole core per worker.
@@ -62,38 +64,38 @@ pub struct Origin {
     /// Share of requests that get status 500.
     #[serde(default)]
     pub errors: Share,
-    /// Faults besides these errors.
+    /// Faults in addition to `errors`.
     #[serde(default, skip_serializing_if = "OriginFaults::is_none")]
     pub faults: OriginFaults,
     /// Disable HTTP/2.
     #[serde(default, skip_serializing_if = "is_false")]
     pub http1_only: bool,
-    /// Limits of HTTP/2.
+    /// Limits and errors of HTTP/2.
     #[serde(default, skip_serializing_if = "OriginHttp2::is_none")]
     pub http2: OriginHttp2,
-    /// Use TLS; `{}` makes a certificate for localhost.
+    /// Serve TLS; `{}` makes a certificate for localhost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<OriginTls>,
-    /// Worker threads. Default: its CPU limit rounded up; 1 without a limit.
+    /// Worker threads. Default: the CPU limit of the upstream, rounded up; 1 without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
 }
 
-/// The value of the field `service` of an origin.
+/// The value of the field `service` of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum OriginService {
     /// Not set.
     #[default]
     None,
-    /// The time that the built-in origin serves a request.
+    /// The time that weir's own origin needs to serve a request.
     Time(Delay),
     /// The name of the service that is the upstream.
     Named(String),
 }
 
 impl OriginService {
-    /// Whether it is not set.
+    /// Whether the field is not set, or is `none`.
     pub fn is_none(&self) -> bool {
         match self {
             Self::None => true,
@@ -102,7 +104,7 @@ impl OriginService {
         }
     }
 
-    /// The service that is the upstream.
+    /// The name of the service that is the upstream; `None` if the upstream is not a service.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Named(name) => Some(name),
@@ -110,7 +112,7 @@ impl OriginService {
         }
     }
 
-    /// The time that the built-in origin serves a request.
+    /// The time that weir's own origin needs to serve a request.
     pub fn time(&self) -> Delay {
         match self {
             Self::Time(delay) => *delay,
@@ -158,7 +160,7 @@ impl JsonSchema for OriginService {
     }
 }
 
-/// Faults of weir's own upstream. Each share is met exactly.
+/// Faults of weir's own upstream. Each share is exact: it is not drawn at random.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginFaults {
@@ -179,7 +181,7 @@ pub struct OriginFaults {
     pub close_after: Option<u32>,
 }
 
-/// HTTP/2 of the upstream.
+/// HTTP/2 limits and errors of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginHttp2 {
@@ -194,23 +196,23 @@ pub struct OriginHttp2 {
     pub refuse: Share,
 }
 
-/// TLS of the upstream, with a certificate made at start or a given one.
+/// TLS of the upstream, with a certificate that is made at start or a given one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginTls {
-    /// Names in the made certificate, besides localhost.
+    /// Names in the certificate that is made, in addition to localhost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
-    /// File for the CA certificate (PEM).
+    /// File to which the CA certificate is written (PEM).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_out: Option<String>,
-    /// Use an expired certificate.
+    /// Make a certificate that has expired.
     #[serde(default, skip_serializing_if = "is_false")]
     pub expired: bool,
-    /// Certificate chain (PEM), instead of a made one.
+    /// File with a certificate chain (PEM), instead of making a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
-    /// Private key of `cert` (PEM).
+    /// File with the private key of `cert` (PEM).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -242,7 +244,7 @@ impl Default for Origin {
 }
 
 impl Origin {
-    /// Whether it delays responses, and reports the delays.
+    /// Whether weir's own origin delays responses, and reports the delays.
     pub fn is_timed(&self) -> bool {
         !self.delay.is_none()
             || !self.service.time().is_none()
@@ -250,12 +252,12 @@ impl Origin {
             || self.stall.is_some()
     }
 
-    /// Number of servers.
+    /// Number of servers of the upstream.
     pub fn replica_count(&self) -> u32 {
         self.replicas.unwrap_or(1)
     }
 
-    /// The first given field that only weir's own origin supports.
+    /// The name of the first given field that only weir's own origin supports.
     pub(crate) fn own_field(&self) -> Option<&'static str> {
         let default = Self::default();
         let fields = [
@@ -275,7 +277,7 @@ impl Origin {
         fields.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// The total share of requests without a good response.
+    /// The total share of requests that get an error or another fault.
     pub(crate) fn shares(&self) -> f64 {
         let slow = self.faults.slow.map_or(0.0, |slow| slow.share.0);
         self.errors.0 + self.faults.resets.0 + self.faults.half.0 + slow + self.http2.refuse.0

@@ -29,15 +29,15 @@ impl RateList {
         &self.0
     }
 
-    /// Whether they are shares of a rate that is measured first.
+    /// Whether the rates are shares of a capacity that is measured first.
     pub fn are_shares(&self) -> bool {
         self.0.iter().any(|rate| rate.is_share())
     }
 
-    /// The list of `rates`.
+    /// Sorts `rates` into a list.
     ///
     /// # Errors
-    /// For an empty or too long list, a mix of both kinds, or a duplicate: `cause; remedy`.
+    /// For an empty or too long list, a mix of rates and shares, or a duplicate. The text is `cause; remedy`.
     pub(crate) fn of(mut rates: Vec<AskedRate>) -> Result<Self, String> {
         if rates.iter().any(|rate| rate.is_share()) && !rates.iter().all(|rate| rate.is_share()) {
             return Err("one list cannot contain rates and shares; use two loads".to_owned());
@@ -55,7 +55,7 @@ impl RateList {
 }
 
 impl fmt::Display for RateList {
-    /// The rates with commas between them.
+    /// Writes the rates with commas between them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, rate) in self.0.iter().enumerate() {
             write!(f, "{}{rate}", if place == 0 { "" } else { ", " })?;

@@ -1,4 +1,4 @@
-//! Remote gateways in a scenario.
+//! The fields of remote gateways.
 
 use std::path::PathBuf;
 
@@ -14,49 +14,50 @@ use crate::agents::Place;
 /// these fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Remote {
-    /// Required: where load goes, like `https://gw.example`. Paths belong into `topology.paths`.
+    /// Required: where load goes, like `https://gw.example`. Set paths in `topology.paths`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<Url>,
     /// Value of the Host header. Default: host and port of `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// URL of its upstream, for the direct baseline. Without it the run has no direct cells. All gateways of a
-    /// scenario have the same one, or none.
+    /// URL of the gateway's upstream, for the direct baseline. Without this URL the run has no direct cells. All
+    /// gateways of a scenario must have the same URL here, or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<Url>,
-    /// TLS of the connections to `https://` URLs.
+    /// TLS settings of the connections to `https://` URLs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
-    /// The limits of the gateway on its host; weir sets none. Default: those that cAdvisor reports.
+    /// The limits of the gateway on its host, which weir does not set. Default: those that cAdvisor reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limit>,
-    /// Prometheus that has its CPU and memory. Not with `sampler`.
+    /// Prometheus server that has the CPU and memory metrics of the gateway. Not with `sampler`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusSource>,
-    /// Agent on its host that samples CPU and memory. Not with `prometheus`.
+    /// Agent on the gateway's host that samples the gateway's CPU and memory. Not with `prometheus`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler: Option<SamplerSource>,
 }
 
-/// An agent on the gateway's host, and the processes of the gateway there: one of `program`, `pid` and `cgroup`.
+/// An agent on the gateway's host that samples the processes of the gateway. Set exactly one of `program`, `pid` and
+/// `cgroup`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerSource {
-    /// Where the agent runs: `ssh:HOST`, `agents:1` for one that you start, or `local:1` for this host.
+    /// Where the agent runs: `ssh:HOST`, `agents:1` for an agent that you start, or `local:1` for this host.
     pub on: Place,
     /// Name of the gateway's program: every process that runs it is sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Process ID: the process and everything that it started are sampled.
+    /// Process ID: the process and all processes that it started are sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
-    /// Control group, like `/system.slice/nginx.service`.
+    /// Control group whose processes are sampled, like `/system.slice/nginx.service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
 }
 
 impl SamplerSource {
-    /// A description of the sampled processes; empty without a selection.
+    /// Describes the sampled processes; empty if no field selects any.
     pub(crate) fn words(&self) -> String {
         let program = self.program.iter().map(|program| format!("program {program}"));
         let pid = self.pid.iter().map(|pid| format!("process {pid}"));
@@ -65,21 +66,21 @@ impl SamplerSource {
     }
 }
 
-/// A Prometheus, and which of its series belong to the gateway. weir waits for the scrape after each load, up to two
-/// scrape intervals.
+/// A Prometheus server, and the series of the gateway in it. After each load, weir waits for the next scrape: up to two
+/// scrape intervals plus 10 s, but at most 120 s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusSource {
-    /// Its address, with the path before `/api/v1` if it has one. (`weir run --prometheus`)
+    /// Address of the Prometheus server, with the path before `/api/v1` if there is one. (`weir run --prometheus`)
     pub url: Url,
     /// Label matchers of the gateway's series, like `namespace="shop",pod=~"gw-.*"`. weir sums the series that match.
     /// Required unless `queries.cpu` is given. (`weir run --selector`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// Set of metrics.
+    /// The set of metrics that weir reads.
     #[serde(default)]
     pub metrics: MetricSet,
-    /// Selectors that replace those of the set.
+    /// Selectors of single values. Each replaces the selector for that value from the set `metrics`.
     #[serde(default, skip_serializing_if = "is_none_asked")]
     pub queries: Queries,
     /// PEM file of the CA certificates to trust. Paths are relative to the scenario's folder.
@@ -89,10 +90,10 @@ pub struct PrometheusSource {
     /// Accept any certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// File with a bearer token; secrets are in files, since runs store their scenario. Not with `user`.
+    /// File with a bearer token. The token is in a file, because the run stores the scenario. Not with `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// User name; `password_file` is required then.
+    /// User name; requires `password_file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// File with the password of the user.
@@ -101,7 +102,7 @@ pub struct PrometheusSource {
 }
 
 impl Remote {
-    /// The first of its fields that is given.
+    /// The name of the first field that is given.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let fields = [
             ("url", self.url.is_some()),
@@ -115,7 +116,7 @@ impl Remote {
         fields.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
     }
 
-    /// The files that it names, with their fields.
+    /// The paths of files in these fields, each with the name of its field.
     pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
         let tls = self.tls.iter_mut().flat_map(|tls| {
             [("tls.ca", &mut tls.ca), ("tls.cert", &mut tls.cert), ("tls.key", &mut tls.key)]
@@ -132,7 +133,7 @@ impl Remote {
 }
 
 impl PrometheusSource {
-    /// The address and credentials.
+    /// The address and credentials of the Prometheus.
     pub(crate) fn address(&self) -> PrometheusAddress {
         let password = self.user.clone().zip(self.password_file.clone());
         let token = self.token_file.clone().map(Credentials::Token);
@@ -144,11 +145,11 @@ impl PrometheusSource {
         }
     }
 
-    /// The queries.
+    /// The selectors of the gateway's series.
     pub(crate) fn asked(&self) -> Queries {
         match &self.selector {
             Some(selector) => Queries::of(self.metrics, selector).overlaid(&self.queries),
-            // Without matchers, a set would select all series.
+            // Without label matchers, the metric set would select the series of all programs.
             None => self.queries.clone(),
         }
     }

@@ -28,7 +28,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`1`"))]
     pub weight: Option<f64>,
-    /// Name of its route in the results, at most 200 bytes. (`weir load --name`)
+    /// Name of the request's route in the results, at most 200 bytes. (`weir load --name`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "method and path"))]
     pub name: Option<String>,

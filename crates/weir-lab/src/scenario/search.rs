@@ -16,15 +16,16 @@ pub(crate) const TRIAL: Duration = Duration::from_secs(2);
 const FIRST_PER_S: f64 = 100.0;
 /// Minimum number of requests of a trial, which limits the lowest rate.
 const REQUESTS_MIN: f64 = 20.0;
-/// Default width of the interval at which a search ends.
+/// Default width of the interval at which a search ends, as share of the capacity.
 const WIDTH: f64 = 0.1;
-/// The most trials.
+/// Default maximum number of trials.
 const TRIALS_MAX: u32 = 60;
-/// Warm-up of a trial as share of its length; the first one has the scenario's warm-up.
+/// Warm-up of a trial as share of the trial's length. The first trial has the warm-up of the scenario instead.
 const WARMUP_SHARE: f64 = 0.25;
 
-/// Searches for the highest rate that meets these limits, by short trials. Without limits, those of the load's
-/// objective apply, then those of the scenario's. Latency is from the intended send time.
+/// Searches for the highest rate that meets these limits, by short trials. Without limits here, the limits of the
+/// load's objective apply; without those, the limits of the scenario's objective. Latency is measured from the intended
+/// send time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
@@ -65,7 +66,8 @@ pub struct Search {
     /// Maximum share of errors, like `0.1%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
-    /// Width of the 95 % interval at which the search ends, as share of the capacity: `1%` to `100%`.
+    /// The search ends when the 95 % confidence interval is at most this wide, as share of the capacity: `1%` to
+    /// `100%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`10%`"))]
     pub width: Option<Share>,
@@ -76,8 +78,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Its limits, or without any those of `otherwise`: the objective of all gateways at this load, because capacities
-    /// are comparable only at the same objective.
+    /// The limits of the search. If it has none, those of `otherwise`, which is the objective of all gateways at this
+    /// load: capacities are comparable only with the same objective.
     pub(crate) fn objective(&self, otherwise: ObjectiveSpec) -> ObjectiveSpec {
         let own = ObjectiveSpec {
             mean: self.mean,
@@ -99,12 +101,12 @@ impl Search {
         if own == ObjectiveSpec::default() { otherwise } else { own }
     }
 
-    /// The most trials.
+    /// Maximum number of trials of this search.
     pub(crate) fn trials_max(&self) -> u32 {
         self.trials.unwrap_or(TRIALS_MAX)
     }
 
-    /// The parameters of the search `load`.
+    /// The parameters of this search, which belongs to `load`. `otherwise` is as in [`Search::objective`].
     pub(crate) fn asked(&self, load: &Load, otherwise: ObjectiveSpec) -> Asked {
         let least_per_s = REQUESTS_MIN / load.trial_length().as_secs_f64();
         Asked {
@@ -136,7 +138,7 @@ impl Load {
         }
     }
 
-    /// A load for one trial of this search.
+    /// The load of one trial at the rate `rate_per_s`.
     pub(crate) fn trial(&self, rate_per_s: f64) -> Self {
         Self {
             rate: Some(Levels::Constant(AskedRate::Rate(Rate(rate_per_s)))),

@@ -7,13 +7,14 @@ use weir_rig::{Credentials, tokens};
 use super::setting::{Setting, requests};
 use super::{Load, Scenario};
 
-/// The TLS parameters that every gateway must negotiate with a client that supports both versions, and with one that
-/// supports only TLS 1.2, in the form of a load's record.
+/// The TLS parameters that every gateway must negotiate with a client that supports TLS 1.2 and 1.3, in the form in
+/// which the record of a load contains them.
 pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
+/// The TLS parameters that every gateway must negotiate with a client that supports only TLS 1.2.
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
-/// `load` and its setting for a server with these credentials; without any, the server is a plain upstream. Direct
-/// cells send bearer tokens too, like a gateway.
+/// Adds TLS files and bearer tokens to `load` and its setting. Without `credentials`, the target is an upstream without
+/// TLS. Direct cells send the same tokens as gateways get.
 pub(crate) fn secured(
     scenario: &Scenario,
     load: &Load,
@@ -36,7 +37,7 @@ pub(crate) fn secured(
     let hosts = scenario.topology.hosts();
     let is_plain = load.mix.is_empty() && load.file.is_none() && load.domains.is_empty();
     if hosts.len() > 1 && is_plain {
-        // Servers can reject requests whose host differs from the SNI.
+        // Requests of a connection use the domain of its SNI, because servers can reject requests for another host.
         let direct = setting.rewrite.is_some();
         setting.spec.requests = requests(scenario, &["{domain}".to_owned()], load.popularity, direct);
         load.domains = hosts;
@@ -44,11 +45,11 @@ pub(crate) fn secured(
     (load, setting)
 }
 
-/// The same for checks, before a gateway runs.
+/// As [`secured`], for checks before a gateway runs: without certificate files, and with at most one token.
 pub(crate) fn supposed(scenario: &Scenario, load: &Load, mut setting: Setting) -> (Load, Setting) {
     let topology = &scenario.topology;
     let tls = topology.tls.then(|| load.tls.clone().unwrap_or_default());
-    // One token is enough.
+    // One token is enough for a check, and faster to create than thousands.
     setting.spec.tokens = tokens(0, topology.bearer.min(1));
     (Load { tls, ..load.clone() }, setting)
 }
@@ -92,7 +93,7 @@ mod tests {
         Credentials { certificates: Some(certificates), shows_certificate, token: None }
     }
 
-    /// The engine's specification for a scenario with this topology and load.
+    /// The specification for the load engine, for a scenario with this topology and load.
     fn asked(topology: &str, load: &str, credentials: Option<&Credentials>) -> weir_engine::LoadSpec {
         let text = format!(
             "name: x\ngateways: [weir]\ntopology: {{ {topology} }}\nloads: {{ l: {{ model: closed{load} }} }}\n"
@@ -151,7 +152,7 @@ mod tests {
         let secure = asked(&format!("tls: true, {with}"), popular, Some(&credentials(false)));
         assert_eq!(secure.domain_weights, weights);
         assert_eq!(of_requests(&secure), weights);
-        // Without TLS a request has its own domain, so both weights apply.
+        // Without TLS each request has its own domain, so its weight is that of the domain times that of the path.
         let plain = asked(with, popular, None);
         assert!(plain.domain_weights.is_empty());
         let both = [1.0, 0.25].map(|of_domain| weights.map(|of_path| of_domain * of_path));

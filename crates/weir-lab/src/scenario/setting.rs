@@ -1,4 +1,4 @@
-//! The context of a load: addresses, requests, phases.
+//! What a load takes from its surroundings: addresses, default requests, phases.
 
 use std::net::SocketAddr;
 
@@ -7,23 +7,23 @@ use weir_engine::{LoadSpec, RequestSpec};
 
 use super::{Popularity, Request, Scenario};
 
-/// The context of a load, in addition to its own fields.
+/// What a load needs in addition to its own fields.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The specification that the load completes: server, threads, times, seed, and the default requests for loads
-    /// without a mix, a file or tokens.
+    /// The specification that the load completes: server, threads, times, seed, and requests and tokens for loads that
+    /// have none of their own.
     pub spec: LoadSpec,
     /// The value of the Host header.
     pub authority: String,
-    /// Defaults for requests of a file.
+    /// Defaults for the requests in a request file.
     pub base: Request,
-    /// The domains of the topology, if there are several.
+    /// The domains of the topology; empty if there is only one.
     pub domains: Vec<String>,
-    /// The path that replaces all others.
+    /// The path that replaces the path of every request of a mix; set in direct cells if gateways rewrite paths.
     pub rewrite: Option<String>,
 }
 
-/// The setting of a load in a cell; `direct` is whether it has no gateway.
+/// The setting of a load in a cell; `direct` is whether the cell has no gateway.
 pub(crate) fn setting(
     scenario: &Scenario,
     connect: &[SocketAddr],
@@ -54,7 +54,7 @@ pub(crate) fn setting(
     }
 }
 
-/// All requests, each host with each path, with the weights of `popularity`. A direct cell sends the requests that the
+/// One request for each host and path, with the weights of `popularity`. A direct cell sends the requests that a
 /// gateway would forward.
 pub(crate) fn requests(
     scenario: &Scenario,

@@ -5,7 +5,7 @@ use weir_document::{AskedRate, AskedRates, Levels, Rate};
 use super::{Load, RateList, Scenario};
 
 impl Load {
-    /// Whether its rate, or each of its rates, is a share.
+    /// Whether a rate of the load is a share of a capacity.
     pub(crate) fn is_relative(&self) -> bool {
         self.rate.as_ref().is_some_and(|rates| rates.any(AskedRate::is_share))
             || self.rates.as_ref().is_some_and(RateList::are_shares)
@@ -22,7 +22,7 @@ impl Load {
 }
 
 impl Scenario {
-    /// Whether any of its loads has a rate that is a share.
+    /// Whether a load of the scenario has a rate that is a share of a capacity.
     pub(crate) fn has_relative_rates(&self) -> bool {
         self.loads.iter().any(|(_, load)| load.is_relative())
     }
@@ -33,7 +33,8 @@ pub(crate) fn absolute_rates(rates: &AskedRates, capacity_per_s: f64) -> Levels<
     rates.map(|rate| absolute_rate(rate, capacity_per_s))
 }
 
-/// A share as an absolute rate. It has two significant digits, since the pilot is not more precise.
+/// Converts a share to an absolute rate with two significant digits, because the pilot is not more precise. Absolute
+/// rates stay as they are.
 pub(crate) fn absolute_rate(rate: AskedRate, capacity_per_s: f64) -> AskedRate {
     match rate {
         AskedRate::Share(share) => AskedRate::Rate(Rate(two_digits(share * capacity_per_s))),

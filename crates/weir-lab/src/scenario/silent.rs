@@ -5,15 +5,16 @@ use serde::{Deserialize, Serialize};
 use weir_document::Time;
 
 /// A burst of TCP connections to the gateway that never send a request: opened at once under load, held, then closed.
-/// Direct cells have none. The gateway's request counter is not reconciled in these loads.
+/// Direct cells have no burst. In loads with a burst, weir does not compare the gateway's request counter with the load
+/// generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SilentConnections {
     /// Number of connections, 1 to 100,000. Each needs an open file in weir and in the gateway.
     pub connections: u32,
-    /// Time at which weir opens them, from the start of the sustained phase of each load.
+    /// When weir opens the connections: time from the start of the sustained phase of each load.
     pub at: Time,
-    /// Time that they stay open. weir closes them before the load ends.
+    /// Time that the connections stay open. weir closes them before the load ends.
     pub hold: Time,
     /// Names of the loads with a burst. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

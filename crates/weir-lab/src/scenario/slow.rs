@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
 /// Slow clients during loads: each sends a request or reads a response piece by piece, then opens another connection.
-/// They request the first path of the first domain, without TLS, start before the load and stop with it. Direct cells
-/// have none, and counters of gateway and upstream are not reconciled in these loads.
+/// They request the first path of the first domain, without TLS. They start before the load and stop after it. Direct
+/// cells have no slow clients. In loads with slow clients, weir does not compare the request counters of gateway and
+/// upstream with the load generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SlowClients {
-    /// Number of clients that send request headers slowly: those of a GET, about 1 KiB.
+    /// Number of clients that slowly send the request headers of a GET, about 1 KiB.
     #[serde(default)]
     pub heads: u32,
-    /// Number of clients that send a request body slowly: headers of a POST at once, then the body.
+    /// Number of clients that send the headers of a POST at once, and then its body slowly.
     #[serde(default)]
     pub bodies: u32,
-    /// Number of clients that read the response slowly: they send a POST at once, and have a receive buffer of 4 KiB.
+    /// Number of clients that send a POST at once, and read its response slowly, with a receive buffer of 4 KiB.
     #[serde(default)]
     pub responses: u32,
     /// Size of a piece that is sent or read.
@@ -27,7 +28,8 @@ pub struct SlowClients {
     /// Time from one piece to the next.
     #[serde(default = "default_every")]
     pub every: Time,
-    /// Length of the request bodies of `bodies` and `responses`. With `origin: { echo: true }` responses have it too.
+    /// Length of the request bodies of `bodies` and `responses`. With `origin: { echo: true }`, response bodies have
+    /// the same length.
     #[serde(default = "default_body")]
     pub body: Size,
     /// Names of the loads with slow clients. Default: all.
@@ -36,7 +38,7 @@ pub struct SlowClients {
 }
 
 impl SlowClients {
-    /// Whether they run during `load`.
+    /// Whether the slow clients run during `load`.
     pub(crate) fn concerns(&self, load: &str) -> bool {
         self.loads.is_empty() || self.loads.iter().any(|name| name == load)
     }

@@ -1,4 +1,4 @@
-//! The topology of every gateway: hosts, paths, a rewrite, client authentication.
+//! The topology: hosts, paths, TLS and authentication that every gateway is configured with.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,31 +22,30 @@ pub struct Topology {
     /// `/item/{1..50}` are fifty paths. Gateways return 404 for all others.
     #[serde(default)]
     pub paths: Paths,
-    /// Gateways accept only TLS, with certificates that weir makes for every cell (ECDSA P-256; up to 64 hosts by
-    /// name, more by wildcards). The connection to the upstream stays plain. In direct cells weir's own upstream uses
-    /// TLS too; another server (`origin.driver`) stays plain.
+    /// Gateways accept only TLS, with ECDSA P-256 certificates that weir creates for every cell. With more than 64
+    /// hosts, a certificate has wildcards instead of the names. The connection to the upstream stays plain. In direct
+    /// cells, weir's own upstream uses TLS too; another server (`origin.driver`) stays plain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// `one` certificate for all domains, or one for `each` domain, with its own key; the latter are made once per
-    /// run. In direct cells weir's own upstream has one for all. Needs `tls`.
+    /// Certificates of the domains. Needs `tls`. In direct cells, weir's own upstream always has one certificate for
+    /// all domains.
     #[serde(default, skip_serializing_if = "CertificateScope::is_one")]
     #[schemars(extend("x-default" = "`one`"))]
     pub certificates: CertificateScope,
-    /// `required`: gateways refuse clients without a certificate of the cell's CA. Needs `tls`. The upstream of direct
-    /// cells asks for none.
+    /// Whether clients need a certificate. Needs `tls`. In direct cells, weir's own upstream does not ask for one.
     #[serde(default, skip_serializing_if = "ClientCertificate::is_none")]
     #[schemars(extend("x-default" = "`none`"))]
     pub client_certificate: ClientCertificate,
-    /// Number of bearer tokens that gateways accept. Requests use them in turn; gateways return 401 for a request
-    /// without one. Tokens come from the run's seed. In direct cells requests have them too, and the upstream ignores
-    /// them. 0 turns them off.
+    /// Number of bearer tokens that gateways accept. Requests use the tokens in turn; gateways return 401 for a request
+    /// without a token. Tokens come from the run's seed. In direct cells requests carry tokens too, and weir's own
+    /// upstream ignores them. 0 means no tokens.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(extend("x-default" = "`0`"))]
     pub bearer: u32,
-    /// How long a gateway that checks bearer tokens at the upstream can cache the result. Default: not at all.
+    /// How long a gateway that checks bearer tokens at the upstream can cache the result. Default: no caching.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_cache: Option<Time>,
-    /// Path that gateways request from the upstream instead. Default: the path of the request.
+    /// Path that gateways request from the upstream for every client request. Default: the path of the client request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<String>,
 }
@@ -58,7 +57,7 @@ pub enum CertificateScope {
     /// One certificate for all domains.
     #[default]
     One,
-    /// One certificate per domain, created once for all cells of a run.
+    /// One certificate with its own key per domain, created once for all cells of a run.
     Each,
 }
 
@@ -72,10 +71,10 @@ impl CertificateScope {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientCertificate {
-    /// None.
+    /// Gateways do not ask for a client certificate.
     #[default]
     None,
-    /// A certificate signed by the cell's CA.
+    /// Gateways refuse clients without a certificate that the cell's CA has signed.
     Required,
 }
 
@@ -116,7 +115,7 @@ impl Topology {
         self.tls.then_some(TlsBinding { client_certificate, certificate_each })
     }
 
-    /// The paths.
+    /// All paths, with their ranges expanded.
     pub fn paths(&self) -> Vec<String> {
         match &self.paths {
             Paths::Count(count) => (1..=*count).map(|number| format!("/get/{number}")).collect(),
@@ -125,7 +124,7 @@ impl Topology {
     }
 }
 
-/// The expansion of a path: itself, or one path for each number of its range `{A..B}`.
+/// Expands a path: one path for each number of its range `{A..B}`, or the path itself without a range.
 fn expanded(path: &str) -> Vec<String> {
     match Numbered::of(path) {
         None => vec![path.to_owned()],
@@ -135,7 +134,7 @@ fn expanded(path: &str) -> Vec<String> {
     }
 }
 
-/// A path with a range.
+/// A path with a range of numbers, like `/item/{1..50}`.
 pub(crate) struct Numbered<'t> {
     before: &'t str,
     pub(crate) numbers: RangeInclusive<u32>,
@@ -143,7 +142,7 @@ pub(crate) struct Numbered<'t> {
 }
 
 impl<'t> Numbered<'t> {
-    /// `None` for a path without a range.
+    /// Parses `path`; `None` if it has no range.
     pub(crate) fn of(path: &'t str) -> Option<Self> {
         let (before, rest) = path.split_once('{')?;
         let (range, after) = rest.split_once('}')?;
@@ -151,12 +150,12 @@ impl<'t> Numbered<'t> {
         Some(Self { before, numbers: first.parse().ok()?..=last.parse().ok()?, after })
     }
 
-    /// The number of paths.
+    /// Number of paths that the range expands to.
     pub(crate) fn count(&self) -> u64 {
         u64::from(*self.numbers.end()).saturating_sub(u64::from(*self.numbers.start())) + 1
     }
 
-    /// The first path.
+    /// The path with the first number of the range.
     pub(crate) fn first(&self) -> String {
         format!("{}{}{}", self.before, self.numbers.start(), self.after)
     }

@@ -19,7 +19,7 @@ pub struct Url {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The path, without a slash at its end; empty without one.
+    /// The path without the slash at its end; empty if there is no path.
     pub path: String,
     /// Host and port as written.
     authority: String,
@@ -34,12 +34,12 @@ impl Url {
         }
     }
 
-    /// Host and port as written: the value of Host.
+    /// Host and port as written, for the Host header.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// Whether it is this host.
+    /// Whether the URL leads to this host: `localhost` or a loopback address.
     pub fn is_loopback(&self) -> bool {
         let address = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -60,13 +60,13 @@ impl FromStr for Url {
             _ => return wrong("the scheme is not supported", "use http:// or https://"),
         };
         if rest.contains(['?', '#']) {
-            return wrong("the URL contains a query or a fragment", "remove it");
+            return wrong("the URL contains a query or a fragment", "remove everything after the path");
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.contains('@') {
             return wrong(
                 "the URL contains a user, which weir would store with the run",
-                "use a file with the secret",
+                "remove the user from the URL",
             );
         }
         let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -83,7 +83,10 @@ impl FromStr for Url {
             _ => return wrong("the port is not between 1 and 65535", "correct the port"),
         };
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return wrong("the path contains special characters", "use letters, digits and percent-encoding");
+            return wrong(
+                "the path contains a space, a control character or a non-ASCII character",
+                "percent-encode it, for example a space as %20",
+            );
         }
         Ok(Self {
             is_secure,
@@ -161,8 +164,9 @@ mod tests {
             ("http://a:0", "correct the port"),
             ("http://a:99999", "correct the port"),
             ("http://[::1]x", "correct the port"),
-            ("http://u:p@a", "store with the run; use a file"),
-            ("http://a/x?y", "remove it"),
+            ("http://a/x y", "percent-encode it"),
+            ("http://u:p@a", "store with the run; remove the user"),
+            ("http://a/x?y", "remove everything after the path"),
         ] {
             let error = text.parse::<Url>().unwrap_err();
             assert!(error.starts_with(&format!("`{text}`: ")) && error.contains(said), "{error}");

@@ -1,4 +1,4 @@
-//! The user's own configuration files: search, read, and storage with the run.
+//! The user's own configuration files: how weir finds and reads them, and stores them with the run.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn a_missing_file_is_located_in_the_scenario() {
     );
     assert!(error.remedy().contains("relative to the scenario's folder"), "{}", error.remedy());
     assert!(error.is_wrong_use());
-    // A gateway that is not selected needs no file.
+    // The configuration file is missing, but its gateway is not selected.
     let overrides = Overrides { gateways: vec!["nginx".into()], ..Overrides::default() };
     assert!(read_in(folder.path(), &overrides).unwrap().configurations.is_empty());
 }

@@ -14,13 +14,13 @@ pub(crate) fn said(result: Result<impl std::fmt::Debug, LabError>, expected: &st
     assert!(error.is_wrong_use(), "{error:?}");
 }
 
-/// Checks `text` after two valid lines and before valid loads.
+/// Checks the only error of a scenario in which `text` follows two valid lines and precedes valid loads.
 #[track_caller]
 pub(crate) fn check(text: &str, expected: &str) {
     said(read(&format!("{HEAD}{text}{LOADS}")), expected);
 }
 
-/// Checks `loads` after two valid lines.
+/// Checks the only error of a scenario in which `loads` follows two valid lines.
 #[track_caller]
 pub(crate) fn check_loads(loads: &str, expected: &str) {
     said(read(&format!("{HEAD}{loads}")), expected);
@@ -84,7 +84,7 @@ fn unsupported_fields_are_rejected_by_name() {
 fn invalid_popularities_and_cold_starts_are_rejected() {
     check_loads(
         "loads: { x: { model: closed, popularity: zipf, mix: [{ path: / }] } }\n",
-        "side.yaml:3:42: loads.x.popularity: `popularity` and `mix` exclude each other | remove the popularity; \
+        "side.yaml:3:42: loads.x.popularity: `popularity` and `mix` cannot be combined | remove the popularity; \
          in a mix, each request has its `weight`",
     );
     check_loads(
@@ -169,12 +169,12 @@ fn invalid_tls_and_tokens_are_rejected() {
     check(
         "topology: { client_certificate: required }\n",
         "side.yaml:3:33: topology.client_certificate: client certificates need TLS | add `tls: true` to the \
-         topology, or remove it",
+         topology, or remove `client_certificate`",
     );
     check(
         "topology: { certificates: each }\n",
         "side.yaml:3:27: topology.certificates: certificates need TLS | add `tls: true` to the topology, or \
-         remove it",
+         remove `certificates`",
     );
     check(
         "topology: { bearer: 100001 }\n",
@@ -190,14 +190,14 @@ fn invalid_tls_and_tokens_are_rejected() {
             &of_load("tls: true", &format!("tls: {{ {field} }}")),
             &format!(
                 "side.yaml:4:{column}: loads.x.tls.{name}: weir creates the certificates of every cell, so a load \
-                 cannot set this | remove it; a load can set `version` and `resumption`"
+                 cannot set `{name}` | remove `{name}`: a load can set only `version` and `resumption`"
             ),
         );
     }
     check_loads(
         &of_load("bearer: 2", "tokens: mine.txt"),
-        "side.yaml:4:38: loads.x.tokens: `tokens` and `topology.bearer` exclude each other: the gateways accept \
-         only the tokens of one | remove one of the two",
+        "side.yaml:4:38: loads.x.tokens: `tokens` and `topology.bearer` cannot be combined: a gateway accepts \
+         the tokens of the load or those of the topology | remove one of the two",
     );
 }
 
@@ -264,7 +264,7 @@ fn invalid_values_are_located() {
     check(
         "objective: {}\n",
         "side.yaml:3:12: objective: the objective has no limits | limit a latency or the errors, like { p99: \
-         20ms, errors: 0.1% }, or remove it",
+         20ms, errors: 0.1% }, or remove the objective",
     );
     check(
         "thresholds: { error_share: 7 }\n",
@@ -347,11 +347,11 @@ fn invalid_shapes_and_mixes_are_located() {
     );
     load(
         "open, rate: 1/s..9/s, connections: '1,2'",
-        "side.yaml:3:34: loads.x.rate: steps and a ramp exclude each other | remove one of the two",
+        "side.yaml:3:34: loads.x.rate: steps and a ramp cannot be combined | remove one of the two",
     );
     load(
         "open, rate: [1/s, 2/s, 3/s], connections: [1, 2]",
-        "side.yaml:3:34: loads.x.rate: 2 steps of connections and 3 of rate | use the same number of steps for \
+        "side.yaml:3:34: loads.x.rate: `connections` has 2 steps, but `rate` has 3 | use the same number of steps for \
          both, or one value for one of them",
     );
     load(
@@ -361,7 +361,7 @@ fn invalid_shapes_and_mixes_are_located() {
     );
     load(
         "open, rate: 5/s, think: 1ms",
-        "side.yaml:3:46: loads.x.think: an open load cannot have think time | remove it: an open load does not \
+        "side.yaml:3:46: loads.x.think: an open load cannot have think time | remove `think`: an open load does not \
          wait for responses",
     );
     load(
@@ -375,11 +375,11 @@ fn invalid_shapes_and_mixes_are_located() {
     load(
         "closed, tls: { insecure: true }",
         "side.yaml:3:35: loads.x.tls: the gateways do not listen for TLS | add `tls: true` to the topology, or \
-         remove it",
+         remove `tls` from the load",
     );
     load(
         "closed, protocol: http2",
-        "side.yaml:3:40: loads.x.protocol: the gateways listen for HTTP/1.1 only | remove it; `weir load \
+        "side.yaml:3:40: loads.x.protocol: the gateways listen for HTTP/1.1 only | remove `protocol`; `weir load \
          --http2` sends HTTP/2 to any server",
     );
     load(
@@ -397,7 +397,7 @@ fn invalid_shapes_and_mixes_are_located() {
     );
     load(
         "closed, file: a, mix: [{ path: / }]",
-        "side.yaml:3:36: loads.x.file: `mix` and `file` exclude each other | remove one of the two",
+        "side.yaml:3:36: loads.x.file: `mix` and `file` cannot be combined | remove one of the two",
     );
     load(
         "closed, mix: [{ path: /, body: '@no/such' }]",
@@ -528,7 +528,7 @@ fn missing_host_resources_are_an_environment_error() {
     assert_eq!(
         format!("{error} | {}", error.remedy()),
         "--set limits.origin.cpus=64: the limit of 64 CPUs exceeds the 2 CPUs of this host | use at most 2, or \
-         run it on a larger host"
+         run the scenario on a larger host"
     );
 }
 
@@ -560,12 +560,12 @@ fn invalid_origins_are_located() {
     );
     check(
         "origin: { delay: exp:1ms, service: exp:1ms }\n",
-        "side.yaml:3:36: origin.service: `delay` and `service` exclude each other | remove one of the two: a \
-         delay is a service without queueing",
+        "side.yaml:3:36: origin.service: `delay` and `service` cannot be combined | remove one of the two: \
+         `delay` is a service time without queueing",
     );
     check(
         "origin: { servers: 2 }\n",
-        "side.yaml:3:20: origin.servers: `servers` needs a `service` | add a service time, like `service: exp:5ms`",
+        "side.yaml:3:20: origin.servers: `servers` needs `service` | add a service time, like `service: exp:5ms`",
     );
     check(
         "origin: { service: exp:5ms, servers: 0 }\n",
@@ -574,11 +574,11 @@ fn invalid_origins_are_located() {
     check(
         "origin: { errors: 60%, faults: { half: 41% } }\n",
         "side.yaml:3:9: origin: the shares of errors, resets, half, slow and refuse add up to more than 100% | \
-         reduce them to 100% together: a request gets at most one of them",
+         reduce their sum to 100% or less: a request gets at most one of them",
     );
     check(
         "origin: { http1_only: true, http2: { goaway: 100 } }\n",
-        "side.yaml:3:36: origin.http2: `http1_only` and `http2` exclude each other | remove one of the two",
+        "side.yaml:3:36: origin.http2: `http1_only` and `http2` cannot be combined | remove one of the two",
     );
     check(
         "origin: { faults: { close_after: 0 } }\n",
@@ -591,7 +591,7 @@ fn invalid_origins_are_located() {
     );
 }
 
-/// Checks every error of `text`, a complete scenario, with its location.
+/// Checks all errors of the complete scenario `text`, each with its location.
 #[track_caller]
 fn check_all(text: &str, expected: &[&str]) {
     let error = read(text).unwrap_err();

@@ -6,7 +6,7 @@ use crate::read;
 #[test]
 fn invalid_faults_are_rejected() {
     const REPLICAS: &str = "origin: { replicas: 2 }\n";
-    // Two lines follow the head: the origin and the faults.
+    // Two lines follow the two lines of the head: the upstream is on line 3, and the faults are on line 4.
     let check_faults =
         |faults: &str, expected: &str| check(&format!("{REPLICAS}faults: [{faults}]\n"), expected);
     check(
@@ -49,12 +49,12 @@ fn invalid_faults_are_rejected() {
     );
     check_loads(
         "loads: { x: { model: closed, requests: 100 } }\nfaults: [{ at: 1s, do: kill }]\n",
-        "side.yaml:3:40: loads.x.requests: a load with a number of requests can end before the last fault | \
-         replace it by a `duration`",
+        "side.yaml:3:40: loads.x.requests: a load that ends after `requests` can end before the last fault | set \
+         `duration` instead",
     );
     check(
         "origin: { replicas: 2 }\nchanges: { every: 1s, of: [endpoints] }\nfaults: [{ at: 1s, do: kill }]\n",
-        "side.yaml:4:28: changes.of[0]: changes of `endpoints` and `faults` exclude each other | remove \
+        "side.yaml:4:28: changes.of[0]: changes of `endpoints` and `faults` cannot be combined | remove \
          `faults`, or `endpoints` from this list",
     );
     said(
@@ -95,13 +95,13 @@ fn invalid_faults_of_services_are_rejected() {
     check_faults(
         nats,
         "{ at: 1s, service: kubernetes-api, do: kill }",
-        "side.yaml:3:29: faults[0].service: no gateway of this scenario needs a service `kubernetes-api` | its \
-         services are: nats",
+        "side.yaml:3:29: faults[0].service: no gateway of this scenario needs a service `kubernetes-api` | \
+         services of this scenario: nats",
     );
     check_faults(
         nats,
         "{ at: 1s, service: nats, replica: 1, do: kill }",
-        "side.yaml:3:44: faults[0].replica: `replica` and `service` exclude each other | remove one of the two",
+        "side.yaml:3:44: faults[0].replica: `replica` and `service` cannot be combined | remove one of the two",
     );
     check_faults(
         nats,
@@ -143,6 +143,6 @@ fn invalid_faults_of_services_are_rejected() {
             "name: x\ngateways: [gorouter]\nchanges: {{ every: 1s, of: [routes] }}\n\
              faults: [{{ at: 1s, service: nats, do: kill }}]\n{LOADS}"
         )),
-        "side.yaml:3:10: changes: `changes` and faults of a service exclude each other | remove one of the two",
+        "side.yaml:3:10: changes: `changes` and faults of a service cannot be combined | remove one of the two",
     );
 }

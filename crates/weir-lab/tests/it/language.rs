@@ -101,7 +101,7 @@ fn fitted_limits_fit_the_host_and_stay_in_the_run() {
         cpus(&weir_lab::read(&crate::source(text), &Overrides::default(), known).unwrap())
     };
     assert_eq!(of(&larger), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(Some));
-    // A resumed run keeps its limits on a larger host.
+    // A run that is resumed on a larger host keeps the limits that fitted the first host.
     let run = run_of(&checked, 1);
     assert_eq!(run.scenario["vary"], json!({"limits.data.cpus": [0.25, 0.5, 0.75, 1]}));
     assert_eq!(weir_lab::read_again(&run, None, &larger).unwrap(), checked);
@@ -162,7 +162,7 @@ fn headroom_registered_has_registrations_in_its_steady_load() {
                 let load = scenario.loads.named(name).unwrap();
                 load.duration.unwrap().0 * load.connections.steps().len().max(1) as u32
             };
-            // One second must remain after the second registration.
+            // A second registration must come at least one second before the load ends.
             assert!(length("steady") >= 2 * every.0 + Duration::from_secs(1), "{every:?}");
             assert!(length("ramp") < every.0 || domains == [1, 100]);
             let rates = scenario.loads.names().filter(|name| name.starts_with("curve-")).count();
@@ -178,7 +178,7 @@ fn headroom_registered_has_registrations_in_its_steady_load() {
         }
     }
     let cells = plan::plan(&of(false), 1).cells;
-    // Three repeats of two gateways and direct at two numbers of routes; a quick run has one.
+    // Three repeats of two gateways and the direct baseline, at two numbers of routes. A quick run has one repeat.
     assert_eq!(cells.len(), 18);
     let minutes = |checked: &Checked| {
         let time = plan::time(checked, &plan::plan(checked, 1).cells);
@@ -202,7 +202,7 @@ fn quick_shortens_registration_intervals_like_loads() {
         (scenario.gateways[1].set.named("every").unwrap().clone(), duration)
     };
     assert_eq!(of("20s"), (json!("4s"), Duration::from_secs(12)));
-    // Without a setting there is no interval.
+    // An empty setting means no interval, so the phase is divided by 20.
     assert_eq!(of("\"\""), (json!(""), Duration::from_secs(3)));
     let set =
         Overrides { quick: true, set: vec!["gateways.bus.set.every=20s".into()], ..Overrides::default() };
@@ -245,7 +245,7 @@ fn cases_list_single_combinations() {
         points.collect::<Vec<_>>(),
         wanted.map(|(cpus, memory, users)| (cpus, memory.to_owned(), users))
     );
-    // Each has one worker per whole CPU of its limit.
+    // Each point has one worker per CPU of its limit, rounded up.
     let workers: Vec<u32> = checked.points.iter().map(|point| point.scenario.data_workers()).collect();
     assert_eq!(workers, [1, 1, 1, 2, 2]);
 }
@@ -320,7 +320,7 @@ fn faults_of_services_are_read_stored_and_shortened() {
         |scenario: &Scenario| scenario.faults.iter().map(|fault| fault.at.0.as_secs()).collect::<Vec<_>>();
     assert_eq!(times(&whole), [4, 6, 8]);
     assert_eq!(times(&scenario(FAULTS, &Overrides { quick: true, ..Overrides::default() })), [2, 3, 4]);
-    // The stored format of earlier versions.
+    // Earlier versions stored `replica: 1` for the first replica.
     let earlier = FAULTS.replace("{ at: 4s, do", "{ at: 4s, replica: 1, do");
     assert_eq!(scenario(&earlier, &Overrides::default()).faults[0].replica, Some(1));
 }

@@ -17,7 +17,7 @@ mod shares;
 use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};
 use weir_results::{Manifest, Plane, Run, SCHEMA_VERSION};
 
-/// A host with two cores, and built-in drivers.
+/// What weir and the host offer in these tests: two cores, some drivers, and no network namespaces.
 fn known() -> Known {
     Known {
         drivers: ["contour", "envoy", "gorouter", "haproxy", "kubegateway", "nginx", "weir"]
@@ -44,7 +44,7 @@ fn read_with(text: &str, overrides: &Overrides) -> Result<Checked, LabError> {
     weir_lab::read(&source(text), overrides, &known())
 }
 
-/// A stored run of `checked`.
+/// A run of `checked` as it is stored.
 fn run_of(checked: &Checked, seed: u64) -> Run {
     Run {
         schema_version: SCHEMA_VERSION,
@@ -62,7 +62,7 @@ fn run_of(checked: &Checked, seed: u64) -> Run {
     }
 }
 
-/// The example of the design, unchanged.
+/// A scenario that uses most of the language.
 const EXAMPLE: &str = "\
 name: side-by-side
 question: Which proxy carries more on one core, at what tail latency and memory?

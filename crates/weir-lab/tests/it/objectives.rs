@@ -1,4 +1,4 @@
-//! Objectives of gateways, loads and cases, which override that of the scenario.
+//! Objectives of gateways, loads and cases, which override the objective of the scenario.
 
 use weir_lab::{Checked, LabError};
 use weir_results::OwnObjective;
@@ -9,13 +9,13 @@ const HEAD: &str = "name: x\n";
 const LOADS: &str = "loads: { full: { model: closed }, tail: { model: open, rate: 5/s }, light: { model: open, \
     rate: 1/s } }\n";
 
-/// A scenario, with a closed load and two open ones if it has no loads.
+/// Reads `scenario`. If it has no loads, adds a closed load and two open ones.
 fn with_loads(scenario: &str) -> Result<Checked, LabError> {
     let loads = if scenario.contains("loads:") { "" } else { LOADS };
     read(&format!("{HEAD}{scenario}{loads}"))
 }
 
-/// Gateway, CPU limit, load, and its objective.
+/// The objectives that override that of the run, as words: gateway, axes, load, latency limits, and error limit.
 fn own(scenario: &str) -> Vec<String> {
     let objective = with_loads(scenario).unwrap().objective();
     let words = |own: &OwnObjective| {
@@ -111,7 +111,7 @@ fn invalid_objectives_are_located() {
     check(
         "gateways: [{ name: weir, objective: {} }]\n",
         "side.yaml:2:37: gateways[0].objective: the objective has no limits | limit a latency or the errors, \
-         like { p99: 20ms, errors: 0.1% }, or remove it",
+         like { p99: 20ms, errors: 0.1% }, or remove the objective",
     );
     check(
         "gateways: [{ name: weir, objective: { findings: { recovery.tme: 1s } } }]\n",
@@ -135,7 +135,7 @@ fn invalid_objectives_are_located() {
     check(
         "gateways: [weir]\nvary: { objective.p99: [1ms, 2ms] }\n",
         "side.yaml:3:24: `objective.p99: \"1ms\"`: an objective cannot vary: it does not change any measurement \
-         | move it to `cases`, to a gateway or to a load",
+         | move the objective to `cases`, to a gateway or to a load",
     );
     check(
         "gateways: [weir]\ncases: [{ objective: { p99: 1ms } }, { objective: { p99: 2ms } }]\n",
@@ -156,7 +156,7 @@ loads:
     assert_eq!(
         format!("{error} | {}", error.remedy()),
         "side.yaml:4:56: loads.full.objective.p99: the latency of a closed load is not judged if the scenario \
-         has open loads | move the objective to an open load, or limit `errors` here"
+         has open loads | move the objective to an open load, or limit only `errors`"
     );
     assert!(read(&scenario.replace("p99: 1ms", "")).is_ok());
     assert!(read(&scenario.replace("  tail: { model: open, rate: 5/s }\n", "")).is_ok());

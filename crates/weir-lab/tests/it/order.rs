@@ -93,7 +93,7 @@ fn an_extended_run_has_the_same_cells_as_a_long_run() {
     assert_eq!(extended.plan.len(), (GATEWAYS + 1) * POINTS * 6);
     assert_eq!(extended.plan[..three.plan.len()], three.plan);
     assert_eq!((extended.ended_unix_ms, &extended.scenario["repeats"]), (None, &6.into()));
-    // Extending to the present number of repeats changes nothing.
+    // An extension to the number of repeats that the run already has changes nothing.
     assert_eq!(weir_lab::extended(&extended, &checked).unwrap(), extended);
     let (three, checked) = three_and(3);
     assert_eq!(weir_lab::extended(&three, &checked).unwrap(), three);
@@ -130,7 +130,8 @@ fn the_time_of_a_plan_is_the_sum_of_its_cells() {
     assert_eq!(plan::time(&checked, &plan.cells[..3]), one * 3);
 }
 
-/// The seconds of a cell with one load of 20 s after a warm-up of 4 s, without fixed overheads.
+/// Minimum and maximum time of a cell in whole seconds, which hides the fixed overheads. The cell has one load of 20 s
+/// after a warm-up of 4 s.
 fn cell_seconds(more: &str, load: &str) -> (u64, u64) {
     let text = format!(
         "name: x\ngateways: [weir]\nwarmup: 4s\nduration: 20s\n{more}\nloads: {{ full: {{ {load} }} }}\n"

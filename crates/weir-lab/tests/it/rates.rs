@@ -10,7 +10,7 @@ use crate::{known, read, read_with, run_of};
 
 const HEAD: &str = "name: x\ngateways: [weir]\n";
 
-/// Names and rates of the loads at the first point.
+/// Names and rates of the loads at the first point of the scenario.
 fn loads(text: &str) -> Vec<(String, f64)> {
     let checked = read(&format!("{HEAD}{text}")).unwrap();
     let rate = |levels: &Option<Levels<weir_document::AskedRate>>| match levels {
@@ -88,7 +88,7 @@ fn invalid_rates_are_located() {
     );
     check(
         "loads: { c: { model: open, rate: 5/s, rates: [5/s] } }\n",
-        "side.yaml:3:46: loads.c.rates: `rates` and `rate` exclude each other: weir runs one load for each of \
+        "side.yaml:3:46: loads.c.rates: `rates` and `rate` cannot be combined: weir runs one load for each of \
          the rates | remove one of the two",
     );
     check(
@@ -141,7 +141,7 @@ fn invalid_changes_are_located() {
     );
     check(
         &of("endpoints", ""),
-        "side.yaml:3:28: changes.of[0]: the upstream has only 1 endpoint, which cannot leave | set \
+        "side.yaml:3:28: changes.of[0]: changes of `endpoints` remove an endpoint, but the upstream has only 1 | set \
          `origin.replicas` to at least 2",
     );
     check(

@@ -8,7 +8,7 @@ use crate::{known, read, read_with, run_of};
 
 const LOADS: &str = "loads: { full: { model: closed } }\n";
 
-/// A scenario with one remote gateway on line 2.
+/// A scenario with `gateways` on line 2, and `more` from line 3 on.
 fn text(gateways: &str, more: &str) -> String {
     format!("name: x\ngateways: [{gateways}]\n{more}{LOADS}")
 }
@@ -26,7 +26,7 @@ fn a_remote_gateway_has_its_own_address_limits_and_prometheus() {
     // The limit may exceed the cores of this host, because the gateway runs on another.
     assert_eq!(remote.limits.unwrap().cpus, Some(16.0));
     assert!(checked.scenario.is_elsewhere() && checked.scenario.has_direct());
-    // The stored scenario of a run is equal after reading.
+    // Reading the stored scenario of a run gives the same scenario.
     assert_eq!(weir_lab::read_again(&run_of(&checked, 1), None, &known()).unwrap(), checked);
     let written = serde_json::to_value(&checked.scenario).unwrap();
     assert_eq!(written["gateways"][0]["prometheus"]["selector"], "pod=~\"gw-.*\"");
@@ -108,14 +108,14 @@ fn invalid_remote_gateways_are_located() {
         "{ name: nginx, url: 'http://a' }",
         "",
         "2:32",
-        "gateways[0].url: `nginx` is not remote: weir starts it | remove it, or use `driver: remote`",
+        "gateways[0].url: `nginx` is not remote: weir starts it | remove `url`, or use `driver: remote`",
     );
     check(
         &remote(", binary: /x"),
         "",
         "2",
         "gateways[0].binary: `prod` is remote: weir does not start it | \
-        remove it",
+        remove `binary`",
     );
     check(
         &remote(", direct: 'http://a/x'"),
@@ -135,15 +135,15 @@ fn invalid_remote_gateways_are_located() {
         &remote(", limits: { cpus: 0 }"),
         "",
         "2",
-        "gateways[0].limits.cpus: `0` is out of range | use the \
-        limit that the gateway has there, like 2, or remove it",
+        "gateways[0].limits.cpus: `0` is out of range | write the CPU \
+        limit that the gateway has on its own host, in cores and above 0, like 2; or remove `cpus`",
     );
     check(
         &remote(", host: 'a b'"),
         "",
         "2",
         "gateways[0].host: `a b` is not a valid value of the Host header | \
-        use a name like shop.example, or remove it",
+        use a name like shop.example, or remove `host`",
     );
     let prometheus = |fields: &str| remote(&format!(", prometheus: {{ url: 'http://prom', {fields} }}"));
     check(
@@ -170,7 +170,7 @@ fn invalid_remote_gateways_are_located() {
         &format!("weir, {}", remote("")),
         "",
         "2:12",
-        "gateways[0]: `weir` is not remote, and other gateways here are | make two runs: gateways with \
+        "gateways[0]: `weir` is not remote, but other gateways of this scenario are | make two runs: gateways with \
          different upstreams cannot share a direct baseline",
     );
     let other = "{ name: other, driver: remote, url: 'http://b', direct: 'http://c' }";
@@ -179,7 +179,7 @@ fn invalid_remote_gateways_are_located() {
         "",
         "2",
         "gateways[1]: `prod` and `other` have different \
-        `direct` URLs | use the same one for both, or make two runs: a block has one direct baseline",
+        `direct` URLs | use the same URL for both, or make two runs: a block has one direct baseline",
     );
     check(&remote("").replace("prod", "generator"), "", "2", "choose another name");
     check(
@@ -187,14 +187,14 @@ fn invalid_remote_gateways_are_located() {
         "origin: { body: 64KiB }\n",
         "3",
         "origin: remote gateways do not use the origin of the \
-        scenario | remove it; `direct` of a gateway is the URL of its upstream",
+        scenario | remove `origin`; `direct` of a gateway is the URL of its upstream",
     );
     check(
         &remote(""),
         "limits: { data: { cpus: 1 } }\n",
         "3",
         "limits.data: weir starts no process with this \
-        role | remove it; the limits that a remote gateway has belong into its own `limits`",
+        role | remove this limit; write the limits of a remote gateway into `limits` of the gateway",
     );
     for (topology, said) in [
         (

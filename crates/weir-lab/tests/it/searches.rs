@@ -74,7 +74,7 @@ fn invalid_searches_are_rejected() {
     refused(
         "model: open, search: { p99: 20ms, trials: 3 }",
         "loads.capacity.search.trials: `3` is out of range \
-        | use 10 to 1000, or remove it",
+        | use 10 to 1000, or remove `trials`",
     );
     refused(
         "model: open, rate: 100/s..500/s, search: { p99: 20ms }",

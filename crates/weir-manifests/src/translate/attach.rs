@@ -1,4 +1,4 @@
-//! Attaches routes to listeners, and computes their hosts.
+//! Attaches routes to listeners, and determines their hosts there.
 
 use super::catalog::{Catalog, Referrer, Wanted, meant};
 use super::gateways::{GatewayView, Gateways, Port};
@@ -9,7 +9,7 @@ use crate::kind::{GATEWAY_API, Kind};
 use crate::manifest::Name;
 use crate::reference::ParentRef;
 
-/// A route that attaches to parents.
+/// A route that attaches to its parents.
 #[derive(Clone, Copy)]
 pub(super) struct Child<'m> {
     pub(super) manifest: usize,
@@ -19,11 +19,11 @@ pub(super) struct Child<'m> {
     pub(super) hostnames: &'m [String],
 }
 
-/// A listener of a gateway, by its index there.
+/// A listener of a gateway, with its port and its index in the Gateway.
 type Candidate<'g, 'm> = (&'g GatewayView<'m>, &'g Port, usize);
 
 impl Child<'_> {
-    /// Returns the listeners and hosts of the route, and reports why a parent does not accept it.
+    /// Returns the listeners and hosts of the route. Adds an error for each parent that does not accept it.
     pub(super) fn attach(
         &self,
         catalog: &Catalog<'_>,
@@ -59,7 +59,8 @@ impl Child<'_> {
         attachments
     }
 
-    /// The listeners of a parent reference that accept the route; none if the gateway belongs to another controller.
+    /// The listeners that a parent reference selects and that accept the route; none if another controller implements
+    /// the gateway.
     fn candidates<'g, 'm>(
         &self,
         catalog: &Catalog<'_>,
@@ -78,7 +79,8 @@ impl Child<'_> {
             );
         }
         let namespace = parent.namespace.as_deref().unwrap_or(&self.name.namespace);
-        // Routes of other namespaces need no ReferenceGrant: the gateway's listeners decide.
+        // A route may reference a gateway in another namespace without a ReferenceGrant: `allowedRoutes` of the
+        // listeners decides.
         let referrer = Referrer { manifest: self.manifest, kind: self.kind, namespace };
         let (position, name) =
             catalog.resolve(referrer, path, Wanted::without_namespace(Kind::Gateway, &parent.name))?;
@@ -94,7 +96,8 @@ impl Child<'_> {
             if found.is_empty() {
                 let names = gateway.spec.listeners.iter().map(|listener| listener.name.as_str());
                 let message = format!("Gateway {name} has no listener `{section}`");
-                let remedy = meant(section, names).unwrap_or_else(|| "add it to the Gateway".to_owned());
+                let remedy =
+                    meant(section, names).unwrap_or_else(|| "add the listener to the Gateway".to_owned());
                 return wrong(".sectionName", message, &remedy);
             }
         }
@@ -112,8 +115,8 @@ impl Child<'_> {
                 "no selected listener of Gateway {name} allows a {} from namespace `{own}`",
                 self.kind
             );
-            let remedy = "check its `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its \
-                          `allowedRoutes` (without it, only routes of its own namespace)";
+            let remedy = "check the listener's `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its \
+                          `allowedRoutes` (by default, only routes of the Gateway's namespace)";
             return wrong("", message, remedy);
         }
         Ok(found)
@@ -147,7 +150,7 @@ impl Child<'_> {
         is_of_namespace && (allowed.kinds.is_empty() || allowed.kinds.iter().any(is_of_kind))
     }
 
-    /// Adds the hosts of the route at this listener; returns whether there are any.
+    /// Adds the hosts that the route has at this listener. Returns whether there are any.
     fn take(&self, (gateway, port, listener): &Candidate<'_, '_>, attachments: &mut Attachments) -> bool {
         let hostname = gateway.hostname(*listener);
         let names: Vec<String> = match self.hostnames {
@@ -164,12 +167,13 @@ impl Child<'_> {
         let wanted = attachments.entry(port.label.clone()).or_default();
         wanted.port = port.number;
         wanted.every |= every;
-        // A more specific listener handles these hosts, so the route never gets them here.
+        // Leave out hosts that a more specific listener handles: requests for them never match the route at this
+        // listener.
         wanted.names.extend(names.into_iter().filter(|name| !gateway.is_taken(port, *listener, name)));
         true
     }
 
-    /// Lists the hosts of the listeners, as a remedy.
+    /// Suggests a hostname of these listeners, as a remedy.
     fn hostnames_there(&self, candidates: &[Candidate<'_, '_>]) -> String {
         let there: Vec<String> =
             candidates.iter().filter_map(|(gateway, _, listener)| gateway.hostname(*listener)).collect();
@@ -179,7 +183,7 @@ impl Child<'_> {
 }
 
 fn has_label(catalog: &Catalog<'_>, namespace: &str, label: &str, value: &str) -> bool {
-    // Every namespace has this label.
+    // Kubernetes sets this label on every namespace.
     if label == "kubernetes.io/metadata.name" {
         return value == namespace;
     }

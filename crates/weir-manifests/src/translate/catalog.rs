@@ -1,4 +1,4 @@
-//! Manifests by name, and checks of references between them.
+//! Finds manifests by kind and name, and checks references between them.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::Misfit;
 use crate::kind::Kind;
 use crate::manifest::{Body, Manifest, Name};
 
-/// Maximum number of names to list if no similar one exists.
+/// Maximum number of names that an error lists if none is similar to the unknown name.
 const NAMES_MAX: usize = 8;
 
-/// Sorts before all other names.
+/// A name that sorts before all others.
 static FIRST: Name = Name { namespace: String::new(), name: String::new() };
 
-/// All manifests.
+/// All manifests, with an index by kind and name.
 pub(super) struct Catalog<'m> {
     pub(super) manifests: &'m [&'m Manifest],
     by_name: BTreeMap<(Kind, &'m Name), usize>,
@@ -23,7 +23,7 @@ pub(super) struct Catalog<'m> {
 /// The resource that contains a reference.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Referrer<'m> {
-    /// Its index.
+    /// Index of the resource among the manifests.
     pub(super) manifest: usize,
     pub(super) kind: Kind,
     pub(super) namespace: &'m str,
@@ -33,13 +33,13 @@ pub(super) struct Referrer<'m> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'m> {
     pub(super) kind: Kind,
-    /// Defaults to the namespace of the referrer.
+    /// The namespace; `None` is the namespace of the referrer.
     pub(super) namespace: Option<&'m str>,
     pub(super) name: &'m str,
 }
 
 impl<'m> Wanted<'m> {
-    /// A reference to a resource in the namespace of the referrer.
+    /// A reference without a namespace, which is to the namespace of the referrer.
     pub(super) fn without_namespace(kind: Kind, name: &'m str) -> Wanted<'m> {
         Wanted { kind, namespace: None, name }
     }
@@ -60,7 +60,7 @@ impl<'m> Catalog<'m> {
         Catalog { manifests, by_name }
     }
 
-    /// Resources of one kind with their indexes, by name.
+    /// All resources of one kind, sorted by name, each with its index.
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = (usize, &'m Name, &'m Body)> {
         let of_kind = self.by_name.range((kind, &FIRST)..).take_while(move |((of, _), _)| *of == kind);
         of_kind.map(|((_, name), position)| (*position, *name, &self.manifests[*position].body))
@@ -70,8 +70,8 @@ impl<'m> Catalog<'m> {
         self.by_name.get(&(kind, name)).copied()
     }
 
-    /// The resource that `referrer` references at `path`. It must exist in the same namespace, or a ReferenceGrant of
-    /// its namespace must allow the reference.
+    /// Finds the resource that `referrer` references at `path`. The resource must be in the namespace of the referrer,
+    /// or a ReferenceGrant in the namespace of the resource must allow the reference.
     pub(super) fn resolve(
         &self,
         referrer: Referrer<'_>,
@@ -86,7 +86,8 @@ impl<'m> Catalog<'m> {
             let message = format!(
                 "no ReferenceGrant allows a {from} in namespace `{own}` to reference {kind} {wanted}"
             );
-            let remedy = format!("add one to namespace `{namespace}`, from {from} in `{own}` to {kind}");
+            let remedy =
+                format!("add a ReferenceGrant to namespace `{namespace}`, from {from} in `{own}` to {kind}");
             return Err(Misfit::new(referrer.manifest, path, message, remedy));
         }
         match self.find(kind, &wanted) {
@@ -98,7 +99,7 @@ impl<'m> Catalog<'m> {
         }
     }
 
-    /// Suggestions for an unknown name.
+    /// The remedy for a reference to an unknown resource.
     fn meant(&self, kind: Kind, wanted: &Name) -> String {
         let names: Vec<String> = self.all(kind).map(|(_, name, _)| name.to_string()).collect();
         meant(&wanted.to_string(), names.iter().map(String::as_str))
@@ -127,7 +128,7 @@ impl<'m> Catalog<'m> {
     }
 }
 
-/// Suggestions for `wanted` among these names; `None` if there are no names.
+/// Suggests names for the unknown name `wanted`; `None` if there are no names.
 pub(super) fn meant<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
     let names: Vec<&str> = names.collect();
     match nearest(wanted, names.iter().copied()) {

@@ -1,4 +1,4 @@
-//! The filters of a rule.
+//! Translates the filters of a rule.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::route::PathMatchKind;
 /// The default status of a redirect.
 const FOUND: u16 = 302;
 
-/// Matches all values.
+/// As a name in CORS, it matches all names.
 const EVERY: &str = "*";
 
-/// The replacements of a whole path and of a prefix.
+/// The replacement for the whole path, and the replacement for the matched prefix.
 type Replacement = (Option<String>, Option<String>);
 
 /// Applies the filters of the rule to the route.
@@ -73,7 +73,7 @@ fn add_filter(
     Ok(())
 }
 
-/// The changes; `None` where there are none.
+/// The header changes; `None` if there are none.
 fn changes_of(filter: &HeaderFilter) -> Option<HeaderChanges> {
     let fields = |fields: &[NamedValue]| {
         let first = first_of_each(fields, |field| &field.name);
@@ -87,7 +87,7 @@ fn changes_of(filter: &HeaderFilter) -> Option<HeaderChanges> {
     (!changes.is_empty()).then_some(changes)
 }
 
-/// Of entries with the same name, ignoring case, the first one.
+/// The first entry of each name, ignoring case.
 fn first_of_each<T>(all: &[T], name: fn(&T) -> &str) -> impl Iterator<Item = &T> {
     let mut names = BTreeSet::new();
     all.iter().filter(move |one| names.insert(name(one).to_ascii_lowercase()))
@@ -139,12 +139,12 @@ fn redirect_of(rule: &RuleOf<'_, '_>, filter: &RedirectFilter, place: &str) -> R
     })
 }
 
-/// The rewrite; `None` where nothing is rewritten.
+/// The rewrite; `None` if nothing is rewritten.
 fn rewrite_of(rule: &RuleOf<'_, '_>, filter: &RewriteFilter, place: &str) -> Result<Option<Rewrite>, Misfit> {
     let (path, prefix) = replacement(rule, filter.path.as_ref(), place)?;
     Ok(match (filter.hostname.clone(), path, prefix) {
         (None, None, None) => None,
-        // Replacing only the prefix is the cheapest rewrite.
+        // A rewrite of only the prefix has a cheaper form.
         (None, None, Some(prefix)) => Some(Rewrite::Prefix(prefix)),
         (host, path, prefix) => Some(Rewrite::Parts(Box::new(RewriteParts { host, path, prefix }))),
     })
@@ -170,11 +170,11 @@ fn replacement(
         (PathModifierKind::ReplaceFullPath, ..) => Err(rule.misfit(
             &place,
             "ReplaceFullPath requires `replaceFullPath` and allows no other field",
-            "write only this field",
+            "write only `replaceFullPath`",
         )),
         (PathModifierKind::ReplacePrefixMatch, ..) => {
             let message = "ReplacePrefixMatch requires `replacePrefixMatch` and allows no other field";
-            Err(rule.misfit(&place, message, "write only this field"))
+            Err(rule.misfit(&place, message, "write only `replacePrefixMatch`"))
         }
     }
 }

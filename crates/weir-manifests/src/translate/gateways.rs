@@ -1,4 +1,5 @@
-//! Gateways of weir, and their listeners by port: those of one port are one listener of the model.
+//! The gateways that weir implements, and their listeners by port. All listeners with one port become one listener of
+//! the gateway model.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +10,28 @@ use crate::gateway::{FromNamespaces, GatewaySpec, ListenerSpec, Protocol, TlsMod
 use crate::kind::{CONTROLLER, Kind};
 use crate::manifest::{Body, Name};
 
-/// All gateways.
+/// All gateways, by their index among the manifests.
 pub(super) struct Gateways<'m> {
     by_position: BTreeMap<usize, GatewayView<'m>>,
 }
 
-/// A gateway.
+/// A gateway, with its listeners grouped by port.
 pub(super) struct GatewayView<'m> {
-    /// Its index among the manifests.
+    /// Index of the gateway among the manifests.
     pub(super) manifest: usize,
     pub(super) name: &'m Name,
     pub(super) spec: &'m GatewaySpec,
-    /// Whether it belongs to another controller. weir then ignores it.
+    /// Whether another controller implements the gateway. weir then ignores it.
     pub(super) is_foreign: bool,
     pub(super) ports: Vec<Port>,
 }
 
-/// The listeners of one port.
+/// The listeners of a gateway that have the same port.
 pub(super) struct Port {
     pub(super) number: u16,
-    /// The label of the listener in the model.
+    /// The label of the listener in the gateway model.
     pub(super) label: String,
-    /// Indexes of the gateway's listeners.
+    /// Indexes of these listeners in the Gateway.
     pub(super) listeners: Vec<usize>,
 }
 
@@ -52,7 +53,7 @@ impl<'m> Gateways<'m> {
         Gateways { by_position }
     }
 
-    /// Gateways of weir, by name.
+    /// The gateways that weir implements, sorted by name.
     pub(super) fn own(&self) -> impl Iterator<Item = &GatewayView<'m>> {
         let mut own: Vec<_> = self.by_position.values().filter(|gateway| !gateway.is_foreign).collect();
         own.sort_by_key(|gateway| gateway.name);
@@ -74,8 +75,8 @@ impl<'m> GatewayView<'m> {
         lower(self.listener(position))
     }
 
-    /// Whether more specific listeners of this port handle all hosts of `name`, compared with the listener at
-    /// `position`.
+    /// Whether other listeners of this port, which are more specific than the listener at `position`, handle all hosts
+    /// of `name`.
     pub(super) fn is_taken(&self, port: &Port, position: usize, name: &str) -> bool {
         let own = self.hostname(position);
         port.listeners.iter().any(|&other| {
@@ -84,14 +85,15 @@ impl<'m> GatewayView<'m> {
         })
     }
 
-    /// Whether a less specific listener of the port would handle hosts of the listener at `position` without it.
+    /// Whether a less specific listener of the port would handle the hosts of the listener at `position` if that one
+    /// did not exist.
     pub(super) fn is_within_another(&self, port: &Port, position: usize) -> bool {
         let Some(own) = self.hostname(position) else { return false };
         port.listeners.iter().any(|&other| is_narrower(self.hostname(other).as_deref(), &own))
     }
 }
 
-/// Whether `hostname` matches some of the hosts of `wide`, but not all of them.
+/// Whether `hostname` matches only some of the hosts that `wide` matches.
 fn is_narrower(wide: Option<&str>, hostname: &str) -> bool {
     wide != Some(hostname) && covers(wide, hostname)
 }
@@ -100,7 +102,7 @@ fn lower(listener: &ListenerSpec) -> Option<String> {
     listener.hostname.as_deref().map(str::to_ascii_lowercase)
 }
 
-/// Whether the gateway's class belongs to another controller.
+/// Whether another controller implements the gateway, according to its class.
 fn is_foreign(
     catalog: &Catalog<'_>,
     manifest: usize,
@@ -152,10 +154,10 @@ fn check_listeners(manifest: usize, spec: &GatewaySpec, misfits: &mut Vec<Misfit
     }
 }
 
-/// The invalid field, the reason and the remedy.
+/// An invalid field, the reason and the remedy.
 type Wrong = (&'static str, String, &'static str);
 
-/// A conflict of a listener with another listener of its gateway.
+/// Checks whether a listener conflicts with another listener of its gateway.
 fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
     if listener.name == other.name {
         let message = format!("another listener has the name `{}`", other.name);
@@ -174,11 +176,11 @@ fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
     })
 }
 
-/// An error of a listener by itself.
+/// Validates a listener on its own.
 fn check_listener(listener: &ListenerSpec) -> Option<Wrong> {
     let wrong = |field, message: &str, remedy| Some((field, message.to_owned(), remedy));
     if listener.port == 0 {
-        return wrong("port", "port 0 is not valid", "write the port");
+        return wrong("port", "port 0 is not valid", "write a port from 1 to 65535");
     }
     let namespaces = &listener.allowed_routes.namespaces;
     if (namespaces.from == FromNamespaces::Selector) != namespaces.selector.is_some() {

@@ -1,9 +1,9 @@
-//! Hostnames of listeners and routes: `example.com`, or `*.example.com` for every name below it.
+//! Compares hostnames of listeners and routes: `example.com`, or `*.example.com` for every name below it.
 
-/// Every host, if a listener of the model has no hostname.
+/// The host of a listener in the gateway model that has no hostname: it stands for every host.
 pub(super) const EVERY: &str = "*";
 
-/// Whether `wide` matches every host of `narrow`. `None` matches all hosts. Both are in lower case.
+/// Whether `wide` matches every host that `narrow` matches; `None` matches all hosts. Both must be in lower case.
 pub(super) fn covers(wide: Option<&str>, narrow: &str) -> bool {
     match wide {
         None => true,
@@ -18,7 +18,7 @@ pub(super) fn covers(wide: Option<&str>, narrow: &str) -> bool {
     }
 }
 
-/// The hosts that both match; `None` if there are none.
+/// The hostname for the hosts that both match; `None` if they have none in common.
 pub(super) fn intersection(listener: Option<&str>, route: &str) -> Option<String> {
     if covers(listener, route) {
         return Some(route.to_owned());

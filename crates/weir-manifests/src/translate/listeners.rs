@@ -1,4 +1,4 @@
-//! Listeners of the model: one per address and port of each gateway.
+//! Makes the listeners of the gateway model: one per address and port of each gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,17 +19,17 @@ use crate::manifest::{Body, Name};
 use crate::origin::Origin;
 use crate::secret::PAIR;
 
-/// The state of the translation of listeners.
+/// State during the translation of listeners.
 struct Making<'c, 'm> {
     catalog: &'c Catalog<'m>,
     translation: &'c mut Translation,
     misfits: &'c mut Vec<Misfit>,
-    /// Secrets whose certificates are already among the resources.
+    /// Secrets whose certificates have already been added to the resources.
     secrets: BTreeSet<Name>,
 }
 
-/// The certificates of a port, in the order of its hosts. Each has the indexes of its listeners and of their
-/// certificate references.
+/// The certificates of a port. The second list contains for each certificate and each of its hosts the index of a
+/// listener and of its certificate reference.
 type Certificates = (Vec<CertificateFiles>, Vec<Vec<(usize, usize)>>);
 
 /// Adds the listeners of all gateways.
@@ -98,9 +98,9 @@ impl Making<'_, '_> {
         }
     }
 
-    /// The certificates of the port's listeners, each with the hosts of the listeners that reference it. Those of the
-    /// listener for every host are first. Clients without a server name, or with an unknown one, get its first
-    /// certificate.
+    /// Collects the certificates of all listeners with this port, each with the hosts of the listeners that reference
+    /// it. Certificates of the listener for every host come first, because the first certificate is for clients without
+    /// a server name, or with an unknown one.
     fn certificates(&mut self, gateway: &GatewayView<'_>, port: &Port) -> Certificates {
         let (mut files, mut places): Certificates = (Vec::new(), Vec::new());
         let mut known: BTreeMap<Name, usize> = BTreeMap::new();
@@ -128,8 +128,8 @@ impl Making<'_, '_> {
                         continue;
                     }
                 };
-                // Two listeners may share a certificate. It is repeated if it would otherwise precede one that its
-                // listener references first.
+                // Two listeners may reference the same certificate. It is listed again if it would otherwise come
+                // before a certificate that the second listener references first.
                 match known.get(&name) {
                     Some(&there) if files[there].hosts.contains(&host) => {}
                     Some(&there) if there >= last => {
@@ -149,7 +149,8 @@ impl Making<'_, '_> {
         (files, places)
     }
 
-    /// The file names of the secret for this host; their contents become resources.
+    /// Returns the certificate of the secret for this host, as file names. When the secret is used for the first time,
+    /// its contents become file resources.
     fn pair(&mut self, secret: usize, name: &Name, host: String) -> CertificateFiles {
         let [certificate, key] = PAIR.map(|file| format!("{} {name} {file}", Kind::Secret));
         if self.secrets.insert(name.clone())
@@ -170,8 +171,9 @@ impl Making<'_, '_> {
         CertificateFiles { certificate, key, ocsp: None, hosts: vec![host] }
     }
 
-    /// Adds routes that stop requests at the listener with the most specific hostname. If none of its routes matches,
-    /// less specific listeners must not handle the request. The gateway responds as for any request without a route.
+    /// Adds a route with response 404 for each listener whose hosts a less specific listener also covers. It matches
+    /// requests that none of the listener's own routes match, so that the less specific listener does not handle them.
+    /// The 404 is the same as for any request without a route.
     fn add_fences(&mut self, gateway: &GatewayView<'_>, port: &Port) {
         for &listener in &port.listeners {
             let is_http = gateway.listener(listener).protocol != Protocol::Tls;
@@ -204,8 +206,8 @@ impl Making<'_, '_> {
     }
 }
 
-/// TLS server names of a port with passthrough. A client belongs to the listener with the most specific hostname.
-/// Without a TLSRoute for its server name, its connection is closed.
+/// The passthrough entries of a port, by server name. A client is handled by the listener with the most specific
+/// hostname; if this listener is for passthrough and has no TLSRoute for the server name, the connection is closed.
 fn by_name(gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) -> Vec<Passthrough> {
     let mut entries: Vec<Passthrough> = sealed.iter().map(|passed_on| passed_on.entry.clone()).collect();
     let protocol = |listener: usize| gateway.listener(listener).protocol;
@@ -223,19 +225,19 @@ fn by_name(gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) -> Vec<P
     entries
 }
 
-/// The lowest precedence, after all other routes.
+/// A precedence lower than that of all routes in manifests.
 fn behind_all(gateway: &Name) -> Precedence {
     Precedence { created_s: i64::MAX, resource: format!("~{gateway}"), position: (usize::MAX, usize::MAX) }
 }
 
-/// TLS with these certificates; `None` without any.
+/// The TLS settings with these certificates; `None` if there are none.
 fn tls(gateway: &GatewayView<'_>, port: &Port, mut files: Vec<CertificateFiles>) -> Option<Tls> {
     if files.is_empty() {
         return None;
     }
     let further = files.split_off(1);
     let first = files.pop()?;
-    // A listener for every host handles clients without a server name, or with an unknown one.
+    // Only a listener for every host accepts clients without a server name, or with an unknown one.
     let is_for_all = |&listener: &usize| {
         gateway.listener(listener).protocol == Protocol::Https && gateway.hostname(listener).is_none()
     };

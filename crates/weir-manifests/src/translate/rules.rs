@@ -1,4 +1,4 @@
-//! HTTP routes: a route of the model per match of each rule, for its listeners and hosts.
+//! Translates HTTPRoutes: each match of each rule becomes a route of the gateway model, with its listeners and hosts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::origin::Origin;
 use crate::reference::BackendRef;
 use crate::route::{HttpMatch, HttpRule, HttpTimeouts, NamedMatch, PathMatchKind, ValueMatchKind};
 
-/// A rule with the context of its translation.
+/// A rule, with the context for its translation.
 pub(super) struct RuleOf<'c, 'm> {
     pub(super) catalog: &'c Catalog<'m>,
     pub(super) referrer: Referrer<'m>,
     pub(super) rule: &'m HttpRule,
-    /// `spec.rules[3]`
+    /// The path of the rule, such as `spec.rules[3]`.
     pub(super) path: String,
 }
 
-/// Hosts with their listeners; an empty list means every host.
+/// Listeners at which a route has the same hosts. An empty list of hosts stands for every host.
 struct Group {
     hosts: Vec<String>,
     listeners: Vec<String>,
-    /// The port of all of these listeners, if groups are split by port.
+    /// The port of these listeners, if groups are split by port.
     port: Option<u16>,
 }
 
-/// Adds the routes of all HTTP routes.
+/// Adds the routes for all HTTPRoutes.
 pub(super) fn add_http_routes(
     catalog: &Catalog<'_>,
     gateways: &Gateways<'_>,
@@ -63,7 +63,7 @@ pub(super) fn add_http_routes(
     }
 }
 
-/// Adds a route for each match of the rule and each group of hosts.
+/// Adds one route for each match of the rule and each group of listeners.
 fn add_rule(
     RuleOf { catalog, rule, .. }: &RuleOf<'_, '_>,
     position: usize,
@@ -99,7 +99,7 @@ fn add_rule(
     }
 }
 
-/// All attachments, with listeners of one port per group if `tells_ports`.
+/// Groups the attachments by hosts, and with `tells_ports` also by port.
 fn groups(attachments: &Attachments, tells_ports: bool) -> Vec<Group> {
     let mut by_hosts: BTreeMap<(Vec<String>, Option<u16>), Vec<String>> = BTreeMap::new();
     for (listener, wanted) in attachments {
@@ -116,13 +116,13 @@ fn groups(attachments: &Attachments, tells_ports: bool) -> Vec<Group> {
     by_hosts.into_iter().map(group).collect()
 }
 
-/// Whether the redirect uses the port of the listener.
+/// Whether the redirect leads to the port of the listener.
 fn leads_to_its_port(redirect: &Redirect) -> bool {
     redirect.scheme.is_none() && redirect.port.is_none()
 }
 
 impl Group {
-    /// The route with the hosts and listeners of this group.
+    /// The route, restricted to the hosts and listeners of this group.
     fn routed(&self, mut route: Route) -> Route {
         route.hosts.clone_from(&self.hosts);
         route.listeners.clone_from(&self.listeners);
@@ -132,7 +132,7 @@ impl Group {
         route
     }
 
-    /// A label that distinguishes its routes from those of the first group.
+    /// A label that distinguishes the group's routes from those of the first group.
     fn label(&self) -> String {
         let at = format!(" at {}", self.listeners.join(", "));
         if self.hosts.is_empty() { at } else { format!("{at} for {}", self.hosts.join(", ")) }
@@ -149,7 +149,7 @@ impl RuleOf<'_, '_> {
         Misfit::new(self.referrer.manifest, format!("{}.{field}", self.path), message, remedy)
     }
 
-    /// The parts that all routes of the rule share.
+    /// Translates the parts that all routes of the rule have in common.
     fn template(&self) -> Result<Route, Vec<Misfit>> {
         let mut route = Route { name: self.rule.name.clone(), ..Route::default() };
         let mut misfits = Vec::new();
@@ -165,20 +165,20 @@ impl RuleOf<'_, '_> {
             }
         }
         if route.redirect.is_some() {
-            // With a redirect, no request is sent upstream.
+            // A redirect sends no request upstream.
             route = Route { request_headers: None, mirror: None, timeouts: None, ..route };
         }
         match backends.as_slice() {
             // A redirect needs no backend.
             [] if route.redirect.is_some() => {}
             [only] if only.weight > 0 => route.backend = Some(only.backend.clone()),
-            // Without backends or weights, the response is 500.
+            // Without backends, or if all weights are 0, the response is 500.
             _ => route.backends = Some(backends),
         }
         if misfits.is_empty() { Ok(route) } else { Err(misfits) }
     }
 
-    /// The model's name of the backend that `field` references.
+    /// The name, in the gateway model, of the backend that `field` references.
     pub(super) fn backend(&self, reference: &BackendRef, field: &str) -> Result<String, Misfit> {
         if !reference.filters.is_empty() {
             let message = "filters per backend are not supported";
@@ -192,7 +192,7 @@ impl RuleOf<'_, '_> {
     }
 }
 
-/// The model's name of the backend that is referenced at `path`.
+/// The name, in the gateway model, of the backend that is referenced at `path`.
 pub(super) fn backend_name(
     catalog: &Catalog<'_>,
     referrer: Referrer<'_>,
@@ -220,7 +220,7 @@ pub(super) fn backend_name(
     Ok(name.to_string())
 }
 
-/// The route with the conditions of this match.
+/// Adds the conditions of this match to the route.
 fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
     let path = &matched.path.value;
     match matched.path.kind {
@@ -234,7 +234,7 @@ fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
     route
 }
 
-/// The path in the normal form of request paths. An invalid path stays unchanged, so that its error is reported later.
+/// Normalizes a path like request paths. An invalid path stays unchanged, so that `weir-config` reports its error.
 pub(super) fn normal_path(path: &str) -> String {
     match NormalTarget::of(path, &PathRules::AS_SENT) {
         Ok(normal) => normal.as_str().to_owned(),
@@ -242,7 +242,7 @@ pub(super) fn normal_path(path: &str) -> String {
     }
 }
 
-/// Of entries with the same name, the first one.
+/// Translates conditions on headers or parameters. If several have the same name, only the first is used.
 fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<String, ValueMatch> {
     let mut values: BTreeMap<String, ValueMatch> = BTreeMap::new();
     for NamedMatch { kind, name, value } in all {
@@ -259,8 +259,8 @@ fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<Strin
     values
 }
 
-/// The time-outs of a rule. They replace the gateway's time-outs for parts of a request, so that a longer or removed
-/// time-out has full effect.
+/// The timeouts of a rule. They also replace the timeouts for response headers and body, which would otherwise be those
+/// of the gateway or the backend and could be shorter.
 fn bounds(timeouts: &HttpTimeouts) -> Option<RouteTimeouts> {
     let most = RouteTimeouts::LONGEST;
     let bound = |said: GatewayDuration| said.bound().map(|duration| Time(duration).min(most));

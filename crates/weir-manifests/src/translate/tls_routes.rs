@@ -1,4 +1,4 @@
-//! TLS routes: TLS passthrough by server name.
+//! Translates TLSRoutes: TLS passthrough by server name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::kind::Kind;
 use crate::manifest::Body;
 use crate::route::TlsRouteSpec;
 
-/// A passthrough entry of a listener, with the index of its TLS route.
+/// A passthrough entry of a listener, with the index of its TLSRoute among the manifests.
 pub(super) struct PassedOn {
     pub(super) entry: Passthrough,
     pub(super) manifest: usize,
 }
 
-/// The passthrough entries of all TLS routes, by the label of their listener. If routes share a host, the one with
-/// precedence in Gateway API wins.
+/// The passthrough entries of all TLSRoutes, by the label of the listener. If several routes have the same host, the
+/// one that has precedence in Gateway API wins.
 pub(super) fn passed_on(
     catalog: &Catalog<'_>,
     gateways: &Gateways<'_>,
@@ -58,7 +58,7 @@ pub(super) fn passed_on(
     passed_on
 }
 
-/// The only backend of the route.
+/// The backend of the route, which must have exactly one.
 fn backend(catalog: &Catalog<'_>, referrer: Referrer<'_>, spec: &TlsRouteSpec) -> Result<String, Misfit> {
     let references: Vec<_> = spec.rules.iter().flat_map(|rule| &rule.backend_refs).collect();
     match references.as_slice() {

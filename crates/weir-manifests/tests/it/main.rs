@@ -1,6 +1,6 @@
-//! Manifests that are read and translated, tested through the gateway's route table.
+//! Reads and translates manifests, and checks the routes and listeners of the resulting table.
 
-// The setting that allows this in tests does not reach their helpers.
+// The clippy setting that allows this in tests does not apply to helpers.
 #![allow(clippy::unwrap_used)]
 
 mod misfits;

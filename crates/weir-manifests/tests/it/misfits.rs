@@ -1,4 +1,4 @@
-//! Conflicts between manifests are reported with the resource, the field and the remedy.
+//! Errors of manifests name the resource, the field and the remedy.
 
 use crate::setup::{GATEWAY, backend, route, to, translated};
 
@@ -85,7 +85,7 @@ fn invalid_backends_are_rejected() {
         &[(
             "HTTPRoute default/r: spec.rules[0].backendRefs[0]: no ReferenceGrant allows a HTTPRoute in namespace \
              `default` to reference Backend far/b",
-            "add one to namespace `far`, from HTTPRoute in `default` to Backend",
+            "add a ReferenceGrant to namespace `far`, from HTTPRoute in `default` to Backend",
         )],
     );
 }
@@ -226,8 +226,8 @@ fn hosts_without_intersection_are_rejected() {
         &[(
             "HTTPRoute far/r: spec.parentRefs[0]: no selected listener of Gateway default/edge allows a HTTPRoute from \
              namespace `far`",
-            "check its `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its `allowedRoutes` (without \
-             it, only routes of its own namespace)",
+            "check the listener's `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its `allowedRoutes` \
+             (by default, only routes of the Gateway's namespace)",
         )],
     );
 }
@@ -247,7 +247,7 @@ fn hosts_with_passthrough_and_termination_conflict() {
             .replace("HTTPRoute", "TLSRoute")
             .replace("  rules", &format!("  hostnames: [{hostnames}]\n  rules"))
     };
-    // The HTTPS listener terminates TLS of its own host, beside any passthrough.
+    // The HTTPS listener terminates TLS for its own host, whatever passthrough the other listener has.
     check(&[&gateway, &b, secret, &sealed("'*.test'")], &[]);
     check(&[&gateway, &b, secret, &sealed("shop.test, bank.test")], &[]);
     let two = sealed("bank.test").replace("backendRefs: [", &format!("backendRefs: [{}, ", to("b")));
@@ -278,7 +278,7 @@ fn secrets_of_other_namespaces_need_a_grant() {
     let refused = [(
         "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: no ReferenceGrant allows a Gateway in namespace \
          `default` to reference Secret far/s",
-        "add one to namespace `far`, from Gateway in `default` to Secret",
+        "add a ReferenceGrant to namespace `far`, from Gateway in `default` to Secret",
     )];
     check(&[&gateway, secret], &refused);
     check(&[&gateway, secret, &grant("other", "")], &refused);
@@ -287,7 +287,7 @@ fn secrets_of_other_namespaces_need_a_grant() {
     check(&[&gateway, secret, &grant("default", "")], &[]);
 }
 
-/// A manifest with a word removed, repeated or replaced is accepted or rejected, without a panic.
+/// Removes, repeats or replaces single words of a manifest: the result is accepted or rejected, without a panic.
 #[test]
 fn no_input_makes_the_translation_panic() {
     let guide = include_str!("../../../../docs/manifests.md");

@@ -1,4 +1,4 @@
-//! Manifests as users write them, and as a cluster prints them.
+//! Reading manifests as users write them, and as a cluster prints them.
 
 use weir_config::{Backend, Resource};
 use weir_manifests::{has_manifests, read};
@@ -129,7 +129,7 @@ fn unknown_fields_are_reported_with_their_resource() {
     );
     check_refused(
         &good.replace("name: r,", "creationTimestamp: yesterday, name: r,"),
-        "all.yaml:3:32: HTTPRoute shop/r: `yesterday` is not a time (write it like 2026-01-31T12:00:00Z, or remove it)",
+        "all.yaml:3:32: HTTPRoute shop/r: `yesterday` is not a time (write it like 2026-01-31T12:00:00Z, or remove the field)",
     );
 }
 

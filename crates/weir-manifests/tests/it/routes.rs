@@ -1,20 +1,20 @@
-//! Which route matches a request.
+//! Which route of the manifests matches a request.
 
 use weir_config::{Key, Resource, Route};
 
 use crate::setup::{GATEWAY, backend, found, listeners, route, table, to, translated};
 
-/// A gateway with these listeners.
+/// A gateway with these listeners instead of its HTTP listener.
 fn gateway(listeners: &str) -> String {
     GATEWAY.replace("[{ name: http, port: 80, protocol: HTTP }]", listeners)
 }
 
-/// A route with one rule for everything.
+/// A route with one rule that matches every request.
 fn plain(name: &str, metadata: &str, hostnames: &str) -> String {
     route(name, metadata, &format!("  hostnames: [{hostnames}]\n  rules: [{{ backendRefs: [{}] }}]", to("b")))
 }
 
-/// The routes of the model for a rule.
+/// The routes of the gateway model into which a rule is translated.
 fn routes(rule: &str) -> Vec<Route> {
     let (a, b) = (backend("a"), backend("b"));
     let documents = [GATEWAY, &a, &b, &route("r", "", &format!("  rules:\n  - {rule}"))];
@@ -26,7 +26,7 @@ fn routes(rule: &str) -> Vec<Route> {
     of_route.collect()
 }
 
-/// Checks that the rule gives the same routes as the compact form, apart from listeners and hosts.
+/// Checks that the rule is translated to the same routes as `compact`, apart from listeners and hosts.
 #[track_caller]
 fn check(rule: &str, compact: &[&str]) {
     let expected: Vec<Route> = compact
@@ -202,7 +202,8 @@ fn paths_are_normalized() {
     );
 }
 
-/// The model accepts what Gateway API allows, even if the compact form rejects it as a likely mistake.
+/// Checks that everything which Gateway API allows takes effect, even if the compact form rejects it as a likely
+/// mistake.
 #[test]
 fn everything_that_gateway_api_allows_takes_effect() {
     let (a, b) = (backend("a"), backend("b"));
@@ -242,7 +243,8 @@ fn backends_share_requests_by_weight_and_timeouts_apply() {
         &["{ path: /, backend: default/b,
              timeouts: { request: 90s, backend: 500ms, response: 90s, body: 90s } }"],
     );
-    // No other time-out limits these, and zero becomes the maximum.
+    // `response` and `body` become the longer of the two, so that they do not cut a request short. `0s` counts as the
+    // maximum.
     for (timeouts, becomes) in [
         ("backendRequest: 2m", "{ backend: 2m, response: 2m, body: 2m }"),
         ("request: 0s", "{ response: 720h, body: 720h }"),
@@ -278,7 +280,7 @@ fn routes_are_ordered_by_age_then_name_then_rule() {
         crate::setup::route(name, "", &format!("  rules: [{rule}, {rule}]"))
     };
     check(&[twice("a")], "default/a rules[0].matches[0]");
-    // A more specific route has precedence at any age.
+    // A more specific route has precedence, whatever its age.
     check(&[plain("a", old, "'*.test'"), route("z", young)], "default/z rules[0]");
 }
 
@@ -301,9 +303,9 @@ fn names_are_ordered_with_their_namespaces() {
     };
     let documents = [&open, &b, &of("x", "a"), &of("x-y", "a"), &grant("x"), &grant("x-y")];
     let documents: Vec<&str> = documents.into_iter().map(String::as_str).collect();
-    // Compared as one string, `-` would sort before `/`.
+    // `namespace/name` is compared as one string, in which `-` sorts before `/`.
     assert_eq!(found(&table(&documents), 80, "a.test/"), "HTTPRoute x-y/a rules[0]");
-    // The same order applies to TLS routes.
+    // TLS routes have the same order.
     let open = open.replace("protocol: HTTP,", "protocol: TLS, tls: { mode: Passthrough },");
     let sealed = |text: String| text.replace("HTTPRoute", "TLSRoute");
     let to_other = sealed(of("x-y", "a")).replace("name: b,", "name: c,");
@@ -457,7 +459,7 @@ fn certificates_follow_the_listener_order_after_those_for_every_host() {
         tls("all", "", "{ name: c }, { name: a }"),
     );
     check(a.clone(), "Secret default/a tls.crt, Secret default/b tls.crt", true);
-    // Two listeners share one entry, unless the second references another certificate before it.
+    // Two listeners share one certificate entry, unless the second one references another certificate before it.
     let all_c = tls("all", "", "{ name: c }");
     let b = |secrets: &str| format!("{all_c}, {}", tls("b", ", hostname: b.test", secrets));
     let of_c_first = "Secret default/c tls.crt, Secret default/b tls.crt";

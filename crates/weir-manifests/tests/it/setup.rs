@@ -1,11 +1,11 @@
-//! Helpers: translate manifests to a route table, or to their errors.
+//! Helpers that translate manifests to a route table, or return their errors.
 
 use std::sync::Arc;
 
 use weir_config::{Batch, Change, Listener, Policy, RequestView, Resource, State, Table};
 use weir_manifests::{Manifest, Read, Translation, read, translate};
 
-/// A class and a gateway with plain-text listeners on port 80 (every host) of 127.0.0.1.
+/// A class and a gateway. Its listener is plain HTTP for every host, on port 80 of 127.0.0.1.
 pub(crate) const GATEWAY: &str = "
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
@@ -21,7 +21,7 @@ spec:
   listeners: [{ name: http, port: 80, protocol: HTTP }]
 ";
 
-/// A backend with this name.
+/// The manifest of a backend with this name.
 pub(crate) fn backend(name: &str) -> String {
     format!(
         "apiVersion: gateway.weir.example/v1alpha1\nkind: Backend\nmetadata: {{ name: {name} }}\n\
@@ -29,12 +29,12 @@ pub(crate) fn backend(name: &str) -> String {
     )
 }
 
-/// A backend reference of a rule.
+/// An entry of `backendRefs` for the backend with this name.
 pub(crate) fn to(name: &str) -> String {
     format!("{{ group: gateway.weir.example, kind: Backend, name: {name} }}")
 }
 
-/// An HTTP route of the gateway `edge` with these lines in its `metadata` and `spec`.
+/// The manifest of an HTTPRoute of the gateway `edge`, with these lines in its `metadata` and `spec`.
 pub(crate) fn route(name: &str, metadata: &str, spec: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{ name: {name}{metadata} }}\n\
@@ -47,7 +47,7 @@ pub(crate) fn manifests(documents: &[&str]) -> Vec<Read> {
     read("all.yaml", &text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"))
 }
 
-/// The translation, or each error as `resource: path: message` with its remedy.
+/// Translates manifests. Errors are returned as `resource: path: message`, each with its remedy.
 pub(crate) fn translated(documents: &[&str]) -> Result<Translation, Vec<(String, String)>> {
     let read = manifests(documents);
     let all: Vec<&Manifest> = read.iter().map(|read| &read.manifest).collect();
@@ -68,7 +68,8 @@ pub(crate) fn table(documents: &[&str]) -> Arc<Table> {
     applied.table.unwrap_or_else(|| panic!("{:#?}", applied.refused))
 }
 
-/// The key of the route that matches a GET of `url` (host and path) at the listener with this port.
+/// The key of the route that matches a GET of `url` (host and path) at the listener with this port; `none` if none
+/// matches.
 pub(crate) fn found(table: &Table, port: u16, url: &str) -> String {
     let (host, path) = url.split_at(url.find('/').unwrap());
     let scope = table.scope(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
@@ -76,7 +77,7 @@ pub(crate) fn found(table: &Table, port: u16, url: &str) -> String {
     found.map_or("none".to_owned(), |found| table.key(found.route).to_owned())
 }
 
-/// The translated listeners.
+/// All listeners in a translation.
 pub(crate) fn listeners(translation: &Translation) -> Vec<&Listener> {
     let made = translation.resources.iter();
     made.filter_map(|(_, resource)| match resource {

@@ -1,4 +1,4 @@
-//! Writes HTTP/1.1 responses: plain responses, injected faults and echoes.
+//! Writes HTTP/1.1 responses: normal ones, injected faults and echoes.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,9 +16,10 @@ use crate::decision::{Due, Kind};
 use crate::outcome::Outcome;
 use crate::stats::Event;
 
-/// Limits of a lingering close: time and bytes that are read after the last response, so that the client can receive
+/// Maximum time of a lingering close: after the last response, the origin reads on so that the client can receive
 /// it.
 const LINGER: Duration = Duration::from_secs(1);
+/// Maximum number of bytes that a lingering close reads.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 impl Connection {
@@ -42,21 +43,21 @@ impl Connection {
             let answer = answers.pick(outcome == Outcome::Error, request.persistence);
             return self.write(answer, request.head_only, true).await;
         }
-        // Boxed, so that a plain connection does not use the memory of these futures.
+        // The futures are boxed, so that a connection without faults does not use their memory.
         match request.echo.take() {
             Some(echo) => Box::pin(self.answer_echo(outcome, &request, &echo, due)).await,
             None => Box::pin(self.answer_otherwise(outcome, &request, due)).await,
         }
     }
 
-    /// Reads until the client closes and never answers.
+    /// Reads until the client closes the connection, and never responds.
     async fn stay_silent(&mut self) -> io::Result<()> {
         let _waiting = self.activity.wait();
         while self.stream.read_into(&self.worker, &self.activity).await? > 0 {}
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Resets the connection instead of answering.
+    /// Resets the connection instead of responding.
     fn reset(&self) -> io::Result<()> {
         self.worker.counters().event(Event::Reset);
         self.stream.reset_at_end()?;
@@ -133,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Sends `out`, then a piece of the body, then the rest of the body as it arrives.
+    /// Writes `out` and the first piece of an echo, and then the rest of the request body as it arrives.
     async fn write_echo(
         &mut self,
         mut out: Vec<u8>,
@@ -155,7 +156,8 @@ impl Connection {
         self.write_last(&out, 200).await
     }
 
-    /// Sends buffered bytes in pieces over the time of a slow response, then the rest as it arrives.
+    /// Writes the buffered part of an echo in pieces over the duration of a slow response, and then the rest of the
+    /// request body as it arrives.
     async fn write_slow_echo(&mut self, head: &[u8], body_bytes: Option<u64>) -> io::Result<()> {
         self.write_piece(head, true).await?;
         let held = std::mem::take(&mut self.held);
@@ -174,7 +176,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends half of the body, or half of the buffered bytes if the length is unknown.
+    /// Writes half of an echo, or half of the buffered bytes if its length is unknown.
     async fn write_half_echo(&mut self, body_bytes: Option<u64>) -> io::Result<()> {
         let mut left_bytes = body_bytes.unwrap_or(self.held.len() as u64) / 2;
         while left_bytes > 0 {
@@ -204,13 +206,13 @@ impl Connection {
     async fn receive_piece(&mut self) -> io::Result<()> {
         match self.receive().await? {
             Progress::Piece => Ok(()),
-            // The response has started, so the request can no longer be rejected.
+            // The response has started, so a malformed request can no longer be rejected.
             Progress::Refused(..) => Err(io::ErrorKind::InvalidData.into()),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
-    /// Writes a response, in one write if the kernel accepts it.
+    /// Writes a response, with a single system call if the kernel accepts all of it.
     pub(super) async fn write(
         &mut self,
         answer: &Answer,
@@ -238,7 +240,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes a part of a response's body, possibly the last.
+    /// Writes a part of a response body. `is_last` says whether the body ends with this part.
     async fn write_body(&mut self, answer: &Answer, mut part: Range<u64>, is_last: bool) -> io::Result<()> {
         let body_bytes = answer.body_bytes(false);
         while part.start < part.end {
@@ -264,7 +266,7 @@ impl Connection {
         result
     }
 
-    /// Writes bytes and counts them first, so that everything a client has received is already counted.
+    /// Writes bytes. They are counted before, so that everything that a client has received is already counted.
     async fn write_piece(&mut self, mut bytes: &[u8], is_counted: bool) -> io::Result<()> {
         if is_counted {
             self.worker.counters().sent(bytes.len());
@@ -296,8 +298,8 @@ impl Connection {
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Lingering close, so that the client can read the last response. Closing with unread input would reset the
-    /// connection.
+    /// Closes the connection in a way that lets the client read the last response. Closing with unread input would
+    /// reset the connection.
     pub(super) async fn linger(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let read_on = async {
@@ -309,7 +311,7 @@ impl Connection {
                 }
             }
         };
-        // The timeout ends lingering in any case.
+        // If the time-out ends the reading, the connection is closed anyway.
         let _ = tokio::time::timeout(LINGER, read_on).await;
         Ok(())
     }
@@ -320,12 +322,13 @@ fn echo_head(request: &Request, echo: &Echo, body_bytes: Option<u64>, answers: &
     head(200, request.persistence, echo.media_type.as_deref(), &answers.date, framing)
 }
 
-/// Returns the headers, or half of them if the body is empty, so that the response is never complete.
+/// Returns the headers of a response that must stay incomplete. If the body is empty, half of the headers is left
+/// out.
 fn half_head(head: &[u8], body_bytes: Option<u64>) -> &[u8] {
     if body_bytes == Some(0) { &head[..head.len() / 2] } else { head }
 }
 
-/// Appends a piece of a body, as a chunk if its length was not declared.
+/// Appends a piece of a body to `out`, as a chunk if the length of the body is unknown.
 fn append_piece(out: &mut Vec<u8>, piece: &[u8], body_bytes: Option<u64>) {
     if body_bytes.is_some() {
         out.extend_from_slice(piece);

@@ -1,4 +1,4 @@
-//! An HTTP/2 request that is not answered at once: its body, its delay and its response.
+//! An HTTP/2 request whose response cannot be sent immediately: its body, its delay and its response.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -21,10 +21,10 @@ use crate::outcome::Outcome;
 use crate::stats::Event;
 use crate::worker::Worker;
 
-/// Interval for checking a full socket before a stream is reset after its data.
+/// How often a full socket is checked before a stream is reset, so that its data is sent first.
 const PRESSURE_PAUSE: Duration = Duration::from_millis(1);
 
-/// A request whose response is in preparation.
+/// An HTTP/2 request and everything that is needed for its response.
 pub(super) struct Exchange {
     worker: Rc<Worker>,
     activity: Rc<Activity>,
@@ -33,14 +33,14 @@ pub(super) struct Exchange {
     _waiting: Waiting,
     body: RecvStream,
     media_type: Option<HeaderValue>,
-    /// The body length that the request declares.
+    /// The length of the request body that the request declares.
     announced_bytes: Option<u64>,
     respond: SendResponse<Bytes>,
     outcome: Outcome,
     head_only: bool,
 }
 
-/// The stream or its connection has ended, on either side.
+/// The stream or its connection has ended, by either side.
 struct Ended;
 
 impl From<h2::Error> for Ended {
@@ -49,19 +49,19 @@ impl From<h2::Error> for Ended {
     }
 }
 
-/// The body of a response.
+/// The parts of a response.
 struct Content {
     status: u16,
     fields: HeaderMap,
     body: Body,
-    /// The body length in bytes, if known.
+    /// The length of the body in bytes; `None` if it is not known.
     bytes: Option<u64>,
 }
 
 enum Body {
-    /// These bytes, repeated up to the body length.
+    /// These bytes, repeated until the length of the body is reached.
     Repeated(Bytes),
-    /// These bytes, then the rest of the request body.
+    /// These bytes of the request body, then the rest of it as it arrives.
     Echo(Bytes),
 }
 
@@ -93,7 +93,8 @@ impl Exchange {
         }
     }
 
-    /// Runs the exchange to its end. Stream errors come from the peer, and the counters show what was sent.
+    /// Handles the request until its response is sent. Errors of the stream are caused by the client and ignored;
+    /// the counters show what was sent.
     pub(super) async fn run(mut self) {
         let _ = self.answer().await;
     }
@@ -155,7 +156,7 @@ impl Exchange {
         Content { status: 200, fields, body: Body::Echo(held), bytes }
     }
 
-    /// Buffers the part of the request body that an echo needs before it starts.
+    /// Buffers the part of the request body that an echo needs before its response starts.
     async fn hold(&mut self) -> Result<Bytes, Ended> {
         let mut held = BytesMut::new();
         while held.len() < ECHO_HELD_BYTES {
@@ -215,7 +216,7 @@ impl Exchange {
         }
     }
 
-    /// Sends half of the body, or half of the buffered bytes if the length is unknown. Then resets the stream.
+    /// Sends half of the body, or half of the buffered bytes if the length is unknown, and then resets the stream.
     async fn send_half(&mut self, content: Content) -> Result<(), Ended> {
         let Content { status, fields, body, bytes } = content;
         self.worker.counters().event(Event::Half);
@@ -247,7 +248,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends a part of a body that repeats `kept`. `last` is the response status if the body ends with this part.
+    /// Sends a part of a body that repeats `kept`. If the body ends with this part, `last` is the status of the
+    /// response, which is then counted.
     async fn send_repeated(
         &self,
         send: &mut SendStream<Bytes>,
@@ -256,8 +258,8 @@ impl Exchange {
         last: Option<u16>,
     ) -> Result<(), Ended> {
         while part.start < part.end {
-            // The window limits the size of a piece. Bytes beyond it would need a frame of their own, and peers treat
-            // many small frames as an attack.
+            // A piece is at most as large as the flow-control window. Bytes beyond it would need another frame, and
+            // clients treat many small frames as an attack.
             let wanted_bytes = usize::try_from(part.end - part.start).unwrap_or(usize::MAX).min(kept.len());
             let room_bytes = room(send, wanted_bytes).await?;
             let at = place(part.start);
@@ -269,7 +271,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends data as the windows allow.
+    /// Sends data in pieces, as the flow-control windows allow.
     async fn send(&self, send: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), Ended> {
         while !data.is_empty() {
             let room_bytes = room(send, data.len()).await?;
@@ -279,7 +281,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends data that fits the window. A status marks the last data of the response.
+    /// Sends data that fits into the flow-control window. If it is the last data of a response, `last` is the
+    /// status of the response.
     fn send_now(&self, send: &mut SendStream<Bytes>, data: Bytes, last: Option<u16>) -> Result<(), Ended> {
         let (counters, data_bytes) = (self.worker.counters(), data.len());
         if let Some(status) = last {
@@ -297,7 +300,7 @@ impl Exchange {
         ended
     }
 
-    /// Waits in the middle of a response.
+    /// Waits until `due_ns` in the middle of a response, or until the client abandons the stream.
     async fn pause(&self, send: &mut SendStream<Bytes>, due_ns: u64) -> Result<(), Ended> {
         let mut wait = pin!(self.worker.wait_until(due_ns, &self.activity));
         poll_fn(|cx| match (wait.as_mut().poll(cx), send.poll_reset(cx)) {
@@ -308,7 +311,8 @@ impl Exchange {
         .await
     }
 
-    /// Lets the connection write pending data first. A reset overtakes data that the library still buffers.
+    /// Waits until the connection has written pending data. Otherwise a reset would overtake data that the library
+    /// still buffers.
     async fn let_out(&self) {
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
@@ -318,7 +322,7 @@ impl Exchange {
     }
 }
 
-/// Waits until at least one byte may be sent. Returns how many.
+/// Waits until at least one byte may be sent, and returns how many may be sent.
 async fn room(send: &mut SendStream<Bytes>, wanted_bytes: usize) -> Result<usize, Ended> {
     send.reserve_capacity(wanted_bytes);
     while send.capacity() == 0 {

@@ -1,4 +1,5 @@
-//! The byte stream under HTTP/2. Returns bytes that were read ahead first, and reports whether the socket is full.
+//! The bytes of an HTTP/2 connection. Bytes that were read to detect the protocol are returned first. The
+//! connection can check whether the socket is full.
 
 use std::cell::Cell;
 use std::io;
@@ -12,7 +13,7 @@ use crate::idle::Activity;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Whether the socket has accepted all written bytes.
+/// Whether the socket has not accepted all written bytes yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     is_full: Cell<bool>,
@@ -26,7 +27,7 @@ impl Pressure {
 
 pub(crate) struct Wire {
     stream: Stream,
-    /// The bytes read to detect the protocol, and how many of them were returned.
+    /// The bytes that were read to detect the protocol. The first `given` of them were returned already.
     first: Vec<u8>,
     given: usize,
     worker: Rc<Worker>,

@@ -1,4 +1,4 @@
-//! The outcome of each request: a fixed pattern that meets every share exactly, across all workers.
+//! Decides the outcome of each request: a fixed pattern that meets every share exactly, over all workers.
 //!
 //! Shares are scheduled like periodic tasks with deadlines. The j-th request of a share comes no earlier than the start
 //! of its period. It comes no later than the request at which `number x share` reaches j.
@@ -11,15 +11,15 @@ use std::sync::{Mutex, PoisonError};
 use super::Outcome;
 use crate::FaultSpec;
 
-/// Numbers requests and returns the outcome of each.
+/// Numbers the requests, and decides the outcome of each.
 #[derive(Debug)]
 pub(crate) struct Outcomes(Mutex<Pattern>);
 
 #[derive(Debug)]
 struct Pattern {
     seen: u64,
-    /// Good responses come first. Of equal deadlines the first in the list wins, so a fault comes at its deadline and
-    /// not earlier.
+    /// Successful responses come first in the list. Of parts with the same deadline, the first one is chosen. So a
+    /// fault comes at its deadline, and not earlier.
     parts: Vec<Part>,
 }
 
@@ -28,12 +28,12 @@ struct Part {
     outcome: Outcome,
     share: f64,
     given: u64,
-    /// The number of the request at which the next request of this share is due.
+    /// The number of the request at which the next request of this part must come at the latest.
     deadline: u64,
 }
 
 impl Outcomes {
-    /// Returns `None` if all responses are good, so that an origin without faults shares no state.
+    /// Returns `None` if all responses are successful, so that an origin without faults has no shared state.
     pub(crate) fn of(faults: &FaultSpec) -> Option<Self> {
         let shares = faults.shares();
         let good = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
@@ -48,7 +48,7 @@ impl Outcomes {
 
     /// Returns the outcome of the next request.
     pub(crate) fn next(&self) -> Outcome {
-        // The pattern is consistent after every call, so a poisoned lock is safe to use.
+        // The pattern is consistent after every call, so it can be used although another thread has panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 }
@@ -72,7 +72,7 @@ impl Part {
         part
     }
 
-    /// Whether the period of the share's next request has started.
+    /// Whether the period of this part's next request has started.
     fn is_begun(&self, number: u64) -> bool {
         number as f64 * self.share > self.given as f64
     }
@@ -82,8 +82,8 @@ impl Part {
         self.deadline = self.next_deadline();
     }
 
-    /// Returns the first number whose product with the share reaches the next integer. Rounding may make the quotient
-    /// inexact, so the product decides.
+    /// Returns the first request number whose product with the share reaches the next integer. The quotient may be
+    /// rounded, so the product decides.
     fn next_deadline(&self) -> u64 {
         let wanted = self.given + 1;
         let reaches = |number: u64| (number as f64 * self.share) as u64 >= wanted;

@@ -1,11 +1,11 @@
-//! The actual delays of responses, as a histogram per worker.
+//! Records the actual delays of responses, in a histogram per worker.
 
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use weir_results::{Histogram, new_histogram, quantile_ns};
 
-/// Actual delays, from the end of the request to the write of the response's first byte.
+/// Actual delays: the time from the end of the request until the first byte of the response is written.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenDelays {
     /// Number of delayed responses.
@@ -22,18 +22,18 @@ pub struct GivenDelays {
     pub p90_ns: u64,
     /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// The whole histogram, in HdrHistogram V2 encoding.
+    /// All delays as a histogram, in HdrHistogram V2 encoding.
     pub histogram: Histogram,
 }
 
-/// The delays of one worker. Only the worker writes. Reading the statistics blocks it briefly.
+/// The delays that one worker has recorded. Only this worker writes them; reading them blocks the worker briefly.
 #[derive(Debug)]
 pub(crate) struct Recorder(Mutex<Given>);
 
 #[derive(Clone, Debug)]
 struct Given {
     histogram: hdrhistogram::Histogram<u64>,
-    /// Exact, unlike the histogram with its three digits.
+    /// The sum and the extremes are exact, unlike the histogram with its three digits.
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,

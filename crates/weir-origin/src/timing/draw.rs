@@ -1,32 +1,32 @@
-//! Random times: a pure function of the seed and the request number.
+//! Random times. Each is a pure function of the seed and the number of the request.
 
 use std::f64::consts::TAU;
 
 use weir_document::{DELAY_MAX, Delay};
 
-/// Separates these times from a load generator's with the same seed. With equal random numbers, long service times
-/// would always follow long gaps. Queues would then be shorter than in theory.
+/// Separates these times from those of a load generator with the same seed. With the same random numbers, long
+/// service times would always follow long gaps, and queues would be shorter than in theory.
 const STREAM: u64 = 0x7374_7265_6121_0001;
 
-/// Maximum drawn time.
+/// Maximum of a random time, in nanoseconds.
 const DRAWN_MAX_NS: f64 = DELAY_MAX.as_nanos() as f64;
 
-/// The times of a distribution, by request number.
+/// Random times with a distribution, by the number of the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draws {
     delay: Delay,
-    /// Two streams, because the normal distribution needs two random numbers per value.
+    /// Two seeds, because the normal distribution needs two random numbers per value.
     seeds: [u64; 2],
 }
 
 impl Draws {
     pub(crate) fn new(delay: Delay, seed: u64) -> Self {
-        // Seeds are hashed first, so that related seeds give independent streams.
+        // The seed is hashed, so that related seeds give independent random numbers.
         let seed = seed ^ STREAM;
         Self { delay, seeds: [hash(seed, 0), hash(seed, 1)] }
     }
 
-    /// Returns the time for request `number`, nanoseconds.
+    /// Returns the time for request `number`, in nanoseconds.
     pub(crate) fn ns(&self, number: u64) -> u64 {
         let uniform = |stream: usize| {
             // 53 random bits make a number above 0 and up to 1, so its logarithm is finite.
@@ -72,8 +72,8 @@ mod tests {
         (0..DRAWS).map(|number| draws.ns(number)).collect()
     }
 
-    /// Compares the number of draws below each theoretical quantile with the expected number, within four standard
-    /// errors.
+    /// Counts the random times below each quantile of the theoretical distribution. The counts must be as expected,
+    /// within four standard errors.
     #[track_caller]
     fn check(delay: &str, expected_ns: &[(f64, f64)]) {
         for seed in [1, 2, 77] {

@@ -1,13 +1,14 @@
-//! A first-come-first-served queue for several servers, in virtual time (G/G/N).
+//! A queue with several servers that serves requests in the order of their arrival, in virtual time (G/G/N).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::num::NonZeroUsize;
 
-/// When each server is free. Service times are known on arrival, so no other state is needed.
+/// When each server becomes free. The service time of a request is known when it arrives, so no other state is
+/// needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// Earliest first.
+    /// The server that becomes free first is on top.
     free_ns: BinaryHeap<Reverse<u64>>,
     entered: u64,
     wait_sum_ns: u128,
@@ -26,7 +27,7 @@ pub(crate) struct Service {
 pub struct QueueWaits {
     /// Requests that entered the queue.
     pub entered: u64,
-    /// Mean wait for a free server, without the service time, nanoseconds.
+    /// Mean wait for a free server in nanoseconds, without the service time.
     pub wait_mean_ns: u64,
     /// Maximum wait, nanoseconds.
     pub wait_max_ns: u64,
@@ -38,8 +39,8 @@ impl Queue {
         Self { free_ns, entered: 0, wait_sum_ns: 0, wait_max_ns: 0 }
     }
 
-    /// Adds a request that arrives now and takes `service_ns`. Requests are served in the order in which they are
-    /// added.
+    /// Adds a request that arrived at `arrived_ns` and takes `service_ns`. Requests are served in the order in
+    /// which they are added.
     pub(crate) fn enter(&mut self, arrived_ns: u64, service_ns: u64) -> Service {
         let Some(mut earliest) = self.free_ns.peek_mut() else { unreachable!("a queue has a server") };
         let start_ns = arrived_ns.max(earliest.0);
@@ -72,7 +73,7 @@ mod tests {
         Queue::new(NonZeroUsize::new(servers).unwrap())
     }
 
-    /// Checks (start, end) for each (arrival, service time).
+    /// Adds requests with (arrival, service time), and checks the resulting (start, end) of each.
     #[track_caller]
     fn check(servers: usize, work: &[(u64, u64)], expected: &[(u64, u64)]) {
         let mut queue = queue(servers);
@@ -90,7 +91,8 @@ mod tests {
         check(2, &[(0, 10), (0, 4), (1, 3), (2, 1), (20, 1)], &[(0, 10), (0, 4), (4, 7), (7, 8), (20, 21)]);
         // The third request is short, but still waits until the second has started.
         check(2, &[(0, 100), (0, 100), (0, 1), (0, 1)], &[(0, 100), (0, 100), (100, 101), (100, 101)]);
-        // Another worker read its clock earlier and adds its request later. The wait is no shorter.
+        // The second request was read from another worker's earlier clock, but is added later. It is still served after
+        // the first one.
         check(1, &[(10, 5), (9, 5)], &[(10, 15), (15, 20)]);
         check(1, &[(5, u64::MAX), (6, 1)], &[(5, u64::MAX), (u64::MAX, u64::MAX)]);
     }
@@ -107,7 +109,7 @@ mod tests {
             assert_eq!(service.end_ns, arrived_ns + wait_ns + services.ns(number));
             wait_sum_ns += wait_ns;
             wait_max_ns = wait_max_ns.max(wait_ns);
-            // Lindley: W' = max(0, W + S - A).
+            // Lindley's recursion: the next wait is max(0, wait + service time - gap).
             wait_ns = (wait_ns + services.ns(number)).saturating_sub(gaps.ns(number));
             arrived_ns += gaps.ns(number);
         }
@@ -117,8 +119,8 @@ mod tests {
 
     #[test]
     fn mean_waits_match_erlang() {
-        // M/M/1 at 50 %: W = rho / (1 - rho) x S.
-        // M/M/4 at 80 %: W = C(4, 3.2) / (4 - 3.2) x S, C = 0.5964.
+        // M/M/1 at 50 % load: the mean wait is rho / (1 - rho) times the mean service time. M/M/4 at 80 % load: it
+        // is C(4, 3.2) / (4 - 3.2) times the mean service time, with C = 0.5964.
         for (servers, gap, theory_ns) in [(1, "exp:20ms", 10e6), (4, "exp:3125us", 0.5964 / 0.8 * 10e6)] {
             let (gaps, services) =
                 (Draws::new(gap.parse().unwrap(), 3), Draws::new("exp:10ms".parse().unwrap(), 4));

@@ -11,7 +11,7 @@ fn echo() -> OriginSpec {
     OriginSpec { is_echo: true, ..spec() }
 }
 
-/// Returns bytes that differ by position.
+/// Returns bytes that differ from position to position.
 pub(crate) fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|place| (place * 31 + place / 251) as u8).collect()
 }
@@ -33,7 +33,7 @@ fn chunked(body: &[u8]) -> Vec<u8> {
     request
 }
 
-/// Receives a chunked response and returns its body.
+/// Receives a chunked response, and returns its body.
 fn receive_chunked(client: &mut Client) -> Vec<u8> {
     let head = client.receive(true).head;
     assert!(head.contains("Transfer-Encoding: chunked"), "{head}");
@@ -58,7 +58,8 @@ fn receive_chunked(client: &mut Client) -> Vec<u8> {
     }
 }
 
-/// Sends and receives concurrently, because a long echo starts before the request is complete.
+/// Sends a request and receives its response at the same time, because the response of a long echo starts before
+/// the request is complete.
 fn exchange<T>(client: &mut Client, request: &[u8], receive: impl FnOnce(&mut Client) -> T) -> T {
     let mut writer = client.stream.try_clone().unwrap();
     std::thread::scope(|scope| {
@@ -78,7 +79,7 @@ fn echoes_have_the_whole_body_and_its_type() {
         assert!(response.body == body, "{size} bytes");
         assert!(response.head.contains("\r\nContent-Type: a/b\r\n"));
     }
-    // A short chunked body is complete before its response starts, so the response has a length.
+    // A short chunked body is complete before the response starts, so the response has a Content-Length.
     let body = bytes(30_000);
     let response = exchange(&mut client, &chunked(&body), |client| client.receive(false));
     assert!(response.body == body && !response.head.contains("Content-Type"));

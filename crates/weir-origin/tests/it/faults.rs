@@ -19,7 +19,8 @@ fn errors_have_the_specified_share() {
     check_counts(&origin.stats(), 1_000, &[(200, 750), (500, 250)]);
 }
 
-/// The result of a request on its own connection: a complete response, some bytes before the close, or a reset.
+/// How a request on its own connection ended: with a complete response, with some bytes before a close, or with a
+/// reset.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Whole(u16),
@@ -43,7 +44,7 @@ fn end_of(client: &mut Client, request: &str) -> End {
     }
 }
 
-/// Sends `count` requests, each on a new connection with `Connection: close`.
+/// Sends `count` requests, each on a new connection, and checks how they end and which faults are counted.
 #[track_caller]
 fn check_ends(
     spec: &OriginSpec,
@@ -74,7 +75,7 @@ fn resets_can_be_switched_on_and_off_at_run_time() {
     for _ in 0..2 {
         let switched = Client::connect(origin.address()).get("/__weir/resets/on");
         assert_eq!((switched.status, switched.body.as_slice()), (200, &b"resets are on\n"[..]));
-        // All workers reset connections, including those opened before.
+        // All workers reset connections, also those that were opened before.
         let ends: Vec<End> = (0..8).map(|_| end()).collect();
         assert!(ends.iter().all(|end| *end == End::Reset), "{ends:?}");
         assert_eq!(end_of(&mut kept, request), End::Reset);
@@ -98,7 +99,7 @@ fn every_fault_share_is_met_exactly_and_counted() {
         refuse: Share(0.1),
     };
     let expected = [
-        // HTTP/1.1 cannot refuse a stream, so these responses are good.
+        // HTTP/1.1 cannot refuse a stream, so these requests get successful responses.
         (End::Whole(200), 50),
         (End::Whole(500), 10),
         (End::Reset, 20),
@@ -151,7 +152,7 @@ fn a_connection_closes_after_its_last_response() {
             assert_eq!(response.head.contains("Connection: close"), number == last, "{number} of {last}");
         }
         assert!(client.is_at_end());
-        // Own paths do not count toward the limit.
+        // Requests for the origin's own paths do not count toward the limit.
         let mut client = Client::connect(origin.address());
         for _ in 0..5 {
             assert!(!client.get("/__weir/stats").head.contains("Connection: close"));
@@ -199,18 +200,15 @@ fn invalid_specifications_are_rejected() {
     let delay: Delay = "const:1ms".parse().unwrap();
     let service = |servers| Some(ServiceSpec { time: delay, servers: NonZeroUsize::new(servers).unwrap() });
     let http2 = Http2Spec { is_off: true, max_streams: NonZeroU32::new(1), ..Http2Spec::default() };
-    check(OriginSpec { workers: 0, ..spec() }, "an origin needs at least one worker");
-    check(faults(-0.1, 0.0), "a share of requests lies between 0 and 1, not at -0.1");
-    check(faults(0.0, f64::NAN), "a share of requests lies between 0 and 1, not at NaN");
-    check(faults(0.75, 0.5), "errors, resets, half, slow and refuse are together 125% of the requests");
-    check(
-        OriginSpec { delay, service: service(1), ..spec() },
-        "an origin has a delay or a service, not both",
-    );
-    check(OriginSpec { service: service(100_001), ..spec() }, "100001 servers are more than 100000");
+    check(OriginSpec { workers: 0, ..spec() }, "the origin needs at least one worker");
+    check(faults(-0.1, 0.0), "the share -0.1 is not between 0 and 1");
+    check(faults(0.0, f64::NAN), "the share NaN is not between 0 and 1");
+    check(faults(0.75, 0.5), "the shares of errors, resets, half, slow and refuse add up to 125%");
+    check(OriginSpec { delay, service: service(1), ..spec() }, "`delay` and `service` cannot be combined");
+    check(OriginSpec { service: service(100_001), ..spec() }, "100001 servers exceed the maximum of 100000");
     check(
         OriginSpec { http2, ..spec() },
-        "goaway, max-streams and refuse are HTTP/2's, and only HTTP/1.1 was asked for",
+        "goaway, max-streams and refuse need HTTP/2, but `http1-only` is set",
     );
     let missing = |name: &str| PathBuf::from(format!("{}/{name}", env!("CARGO_TARGET_TMPDIR")));
     let given = TlsSpec::Given { cert: missing("no.pem"), key: missing("no.key") };

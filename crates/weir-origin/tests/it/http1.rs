@@ -91,7 +91,7 @@ fn expect_100_continue_is_answered() {
     assert_eq!((interim.status, interim.head.as_str()), (100, "HTTP/1.1 100 Continue\r\n\r\n"));
     client.send("abc");
     assert_eq!(client.receive(false).status, 200);
-    // A client that sends the body at once needs no 100 Continue.
+    // A client that sends the body immediately does not need a 100 Continue.
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc");
     assert_eq!(client.receive(false).status, 200);
     check_counts(&origin.stats(), 2, &[(200, 2)]);
@@ -167,7 +167,7 @@ fn client_disconnects_are_handled() {
         client.stream.shutdown(Shutdown::Write).unwrap();
         assert!(client.is_at_end(), "{part:?}");
     }
-    // The client disconnects during a long response. An incomplete response is not counted.
+    // The client disconnects during a long response. The incomplete response is not counted.
     let mut client = Client::connect(origin.address());
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.fill();

@@ -1,4 +1,4 @@
-//! Tests of the origin over real sockets, checked by counts.
+//! Tests of the origin with real sockets. They check what it counts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ pub(crate) fn origin(spec: &OriginSpec) -> Origin {
     start(spec).expect("a free port is listened on")
 }
 
-/// A client that keeps bytes read beyond a response.
+/// A client that keeps bytes that it has read after the end of a response.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     pub(crate) read: Vec<u8>,
@@ -38,7 +38,7 @@ pub(crate) struct Response {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the origin accepts");
-        // A hanging test fails by timeout.
+        // A test that hangs fails by this time-out.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
         Self { stream, read: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! Delays, queues and stalls, checked by the origin's own statistics.
+//! Delays, queues and stalls. The tests check the statistics of the origin.
 
 use std::num::NonZeroUsize;
 
@@ -72,7 +72,7 @@ fn all_workers_and_connections_share_one_queue() {
     check_counts(&stats, 20, &[(200, 20)]);
     let QueueWaits { entered, wait_mean_ns, wait_max_ns } = stats.queue.unwrap();
     assert!(entered == 20 && wait_mean_ns <= wait_max_ns, "{:?}", stats.queue);
-    // Each delay is at least the wait plus the service time.
+    // Each delay is at least the wait of the request plus its service time.
     let delays = stats.delays.unwrap();
     assert!(delays.count == 20 && delays.min_ns >= 1_000_000 && delays.max_ns >= wait_max_ns + 1_000_000);
     assert!(delays.mean_ns >= wait_mean_ns + 1_000_000);
@@ -86,7 +86,7 @@ fn stalled_responses_arrive_and_their_delay_is_recorded() {
         assert_eq!(client.get("/").status, 200);
     }
     let delays = origin.stats().delays.unwrap();
-    // The origin answers during 1 µs of every 10,001 µs, so some responses must wait.
+    // The origin sends responses only during 1 µs of every 10,001 µs, so some responses must wait.
     assert!(delays.count == 20 && delays.max_ns > 100_000, "{delays:?}");
     check_counts(&origin.stats(), 20, &[(200, 20)]);
 }

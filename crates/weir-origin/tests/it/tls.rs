@@ -1,4 +1,4 @@
-//! TLS: certificates, ALPN, session resumption, and both protocols over it.
+//! TLS: certificates, ALPN, session resumption, and both HTTP versions.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ fn secure() -> OriginSpec {
     OriginSpec { tls: Some(made()), ..spec() }
 }
 
-/// A client that trusts the authority and offers these protocols.
+/// The configuration of a client that trusts this CA and offers these protocols.
 fn config(ca_pem: &str, protocols: &[&str]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
@@ -152,7 +152,7 @@ fn plain_text_can_reach_only_own_paths() {
     assert_eq!(client.get("/__weir/stats").status, 200);
     let response = client.get("/");
     assert_eq!(response.status, 400);
-    assert!(String::from_utf8(response.body).unwrap().contains("speaks TLS"));
+    assert!(String::from_utf8(response.body).unwrap().contains("plain HTTP request sent to an HTTPS origin"));
     assert!(client.is_at_end());
     check_counts(&origin.stats(), 0, &[(400, 1)]);
 }
@@ -197,7 +197,7 @@ fn a_given_certificate_is_served() {
         let mut stream = connect(origin.address(), "given.example", &config).await.unwrap();
         assert!(get(&mut stream).await.starts_with("HTTP/1.1 200 OK\r\n"));
     });
-    // A certificate file contains no key.
+    // The file with the certificate contains no key.
     let wrong = TlsSpec::Given { cert: cert_path.clone(), key: cert_path };
     let error = weir_origin::start(&OriginSpec { tls: Some(wrong), ..spec() }).unwrap_err();
     assert!(error.is_wrong_use() && error.to_string().contains("given.pem"), "{error}");

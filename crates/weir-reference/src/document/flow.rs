@@ -1,8 +1,8 @@
-//! Values as YAML on one line.
+//! Formats values as YAML on one line.
 
 use serde_json::Value;
 
-/// The value, as it would follow the name of a field.
+/// Formats a value as it is written after the name of a field.
 pub(super) fn flow(value: &Value) -> String {
     match value {
         Value::String(text) => scalar(text),
@@ -16,7 +16,7 @@ pub(super) fn flow(value: &Value) -> String {
     }
 }
 
-/// The text, quoted if YAML would read it as something else.
+/// Formats a text. It is quoted if YAML would read it as something else.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || " /._%-+:".contains(c);
     let begins_well = text.starts_with(|c: char| c.is_alphanumeric() || c == '/');

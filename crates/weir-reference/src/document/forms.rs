@@ -1,4 +1,4 @@
-//! Types that have several forms: words, and mappings of different fields.
+//! Types with several alternative forms: words, and mappings with different fields.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::schema::{choices, description};
 use super::writer::Writer;
 
 impl<'s> Writer<'s> {
-    /// A row per form: how it is written, and what it means.
+    /// One row for each form: how it is written, and what it means.
     pub(super) fn forms(&mut self, schema: &'s Value, place: &str) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         for choice in choices(schema) {

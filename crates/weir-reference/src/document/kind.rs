@@ -1,4 +1,4 @@
-//! The type of a value in words.
+//! Describes the type of a value in words.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::writer::Writer;
 use crate::markdown::{listed, slug};
 
 impl<'s> Writer<'s> {
-    /// The type of a value at `place`, with a link to its section if it has one.
+    /// Describes the type of a value at `place`. If the type has a section, the description is a link to it.
     pub(super) fn kind(&mut self, schema: &'s Value, place: &str) -> String {
         if let Some(name) = reference_in(schema) {
             return self.named_kind(name, place);
@@ -66,7 +66,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// A mapping without a type name: from names to values, or with fields of its own.
+    /// Describes a mapping without a named type. It maps arbitrary names to values, or has fields of its own.
     fn mapping(&mut self, schema: &'s Value, place: &str) -> String {
         match schema["properties"].as_object().map(|fields| (fields.len(), fields.iter().next())) {
             Some((1, Some((name, field)))) => {
@@ -83,13 +83,13 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Whether it is a text or a number whose description says how it is written.
+/// Whether a named type is a text, or a number whose description explains how it is written.
 fn is_value(named: &Value, description: &str) -> bool {
     let is_text = type_names(named).contains(&"string");
     description.contains(" with its unit, like ") || is_text && named.get("enum").is_none()
 }
 
-/// A number with its unit and range.
+/// Describes a number with its unit and its range.
 fn number(name: &str, schema: &Value) -> String {
     let of = schema["x-unit"].as_str().map_or(String::new(), |unit| format!(" of {unit}"));
     let bound = |key: &str| schema[key].as_f64();
@@ -102,7 +102,7 @@ fn number(name: &str, schema: &Value) -> String {
     format!("{name}{of}{bounds}")
 }
 
-/// `ThinkTime` as `think time`.
+/// Converts a type name to words: `ThinkTime` becomes `think time`.
 fn in_words(name: &str) -> String {
     let mut words = String::new();
     for letter in name.chars() {

@@ -1,13 +1,13 @@
-//! What a JSON Schema says of a value.
+//! Reads what a JSON Schema contains about a value.
 
 use serde_json::Value;
 
 use crate::markdown::one_line;
 
-/// Words that fit into a cell with their meanings.
+/// Maximum number of words that fit into a table cell together with their meanings.
 const WORDS_MAX: usize = 6;
 
-/// The type that a schema refers to.
+/// The name of the type to which a schema refers.
 pub(super) fn reference_in(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
@@ -16,8 +16,8 @@ pub(super) fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The description on one line. It is a doc comment: links of rustdoc become the last word of their path, and `None` is
-/// `null`.
+/// The description of a type or field, on one line. It comes from a doc comment of the program: a rustdoc link is
+/// replaced with the last word of its path, and `None` with `null`.
 pub(super) fn description(schema: &Value) -> Option<String> {
     let text = one_line(schema["description"].as_str()?).replace("`None`", "`null`");
     let mut pieces = text.split("[`");
@@ -34,13 +34,14 @@ pub(super) fn description(schema: &Value) -> Option<String> {
     Some(plain)
 }
 
-/// The alternatives except `null`.
+/// The alternatives of a value, except for `null`.
 pub(super) fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
     let choices = array(&schema["anyOf"]).chain(array(&schema["oneOf"]));
     choices.filter(|choice| choice["type"] != "null")
 }
 
-/// Whether its alternatives are described one by one, and some are mappings, or they are too many for a cell.
+/// Whether the alternatives of a type need a section of their own: each has a description, and either some are
+/// mappings or there are too many for a table cell.
 pub(super) fn is_of_forms(schema: &Value) -> bool {
     let is_mapping = |choice: &Value| choice.get("properties").is_some();
     let count = choices(schema).count();
@@ -49,12 +50,12 @@ pub(super) fn is_of_forms(schema: &Value) -> bool {
         && choices(schema).all(|choice| description(choice).is_some() && reference_in(choice).is_none())
 }
 
-/// The alternatives that are words.
+/// The alternatives of a value that are words.
 pub(super) fn words(schema: &Value) -> Vec<&Value> {
     choices(schema).filter(|choice| choice.get("const").is_some()).collect()
 }
 
-/// The names of its types, except `null`.
+/// The names of the types that a value can have, except for `null`.
 pub(super) fn type_names(schema: &Value) -> Vec<&str> {
     let kind = &schema["type"];
     kind.as_str()
@@ -64,7 +65,7 @@ pub(super) fn type_names(schema: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The values of a mapping from names.
+/// The schema of the values in a mapping from arbitrary names.
 pub(super) fn values(schema: &Value) -> Option<&Value> {
     let of_patterns = || schema["patternProperties"].as_object()?.values().next();
     schema.get("additionalProperties").filter(|values| **values != false).or_else(of_patterns)
@@ -76,7 +77,7 @@ pub(super) fn can_be_null(field: &Value) -> bool {
     is_null(field) || array(&field["anyOf"]).chain(array(&field["oneOf"])).any(is_null)
 }
 
-/// Whether it says nothing of the value.
+/// Whether the schema allows every value.
 pub(super) fn is_any(field: &Value) -> bool {
     ["type", "$ref", "anyOf", "oneOf", "enum", "const"].iter().all(|key| field.get(key).is_none())
 }

@@ -1,4 +1,4 @@
-//! Sections of a page: the fields of a type, or its forms.
+//! Writes the sections of a page. A section describes the fields of a type, or its forms.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,21 +9,22 @@ use super::schema::{array, can_be_null, description, is_any, is_of_forms, refere
 use super::{Document, Use};
 use crate::markdown::{slug, table};
 
-/// Writes sections; types that a section links are queued.
+/// Writes one section after the other. If a section links to a type, the section of that type is put into the
+/// queue.
 pub(super) struct Writer<'s> {
     pub(super) document: &'s Document<'s>,
     has_examples: bool,
-    /// Anchors of types.
+    /// The anchor of the section for each type.
     anchors: BTreeMap<&'s str, String>,
     titles: BTreeSet<String>,
     queue: VecDeque<Section<'s>>,
-    /// Forms of values that were linked: name and description.
+    /// The forms of values to which sections link: name and description.
     pub(super) values: BTreeMap<String, String>,
 }
 
 struct Section<'s> {
     title: String,
-    /// Path of the type in the document.
+    /// Where in the document the type is used.
     place: String,
     schema: &'s Value,
 }
@@ -35,12 +36,12 @@ impl<'s> Writer<'s> {
         Self { document, has_examples, anchors, titles, queue: VecDeque::new(), values: BTreeMap::new() }
     }
 
-    /// The section of the document itself.
+    /// Returns the section about the fields of the document itself.
     pub(super) fn top(&mut self) -> String {
         format!("## Top-level fields\n{}", self.fields(self.document.schema, ""))
     }
 
-    /// The next section in the queue.
+    /// Returns the next section of the queue; `None` if the queue is empty.
     pub(super) fn next_section(&mut self) -> Option<String> {
         let Section { title, place, schema } = self.queue.pop_front()?;
         let mut text = format!("## {title}\n");
@@ -60,7 +61,7 @@ impl<'s> Writer<'s> {
         Some(text)
     }
 
-    /// Anchor of the section of a type with a name.
+    /// Returns the anchor of the section for a named type. Puts the section into the queue if it is new.
     pub(super) fn anchor_of(&mut self, name: &'s str, place: &str, schema: &'s Value) -> String {
         if let Some(anchor) = self.anchors.get(name) {
             return anchor.clone();
@@ -70,7 +71,7 @@ impl<'s> Writer<'s> {
         anchor
     }
 
-    /// Anchor of a new section at `place`.
+    /// Returns the anchor of a new section for the type at `place`. If the title is taken, it gets an addition.
     pub(super) fn anchor(&mut self, place: &str, schema: &'s Value) -> String {
         let first = array(&schema["required"]).find_map(Value::as_str).unwrap_or_default();
         let titles = [format!("`{place}`"), format!("`{place}` with `{first}`")];
@@ -79,7 +80,7 @@ impl<'s> Writer<'s> {
         self.open(title.unwrap_or_default(), place, schema)
     }
 
-    /// Queues a section; returns its anchor.
+    /// Puts a section into the queue, and returns its anchor.
     pub(super) fn open(&mut self, title: String, place: &str, schema: &'s Value) -> String {
         let anchor = slug(&title);
         self.titles.insert(title.clone());
@@ -108,7 +109,7 @@ impl<'s> Writer<'s> {
         table(&head, rows)
     }
 
-    /// The description of a field, and of each of its words.
+    /// Describes a field, and each word that it can have as a value.
     pub(super) fn meaning(&self, field: &Value) -> String {
         let of_tag = || field.get("const").map(|_| "Names this form.".to_owned());
         let mut meaning = description(field).or_else(of_tag).unwrap_or_default();
@@ -120,7 +121,8 @@ impl<'s> Writer<'s> {
         meaning
     }
 
-    /// The words of a field, or of the elements of its list, if its type consists of words.
+    /// The words that a field, or an element of a list field, can have as its value. Empty if its type has no words, or
+    /// has a section of its own.
     fn words_of(&self, field: &Value) -> Vec<&'s Value> {
         let own = [field, &field["items"]];
         let mut referred = own.into_iter().chain(array(&field["anyOf"])).chain(array(&field["oneOf"]));
@@ -128,7 +130,7 @@ impl<'s> Writer<'s> {
         named.filter(|named| !is_of_forms(named)).map(words).unwrap_or_default()
     }
 
-    /// The first example, else the default, else the first word.
+    /// An example of a field: the first example in the schema, or else its default, or else the first word.
     fn example(&self, name: &str, field: &Value) -> String {
         let given = array(&field["examples"]).next();
         let default = field.get("default").filter(|default| !is_nothing(default) && !default.is_object());
@@ -140,7 +142,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// The default; empty if the schema has none.
+    /// The text about the default of a field; empty if it has none.
     fn default_of(&self, field: &Value, is_required: bool) -> String {
         match (field.get("x-default"), field.get("default")) {
             _ if is_required => "required".to_owned(),
@@ -153,7 +155,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// The default of a field that has none in the schema: those that are not written are left out there.
+    /// The default of a field whose schema contains none: the value that a missing field has by its type.
     fn implied_default(&self, field: &Value) -> &'static str {
         let named = reference_in(field).map(|name| self.definition(name));
         let schema = named.unwrap_or(field);

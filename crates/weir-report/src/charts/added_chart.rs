@@ -1,4 +1,4 @@
-//! Charts of added latency over the offered rate.
+//! Charts of the latency that a gateway adds, by the offered rate.
 
 use weir_analysis::findings::RIG;
 use weir_analysis::{AddedCurve, AddedLatency, Figure, Gateway, Point, Summary, quantity};
@@ -8,10 +8,11 @@ use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 use crate::sections::tables::latency_title;
 
-/// The drawn quantiles.
+/// The quantiles that are drawn, each in its own chart.
 const DRAWN: [&str; 2] = ["p50", "p99"];
 
-/// Added latency over the rate, with a panel for each kind of load and each value of the axes.
+/// Added latency by offered rate. There is a panel for each kind of load and each combination of values of the
+/// axes.
 pub(crate) fn plots(summary: &Summary) -> Vec<Plot> {
     let Some(added) = &summary.added else { return Vec::new() };
     DRAWN.into_iter().filter_map(|name| plot(summary, added, name)).collect()
@@ -51,7 +52,7 @@ fn plot(summary: &Summary, added: &AddedLatency, name: &str) -> Option<Plot> {
     })
 }
 
-/// A line for each gateway, and a dashed one for the rig.
+/// One line per gateway, and a dashed line for the rig itself (a second direct baseline).
 fn lines(summary: &Summary, curve: &AddedCurve, name: &str) -> Vec<Line> {
     let points = || curve.points.iter().map(|place| &summary.points[*place]);
     let line = |gateway: &str, color, dashed, of: &dyn Fn(&Point) -> Option<Figure>| Line {

@@ -1,4 +1,4 @@
-//! The axes of a run as scales of charts: their paths, and the positions of their values.
+//! The axes of a run in charts. An axis is a field of the scenario that the run varies.
 
 use serde_json::Value;
 use weir_analysis::{Axes, Point, axes_words};
@@ -7,20 +7,21 @@ use weir_results::Run;
 
 use crate::model::scale::Unit;
 
-/// An axis with the values of the points.
+/// An axis, and its values at the load points.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// The path in the scenario.
+    /// The path of the field in the scenario.
     pub(crate) path: String,
     pub(crate) unit: Unit,
-    /// Values with their positions on a scale, ascending.
+    /// The values of the axis in ascending order, each with its position on a scale.
     values: Vec<(Value, f64)>,
 }
 
 impl Axis {
-    /// The axis `path` of `points`; `None` if it has fewer than two values.
+    /// The axis `path` at `points`; `None` if the points have fewer than two different values of it.
     ///
-    /// Numbers and quantities of one kind are drawn at their value, anything else in the order of `vary`.
+    /// Numbers and quantities of one kind have their value as position. Other values have their index in the
+    /// scenario's `vary`.
     pub(crate) fn of(run: &Run, points: &[&Point], path: &str) -> Option<Self> {
         let listed = run.scenario.pointer("/vary").and_then(|vary| vary.get(path)).and_then(Value::as_array);
         let there = points.iter().filter_map(|point| point.axes.get(path));
@@ -49,23 +50,24 @@ impl Axis {
         Some(Self { path: path.to_owned(), unit, values })
     }
 
-    /// The position of the point.
+    /// The position of the point's value on a scale.
     pub(crate) fn place(&self, point: &Point) -> Option<f64> {
         let value = point.axes.get(&self.path)?;
         self.values.iter().find(|(known, _)| known == value).map(|(_, place)| *place)
     }
 
-    /// The positions and labels of its values.
+    /// The position and the label of each value.
     pub(crate) fn values(&self) -> Vec<(f64, String)> {
         self.values.iter().map(|(value, place)| (*place, said(value))).collect()
     }
 
-    /// Whether the axis is the CPU limit of the gateways.
+    /// Whether this axis is the CPU limit of the gateways.
     pub(crate) fn is_cpu_limit(&self) -> bool {
         self.unit == Unit::Cores && ["limits.data.cpus", "limits.data"].contains(&self.path.as_str())
     }
 
-    /// Whether each value of this axis occurs with only one value of the axis `path`, so that both vary together.
+    /// Whether each value of this axis occurs with only one value of the axis `path`, so that the two change
+    /// together.
     pub(crate) fn determines(&self, path: &str, points: &[&Point]) -> bool {
         points.iter().all(|point| {
             let same = |other: &&&Point| self.place(other) == self.place(point);
@@ -73,14 +75,15 @@ impl Axis {
         })
     }
 
-    /// Whether the axis is the size of a load: its connections or its rate.
+    /// Whether this axis is the size of a load: its number of connections, or its rate.
     pub(crate) fn is_load_size(&self) -> bool {
         self.path.starts_with("loads.")
             && (self.path.ends_with(".connections") || self.path.ends_with(".rate"))
     }
 }
 
-/// The paths of all axes, the fastest first, which is the last in `vary`; without `vary`, by name.
+/// Returns the paths of all axes. The axis that changes fastest, which is the last in `vary`, comes first. Without
+/// `vary`, the order is by name.
 pub(crate) fn paths(run: &Run, points: &[&Point]) -> Vec<String> {
     let mut paths: Vec<String> = points.iter().flat_map(|point| point.axes.keys().cloned()).collect();
     paths.sort();
@@ -93,12 +96,12 @@ pub(crate) fn paths(run: &Run, points: &[&Point]) -> Vec<String> {
     paths
 }
 
-/// Whether the path of the axis affects `load`: settings of other loads do not.
+/// Whether the axis `path` affects `load`. Settings of other loads do not.
 pub(crate) fn concerns(path: &str, load: &str) -> bool {
     path.strip_prefix("loads.").is_none_or(|rest| rest.split('.').next() == Some(load))
 }
 
-/// The fixed values of a panel: all axes except the drawn ones and those that never change.
+/// The fixed values of a panel in words: those of all axes that vary, except for the axes that are drawn.
 pub(crate) fn rest(point: &Point, drawn: impl Fn(&str) -> bool, points: &[&Point]) -> String {
     let changes = |path: &String| points.iter().any(|other| other.axes.get(path) != point.axes.get(path));
     let rest = point.axes.iter().filter(|(path, _)| !drawn(path) && changes(path));
@@ -118,13 +121,13 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// A value as a number.
+/// Converts a value to a number and its unit; `None` if it is not a number or quantity.
 fn quantity(path: &str, value: &Value) -> Option<(f64, Unit)> {
     if let Some(number) = value.as_f64() {
         return Some((number, if path.ends_with("cpus") { Unit::Cores } else { Unit::Plain }));
     }
     if let Some(cpus) = value.get("cpus").and_then(Value::as_f64) {
-        // Limits that vary together are ordered by their cores.
+        // Limits that vary together are ordered by their CPU limit.
         return Some((cpus, Unit::Cores));
     }
     let text = value.as_str()?;

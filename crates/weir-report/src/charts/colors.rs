@@ -1,39 +1,40 @@
-//! A fixed colour per gateway, and the data of the page script.
+//! The colours of gateways, and the data that the page script needs.
 
 use serde::Serialize;
 use weir_analysis::Summary;
 use weir_analysis::sizing::InstanceType;
 use weir_results::DIRECT;
 
-/// The order in which gateways and parts without a fixed colour take colours of the palette.
+/// The palette in the order in which gateways and parts without a fixed colour get their colours.
 const FREE_COLORS: [&str; 11] =
     ["amber", "violet", "brown", "teal", "red", "olive", "rose", "vermilion", "green", "blue", "pink"];
 
-/// The embedded data of the page, from which the script sizes instances.
+/// The data in the page from which its script draws and computes the number of instances.
 #[derive(Serialize)]
 pub(crate) struct Data<'a> {
     gateways: Vec<Colored<'a>>,
     sizing: Vec<InstanceType>,
 }
 
-/// A gateway with the name of its colour.
+/// A gateway and the name of its colour.
 #[derive(Serialize)]
 pub(crate) struct Colored<'a> {
     pub(crate) name: &'a str,
     pub(crate) color: &'static str,
 }
 
-/// Collects the data.
+/// Collects the data for the page script.
 pub(crate) fn data(summary: &Summary, sizing: Vec<InstanceType>) -> Data<'_> {
     Data { gateways: colors(summary), sizing }
 }
 
-/// The id of a load point in the page.
+/// The ID of a load point's element in the page.
 pub(crate) fn point_id(index: usize) -> String {
     format!("point-{index}")
 }
 
-/// A colour per gateway: fixed for the gateways that weir knows, otherwise by order.
+/// A colour for each gateway. Gateways that weir knows have a fixed colour; the others get free colours in the order of
+/// gateways.
 pub(crate) fn colors(summary: &Summary) -> Vec<Colored<'_>> {
     let names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
     let fixed = |name: &str| match name {
@@ -48,14 +49,14 @@ pub(crate) fn colors(summary: &Summary) -> Vec<Colored<'_>> {
     names.into_iter().zip(taken).map(|(name, color)| Colored { name, color }).collect()
 }
 
-/// A colour for each name: its fixed colour, otherwise an unused one, as long as there are any.
+/// A colour for each name: its own colour, or else an unused one while there are any.
 pub(crate) fn distinct(names: &[&str], own: impl Fn(&str) -> Option<&'static str>) -> Vec<&'static str> {
     let owned: Vec<&str> = names.iter().filter_map(|name| own(name)).collect();
     let mut free = FREE_COLORS.iter().filter(|color| !owned.contains(*color)).cycle();
     names.iter().map(|name| own(name).or_else(|| free.next().copied()).unwrap_or("amber")).collect()
 }
 
-/// The colour of a gateway.
+/// The name of the colour of a gateway.
 pub(crate) fn color_of(summary: &Summary, gateway: &str) -> &'static str {
     colors(summary)
         .into_iter()

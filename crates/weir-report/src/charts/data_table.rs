@@ -1,4 +1,4 @@
-//! The values of a chart as a table, for screen readers and for the CSV download of a page.
+//! The values of a chart as a table, for screen readers and for the download as CSV.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::charts::svg::{Bar, escape};
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot};
 use crate::model::scale::{Scale, Unit};
 
-/// A table of numbers; its column heads name the units.
+/// A table of numbers. The headings of its columns contain the units.
 #[derive(Debug, Default)]
 pub(crate) struct DataTable {
     columns: Vec<String>,
@@ -15,7 +15,7 @@ pub(crate) struct DataTable {
 }
 
 impl DataTable {
-    /// A row for each bar.
+    /// A table with one row per bar.
     pub(crate) fn of_bars(title: &str, unit: Unit, bars: &[Bar<'_>]) -> Self {
         let row = |bar: &Bar<'_>| {
             let (mean, ends) = (bar.figure.mean, bar.figure.ends());
@@ -28,21 +28,22 @@ impl DataTable {
         Self { columns, rows: bars.iter().map(row).collect() }
     }
 
-    /// For lines over time or quantiles, a row for each step. Otherwise a row for each value.
+    /// A table of the values of a chart. Charts of lines have one row per position, with the values of all lines.
+    /// Other charts have one row per value.
     pub(crate) fn of_plot(plot: &Plot) -> Self {
         let mut table = match plot.marks {
             Marks::Lines => steps(plot),
             Marks::Dots | Marks::Bars => values(plot),
         };
         if plot.panels.len() < 2 {
-            // A single panel needs no column.
+            // A column with the name of the panel is only needed if there are several panels.
             table.columns.remove(0);
             table.rows.iter_mut().for_each(|row| drop(row.remove(0)));
         }
         table
     }
 
-    /// Quantiles of each step of each map.
+    /// A table with the quantiles of each time step of each heat map.
     pub(crate) fn of_heat(maps: &[HeatMap<'_>]) -> Self {
         let ns = Unit::Nanoseconds;
         let rows = maps.iter().flat_map(|map| {
@@ -58,7 +59,8 @@ impl DataTable {
         Self { columns, rows: rows.collect() }
     }
 
-    /// As an HTML element. It omits optional end tags and row scopes, because a large run has 100,000 table cells.
+    /// The table as an HTML element. Optional end tags and scopes of rows are left out, because a large run has
+    /// 100,000 table cells.
     pub(crate) fn html(&self) -> String {
         let mut out = String::from("<table><thead><tr>");
         for column in &self.columns {
@@ -107,7 +109,7 @@ fn steps(plot: &Plot) -> DataTable {
     DataTable { columns, rows }
 }
 
-/// The vertical lines in `from..to`.
+/// The names and times of the events between `from` and `to`: the vertical lines of the panel.
 fn events(panel: &Panel, x: &Scale, from: f64, to: f64) -> String {
     let mut names: Vec<String> = Vec::new();
     for line in panel.lines.iter().filter(|line| !line.marked) {
@@ -141,7 +143,7 @@ fn values(plot: &Plot) -> DataTable {
     DataTable { columns, rows: rows.collect() }
 }
 
-/// A position on a scale: its label, if the marks of the scale are names.
+/// A position on a scale in words: its label if the tick marks are names, otherwise its value.
 fn place(x: &Scale, at: f64) -> String {
     let label = x.ticks.iter().find(|tick| tick.at == at && x.unit == Unit::Plain);
     label.map_or_else(|| x.unit.in_column(at), |tick| tick.label.clone())

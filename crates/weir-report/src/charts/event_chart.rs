@@ -1,5 +1,5 @@
-//! Charts of errors and latency per second, with a panel for each gateway. Vertical lines mark faults of the upstream
-//! or of a service, and changes of the gateway.
+//! Charts of errors and latency per second, with one panel per gateway. Vertical lines mark faults of upstream
+//! servers or services, and changes of the gateway's configuration.
 
 use weir_analysis::{Axes, Summary, at_axes};
 use weir_results::{Cell, Changed, FaultAction, LoadSecond, Measurement, quantile_ns};
@@ -10,14 +10,15 @@ use crate::charts::timelines::measurements;
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 
-/// The sections that show the charts of faults and of changes.
+/// The section that shows the charts of loads with faults.
 const OF_FAULTS: &str = "failover";
+/// The section that shows the charts of loads with changes.
 const OF_CHANGES: &str = "changes";
 
 const NOTE: &str = "Vertical lines: a change, or a fault of a server, service or pod (kill, stall, reset, return, \
                     eviction, rollout). Latency covers the responses of each second.";
 
-/// The colours of faults.
+/// The colour of the vertical lines for each kind of fault.
 const ACTIONS: [(FaultAction, &str); 6] = [
     (FaultAction::Kill, "vermilion"),
     (FaultAction::Stall, "amber"),
@@ -27,25 +28,25 @@ const ACTIONS: [(FaultAction, &str); 6] = [
     (FaultAction::Rollout, "violet"),
 ];
 
-/// The colours of changes.
+/// The colour of the vertical lines for each kind of change.
 const KINDS: [(Changed, &str); 3] =
     [(Changed::Routes, "violet"), (Changed::Endpoints, "amber"), (Changed::Certificates, "green")];
 
-/// A gateway at a load with events.
+/// A gateway at a load point with faults or changes.
 struct Course<'a> {
     gateway: &'a str,
     axes: &'a Axes,
     load: &'a str,
 }
 
-/// A value per second.
+/// A metric that is drawn per second.
 struct Series {
     name: &'static str,
     color: &'static str,
     of: fn(&LoadSecond) -> Option<f64>,
 }
 
-/// The content of a chart.
+/// A chart with two metrics.
 struct Chart {
     slug: &'static str,
     title: &'static str,
@@ -74,11 +75,11 @@ const CHARTS: [Chart; 2] = [
     },
 ];
 
-/// The charts of every load with faults, and of every load with changes unless the run has headroom results. All charts
-/// show the first repeat.
+/// Draws charts for each load with faults, and for each load with changes unless the run has headroom results. All
+/// of them show the first repeat.
 pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut plots = of_courses(OF_FAULTS, &courses(summary, cells, |of| !of.faults.is_empty()), cells);
-    // The charts of headroom show the changes over time.
+    // The headroom charts already show changes over time.
     if summary.headroom.is_empty() {
         let changed = courses(summary, cells, |of| !of.route_changes.is_empty());
         plots.extend(of_courses(OF_CHANGES, &changed, cells));
@@ -86,7 +87,7 @@ pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     plots
 }
 
-/// Gateways at load points that have such events in the first repeat.
+/// The gateways and load points whose first repeat has events of a kind.
 fn courses<'a>(
     summary: &'a Summary,
     cells: &[Cell],
@@ -108,7 +109,7 @@ fn of_courses(section: &'static str, courses: &[Course<'_>], cells: &[Cell]) -> 
     courses.chunk_by(same).flat_map(of_load).collect()
 }
 
-/// The measurement of the load in the first measured cell of the gateway.
+/// The load's measurement in the first repeat of the gateway that was measured.
 fn first<'a>(course: &Course<'_>, cells: &'a [Cell]) -> Option<&'a Measurement> {
     let of_course = |cell: &&Cell| cell.key.gateway == course.gateway && cell.key.axes == *course.axes;
     let mut found: Vec<(&Cell, &Measurement)> = cells
@@ -120,7 +121,7 @@ fn first<'a>(course: &Course<'_>, cells: &'a [Cell]) -> Option<&'a Measurement> 
     found.first().map(|(_, measurement)| *measurement)
 }
 
-/// Vertical lines at faults and changes.
+/// The vertical lines of a panel, at faults and changes.
 fn events(measurement: &Measurement, y: &Scale) -> Vec<Line> {
     let line =
         |name: &str, color: &'static str, at: Vec<f64>| (!at.is_empty()).then(|| marks(name, color, &at, y));
@@ -162,7 +163,7 @@ fn plot(section: &'static str, chart: &Chart, setting: &str, found: &[(&str, &Me
     })
 }
 
-/// The seconds of warm-up and phase, without the drain, in which nothing is sent.
+/// The seconds of the warm-up and the sustained phase. The drain is left out, because nothing is sent then.
 fn seconds(measurement: &Measurement) -> &[LoadSecond] {
     let seconds = &measurement.record.seconds;
     let end = seconds.iter().rposition(|second| second.sustained).map_or(seconds.len(), |last| last + 1);
@@ -170,7 +171,8 @@ fn seconds(measurement: &Measurement) -> &[LoadSecond] {
 }
 
 fn line(series: &Series, seconds: &[LoadSecond]) -> Line {
-    // A second is drawn at its middle, so that it follows events at its beginning.
+    // The value of a second is drawn at the middle of the second. So the effect of an event is drawn after the
+    // event.
     let middle = |second: &LoadSecond| second.t_s + second.length_s / 2.0;
     let spots = seconds.iter().map(|second| Spot::at(middle(second), (series.of)(second)));
     Line {
@@ -186,7 +188,8 @@ fn per_second(second: &LoadSecond, count: u64) -> Option<f64> {
     (second.length_s > 0.0).then(|| count as f64 / second.length_s)
 }
 
-/// A quantile of the second. Lost requests rank last; a quantile among them is not drawn.
+/// A latency quantile in a second. Lost requests count as slower than all responses. If the quantile is among them,
+/// it is not drawn.
 fn latency(second: &LoadSecond, share: f64) -> Option<f64> {
     let histogram = second.latency.decode().ok()?;
     quantile_ns(&histogram, second.lost, share).map(|ns| ns as f64)

@@ -1,5 +1,5 @@
-//! The charts of the page: each is SVG, with a legend and its values as a table. So the page is complete without its
-//! script.
+//! The charts of the HTML page. Each one is an SVG picture with a legend and a table of its values, so the page is
+//! complete without its script.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,18 @@ use crate::formats::html::Drawn;
 use crate::model::plot::{Line, Panel, Plot};
 use crate::model::scale::Unit;
 
-/// Sizes of pictures, pixels.
+/// Width and height in pixels of a panel, if the chart has several.
 const PANEL: (f64, f64) = (400.0, 230.0);
+/// Width and height in pixels of a chart with one panel.
 const WHOLE: (f64, f64) = (640.0, 290.0);
+/// Width and height in pixels of a chart over time.
 const TIME: (f64, f64) = (640.0, 240.0);
+/// Width and height in pixels of a latency curve.
 const CURVE: (f64, f64) = (880.0, 400.0);
 
-/// A metric of a row that is drawn as a bar.
+/// A metric of a gateway at a load point that is drawn as a bar.
 struct OfRow {
-    /// The name in ids of the page.
+    /// The name of the metric in IDs of the page.
     name: &'static str,
     title: &'static str,
     unit: Unit,
@@ -51,37 +54,37 @@ const MEMORY: OfRow =
 const P99: OfRow =
     OfRow { name: "p99", title: "p99 latency", unit: Unit::Nanoseconds, of: |row| row.latency("p99") };
 
-/// Every chart of the page.
+/// All charts of the page.
 #[derive(Default, Serialize)]
 pub(crate) struct Figures {
-    /// Charts over the axes, by id.
+    /// Charts by the axes of the run, and of events and headroom; the key is the chart's ID.
     plots: BTreeMap<String, PageFigure>,
-    /// Charts of each load point, by its id.
+    /// The charts of each load point; the key is the ID of the load point.
     points: BTreeMap<String, Vec<PageFigure>>,
-    /// Charts of each finding, by its key.
+    /// The charts of each finding; the key is that of the finding.
     findings: BTreeMap<&'static str, Vec<PageFigure>>,
-    /// Series and heat maps of each load and repeat. The page shows the first.
+    /// The charts over time, for each load and each repeat. The page shows the first; readers can choose another.
     choices: Vec<Choice>,
 }
 
-/// A chart of the page.
+/// One chart of the page.
 #[derive(Serialize)]
 struct PageFigure {
-    /// The id of the element, and the name of its CSV file.
+    /// The ID of its element, and the name of its CSV file.
     id: String,
     title: String,
     setting: String,
-    /// The picture file beside the page.
+    /// The picture file of the chart, relative to the page; `None` without one.
     picture: Option<String>,
     legend: Vec<Entry>,
     panels: Vec<PanelSvg>,
-    /// Whether it shows heat maps, which have their key in the caption.
+    /// Whether the chart consists of heat maps. Their colours are explained in the caption.
     is_heat: bool,
-    /// The values, as HTML.
+    /// The table of values, as HTML.
     table: String,
 }
 
-/// The name of a line with its colour.
+/// An entry of a legend: the name of a line and its colour.
 #[derive(Serialize)]
 struct Entry {
     name: String,
@@ -95,18 +98,18 @@ struct PanelSvg {
     svg: String,
 }
 
-/// A load and a repeat that the page can show over time.
+/// The charts over time of one load and one repeat.
 #[derive(Serialize)]
 struct Choice {
     point: String,
     load: String,
-    /// From 1.
+    /// Number of the repeat, from 1.
     repeat: u64,
     series: Vec<PageFigure>,
     heat: Option<PageFigure>,
 }
 
-/// Draws every chart of the page.
+/// Draws all charts of the page.
 pub(crate) fn figures(summary: &Summary, drawn: &Drawn<'_>) -> Figures {
     let mut figures = Figures::default();
     let picture = |id: &str| picture(drawn.pictures, id);
@@ -138,7 +141,7 @@ fn picture(pictures: &[Picture], id: &str) -> Option<String> {
     pictures.iter().find(|picture| picture.id == id).map(|picture| picture.path.clone())
 }
 
-/// Each panel of a chart, with shared scales.
+/// Draws each panel of a chart. All panels have the same scales.
 fn of_plot(plot: &Plot, size: (f64, f64), picture: Option<String>, has_titles: bool) -> PageFigure {
     let draw =
         |of: &Panel| PanelSvg { title: of.title.clone(), svg: panel(plot, of, size, has_titles).inline() };
@@ -179,7 +182,7 @@ fn of_bars(chart: BarChart<'_>, picture: Option<String>) -> PageFigure {
     PageFigure { id, title, setting, picture, legend, panels, is_heat: false, table }
 }
 
-/// The series and heat maps of every repeat of a load point, with shared scales.
+/// The charts over time of every repeat of a load point, with the same scales for all repeats.
 fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Vec<Choice> {
     let mut here: Vec<&CellTimeline<'_>> = drawn.timelines.iter().filter(|of| of.point == at).collect();
     let place = |gateway: &str| summary.gateways.iter().position(|known| known.name == gateway);
@@ -187,7 +190,7 @@ fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Ve
     let plots = of_point(summary, at, drawn.timelines);
     let choice = |cells: &[&CellTimeline<'_>]| {
         let repeat = u64::from(cells[0].cell.key.repeat) + 1;
-        // Only the charts that are visible without the script need titles.
+        // Without its script, the page shows only these charts, so only they need tooltips.
         let is_shown = std::ptr::eq(cells[0], here[0]) && drawn.timelines.iter().all(|of| of.point >= at);
         let series = plots.iter().filter_map(|plot| {
             let file = picture(drawn.pictures, &plot.id);
@@ -215,12 +218,12 @@ fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Ve
     here.chunk_by(|one, next| one.cell.key.repeat == next.cell.key.repeat).map(choice).collect()
 }
 
-/// The repeat of the pictures of heat maps.
+/// The number of the first repeat, whose heat maps are drawn as picture files.
 fn first_repeat(cells: &[&CellTimeline<'_>]) -> u64 {
     cells.iter().map(|of| u64::from(of.cell.key.repeat) + 1).min().unwrap_or(1)
 }
 
-/// A heat map for each gateway; `None` without responses.
+/// One heat map per gateway; `None` if there were no responses.
 fn heat(cells: &[&CellTimeline<'_>], id: String, has_titles: bool) -> Option<PageFigure> {
     let maps = cells.iter().map(|of| HeatMap { gateway: &of.cell.key.gateway, timeline: &of.timeline });
     let maps: Vec<HeatMap<'_>> = maps.filter(|map| map.timeline.heat.rows > 0).collect();

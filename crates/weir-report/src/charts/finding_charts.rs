@@ -1,4 +1,5 @@
-//! Bar charts of findings: a chart for each drawn column at each load point, with a bar per gateway.
+//! Bar charts of findings. There is a chart for each column that a finding wants drawn, at each load point, with a
+//! bar per gateway.
 
 use weir_analysis::Summary;
 use weir_analysis::findings::{Column, Finding, Row, Table, Value};
@@ -8,19 +9,19 @@ use crate::charts::svg::Bar;
 use crate::charts::sweep::slug;
 use crate::model::scale::Unit;
 
-/// The bars of one column at one load point.
+/// The bars of one column of a finding at one load point.
 pub(crate) struct BarChart<'a> {
-    /// The key of its finding; empty for charts of load points.
+    /// The key of the finding; empty for charts of load points.
     pub(crate) finding: &'static str,
     pub(crate) id: String,
     pub(crate) title: String,
-    /// The load and its axes.
+    /// The load and the values of the axes.
     pub(crate) setting: String,
     pub(crate) unit: Unit,
     pub(crate) bars: Vec<Bar<'a>>,
 }
 
-/// The charts of all findings.
+/// The bar charts of all findings that have a section.
 pub(crate) fn charts(summary: &Summary) -> Vec<BarChart<'_>> {
     let of_table = |finding, table| of_table(summary, finding, table);
     let findings = summary.findings.iter().filter(|finding| finding.has_section);

@@ -1,5 +1,5 @@
-//! Charts of headroom: latency over throughput with the fitted curve and its knee, throughput over connections, and
-//! cells over time.
+//! Charts of headroom, which is how far a load is from saturation: latency by throughput with the fitted curve and
+//! its knee, throughput by connections, and whole cells over time.
 
 use weir_analysis::headroom::{CURVE_LATENCIES, Course, Curve, CurveSpot, Over, Scalability, course};
 use weir_analysis::{Axes, Summary, axes_words};
@@ -12,26 +12,27 @@ use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 use crate::sections::tables::latency_title;
 
-/// The prefix of the ids of these charts.
+/// How the IDs of headroom charts begin.
 const PREFIX: &str = "headroom-";
 
 const NOTE: &str = "Dashed: the fitted curve, over the range of valid points. Vertical lines: the knee of p99, route \
                     changes, and registrations of all routes.";
 
-/// The number of steps of a drawn fitted curve.
+/// Number of steps in which a fitted curve is drawn.
 const CURVE_STEPS: u32 = 60;
 
-/// An item with its label and colour in a chart.
+/// An item with its label and its colour in a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Labelled<'a, T> {
     pub(crate) label: String,
-    /// A colour of the palette.
+    /// Name of a colour of the palette.
     pub(crate) color: &'static str,
     pub(crate) value: &'a T,
 }
 
-/// Latency over throughput of several datasets in the same chart: a panel for each of p50, p90 and p99. Values have
-/// their intervals, fitted curves are dashed. `None` without values.
+/// Draws latency by throughput, with several datasets in the same chart. There is a panel for each of p50, p90 and
+/// p99. Measured values have their confidence intervals, and fitted curves are dashed. Returns `None` without
+/// values.
 pub(crate) fn headroom_chart(id: &str, setting: &str, datasets: &[Labelled<'_, Curve>]) -> Option<Plot> {
     let panel = |name: &&str| Panel {
         title: latency_title(name).to_owned(),
@@ -44,7 +45,7 @@ pub(crate) fn headroom_chart(id: &str, setting: &str, datasets: &[Labelled<'_, C
     let places = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
     let greatest = places().map(|spot| spot.x).reduce(f64::max)?;
     let y = Scale::of_figures("latency", Unit::Nanoseconds, reach(&panels).into_iter());
-    // The knee is added after the scale, which it must not affect.
+    // The knee is added after the scale is computed, because it must not affect the scale.
     for (panel, name) in panels.iter_mut().zip(CURVE_LATENCIES) {
         if name == "p99" {
             panel.lines.extend(datasets.iter().filter_map(|dataset| knee(dataset, &y)));
@@ -88,7 +89,7 @@ fn measured(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     }
 }
 
-/// The fitted curve, over the range of valid points only.
+/// The fitted curve of a dataset, drawn only between its lowest and highest valid point.
 fn fitted(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     let mut spots = Vec::new();
     if let Some(fit) = dataset.value.fitted(name).and_then(|fitted| fitted.fit()) {
@@ -102,16 +103,16 @@ fn fitted(dataset: &Labelled<'_, Curve>, name: &str) -> Line {
     Line { name, color: dataset.color, dashed: true, marked: false, spots }
 }
 
-/// A vertical line at the knee of p99.
+/// A vertical line at the knee of the p99 curve.
 fn knee(dataset: &Labelled<'_, Curve>, y: &Scale) -> Option<Line> {
     let knee = dataset.value.knee?;
     Some(marks(&format!("{}, knee", dataset.label), dataset.color, &[knee.throughput_per_s], y))
 }
 
-/// A series of a cell over time: its times and values.
+/// Selects what is drawn of a cell over time: times and values.
 type Of = fn(&Course) -> (&[f64], &[Option<f64>]);
 
-/// All headroom charts of a run.
+/// Draws all headroom charts of a run.
 pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let curves = &summary.headroom.curves;
     let mut plots: Vec<Plot> = Vec::new();
@@ -146,7 +147,7 @@ fn setting(load: &str, axes: &Axes) -> String {
     if axes.is_empty() { load.to_owned() } else { format!("{load}; {axes}") }
 }
 
-/// Throughput over connections or cores, with the Universal Scalability Law.
+/// Throughput by connections or by cores, with the fitted curve of the Universal Scalability Law.
 fn scalability_chart(summary: &Summary, found: &[Scalability]) -> Option<Plot> {
     let first = found.first()?;
     let (over, unit) = match first.over {
@@ -194,7 +195,8 @@ fn scalability_chart(summary: &Summary, found: &[Scalability]) -> Option<Plot> {
     })
 }
 
-/// Whole cells of the first repeat over time: a panel for each point of the axes, a line for each gateway.
+/// Whole cells of the first repeat over time. There is a panel for each combination of values of the axes, and a
+/// line for each gateway.
 fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut points: Vec<&Axes> = Vec::new();
     for curve in &summary.headroom.curves {
@@ -206,7 +208,7 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let courses_at = |axes: &Axes| {
         let mut here: Vec<&Cell> =
             cells.iter().filter(|cell| cell.key.axes == *axes && cell.key.repeat == 0).collect();
-        // Excludes the second direct baseline, which is no gateway.
+        // The second direct baseline is left out, because it is not a gateway.
         here.retain(|cell| place(cell).is_some());
         here.sort_by_key(|cell| place(cell));
         let courses = here.into_iter().filter_map(|cell| Some((cell.key.gateway.as_str(), course(cell)?)));

@@ -1,33 +1,34 @@
-//! Heat maps of latency over time: their scales, and their compact encoding in a page.
+//! Heat maps of latency over time: their scales, and how the page contains them in a compact form.
 
 use weir_analysis::{Heat, Timeline};
 
 use crate::model::scale::{Scale, Unit};
 
-/// The smallest share with a distinct colour.
+/// Shares of responses below this one have the lightest colour.
 pub(crate) const LEAST_SHARE: f64 = 1e-4;
 
-/// The digits of the encoding.
+/// The digits of the compact form, for values from 0 to 63.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// The decades of the encoding, down from 1.
+/// How many decades of shares the compact form covers, downwards from 1.
 const DECADES: f64 = 6.0;
-/// The steps of the encoding over all decades.
+/// Number of steps into which the compact form divides these decades.
 const STEPS: f64 = 4094.0;
 
-/// One load of one cell.
+/// The heat map of one load in one cell.
 #[derive(Clone, Copy)]
 pub(crate) struct HeatMap<'a> {
     pub(crate) gateway: &'a str,
     pub(crate) timeline: &'a Timeline,
 }
 
-/// A heat map, encoded for the page.
+/// A heat map in the compact form.
 ///
-/// A column is the index of the first row that is not empty, in one digit, then each share up to the last such row, in
-/// two digits. An empty field is 0, any other `1 + 4094 (log10(share) + 6) / 6`, which keeps a share to 0.2 %.
+/// Each column is a text. Its first digit is the index of the first row that is not empty. The shares from this row to
+/// the last row that is not empty follow, with two digits each. These digits encode 0 for an empty field, otherwise `1
+/// + 4094 (log10(share) + 6) / 6`. This changes a share by at most 0.2 %.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Packed {
-    /// Start of each column and end of the last, seconds.
+    /// Start of each column, and end of the last column, in seconds.
     edges_s: Vec<f64>,
     per_decade: i32,
     first: i32,
@@ -35,11 +36,11 @@ pub(crate) struct Packed {
     columns: Vec<String>,
 }
 
-/// The quantiles of [`HeatMap::quantiles`].
+/// The names of the quantiles that [`HeatMap::quantiles`] returns.
 pub(crate) const QUANTILES: [&str; 4] = ["p50", "p90", "p99", "max"];
 
 impl Packed {
-    /// As attributes of an HTML element.
+    /// The heat map as attributes of an HTML element.
     pub(crate) fn attributes(&self) -> String {
         let Self { edges_s, per_decade, first, rows, columns } = self;
         let edges: Vec<String> = edges_s.iter().map(f64::to_string).collect();
@@ -53,14 +54,14 @@ impl Packed {
 }
 
 impl HeatMap<'_> {
-    /// Start and end of a column, seconds.
+    /// Start and end of the time step that `column` shows, in seconds.
     pub(crate) fn step(&self, column: usize) -> (f64, f64) {
         let starts = &self.timeline.t_s;
         let from = starts.get(column).copied().unwrap_or(0.0);
         (from, starts.get(column + 1).copied().unwrap_or(self.timeline.end_s))
     }
 
-    /// Quantiles of the responses of each step, nanoseconds.
+    /// Quantiles of the latency in each time step, in nanoseconds.
     pub(crate) fn quantiles(&self) -> impl Iterator<Item = [Option<u64>; 4]> {
         let Timeline { p50_ns, p90_ns, p99_ns, max_ns, .. } = self.timeline;
         let at =
@@ -69,7 +70,7 @@ impl HeatMap<'_> {
     }
 }
 
-/// The latency scale that all `maps` share; `None` without responses.
+/// The latency scale for all `maps`; `None` if there were no responses.
 pub(crate) fn scale(maps: &[HeatMap<'_>]) -> Option<Scale> {
     let heats = || maps.iter().map(|map| &map.timeline.heat).filter(|heat| heat.rows > 0);
     let least = heats().map(|heat| heat.edge_ns(0)).reduce(f64::min)?;
@@ -84,18 +85,18 @@ pub(crate) fn scale(maps: &[HeatMap<'_>]) -> Option<Scale> {
     )
 }
 
-/// The time scale that all `maps` share.
+/// The time scale for all `maps`.
 pub(crate) fn time(maps: &[HeatMap<'_>]) -> Scale {
     let end = maps.iter().map(|map| map.timeline.end_s).fold(0.0, f64::max);
     Scale { high: if end > 0.0 { end } else { 1.0 }, ..Scale::from_zero("time", Unit::Seconds, end) }.within()
 }
 
-/// Seconds, rounded to two decimals.
+/// A time in seconds, rounded to two decimals.
 pub(crate) fn moment(seconds: f64) -> f64 {
     (seconds * 100.0).round() / 100.0
 }
 
-/// Encodes a heat map.
+/// Converts a heat map to the compact form.
 pub(crate) fn packed(map: &HeatMap<'_>) -> Packed {
     let edges = map.timeline.t_s.iter().chain([&map.timeline.end_s]);
     Packed { edges_s: edges.map(|at| moment(*at)).collect(), ..shares(&map.timeline.heat) }
@@ -138,7 +139,7 @@ fn digit(value: usize) -> char {
 mod tests {
     use super::{shares as shares_of, *};
 
-    /// Decodes a column as the page script does.
+    /// Converts a column back from the compact form, as the page script does.
     fn unpacked(packed: &Packed, column: usize) -> Vec<f64> {
         let value = |digit: u8| DIGITS.iter().position(|known| *known == digit).unwrap();
         let text = packed.columns[column].as_bytes();

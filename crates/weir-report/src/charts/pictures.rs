@@ -1,4 +1,4 @@
-//! The pictures beside a report: every chart of the page as a file.
+//! The picture files of a report: each chart of the page as an SVG file.
 
 use weir_analysis::Summary;
 use weir_results::ArrivalModel;
@@ -10,32 +10,33 @@ use crate::charts::svg::{Layout, bars, chart, comparison, heat_maps};
 use crate::charts::timelines::CellTimeline;
 use crate::model::plot::Plot;
 
-/// The folder of pictures within the report folder. The picture of the headlines is in the report folder itself.
+/// The folder of the pictures in the report folder. Only the picture of the headline values is in the report folder
+/// itself.
 pub(crate) const FOLDER: &str = "charts";
 
-/// A picture.
+/// One picture file.
 pub(crate) struct Picture {
     pub(crate) id: String,
-    /// The path relative to the report folder.
+    /// Its path relative to the report folder.
     pub(crate) path: String,
     pub(crate) title: String,
     pub(crate) shows: Shows,
     pub(crate) svg: String,
 }
 
-/// The content of a picture.
+/// What a picture shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shows {
-    /// The headlines of all load points.
+    /// The headline values of all load points.
     Headlines,
-    /// Values over the axes.
+    /// Metrics by the axes of the run.
     Axes,
-    /// The load point at this index of the summary.
+    /// Charts of the load point with this index in the summary.
     Point(usize),
 }
 
-/// Every picture of the run `name`: its headlines, `plots` over the axes, and curves, series and heat maps of each load
-/// point.
+/// Draws all pictures of the run `name`: its headline values, the charts in `plots`, and the latency curves, the
+/// charts over time and the heat maps of each load point.
 pub(crate) fn pictures(
     name: &str,
     summary: &Summary,
@@ -73,7 +74,7 @@ pub(crate) fn pictures(
     pictures
 }
 
-/// The heat maps of the first repeat of a load point.
+/// Draws the heat maps of the first repeat of a load point.
 fn heat(summary: &Summary, at: usize, timelines: &[CellTimeline<'_>]) -> Option<Picture> {
     let here = || timelines.iter().filter(|of| of.point == at);
     let repeat = here().map(|of| of.cell.key.repeat).min()?;

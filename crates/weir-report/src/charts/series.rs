@@ -1,4 +1,4 @@
-//! Charts over time and over quantiles, of a load point and of one cell.
+//! Charts over time, and latency curves by quantile: for a load point, and for one cell.
 
 use weir_analysis::{Heat, Point, Summary, Timeline};
 use weir_results::{Changed, Histogram, Part, Role};
@@ -9,9 +9,9 @@ use crate::charts::timelines::CellTimeline;
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Tick, Unit};
 
-/// A value over time.
+/// A metric that is drawn over time.
 struct Series {
-    /// The name in ids of the page.
+    /// The name of the metric in IDs of the page.
     name: &'static str,
     title: &'static str,
     unit: Unit,
@@ -50,7 +50,7 @@ const SERIES: [Series; 4] = [
     },
 ];
 
-/// The marked quantiles on the scale of a curve.
+/// The quantiles that have tick marks on the scale of a latency curve.
 const QUANTILES: [(f64, &str); 7] = [
     (0.0, "p0"),
     (0.5, "p50"),
@@ -61,17 +61,17 @@ const QUANTILES: [(f64, &str); 7] = [
     (0.99999, "p99.999"),
 ];
 
-/// The file name of a series of a load point, without extension.
+/// The ID of a chart over time of a load point, which is also its file name without extension.
 pub(crate) fn series_id(point: usize, series: &str) -> String {
     format!("{}-{}", point_id(point), series.replace('_', "-"))
 }
 
-/// The file name of the latency curves of a load point, without extension.
+/// The ID of the latency curves of a load point, which is also their file name without extension.
 fn curve_id(point: usize) -> String {
     format!("{}-latency-by-quantile", point_id(point))
 }
 
-/// Every series of a load point, with a panel for each repeat and a line for each gateway.
+/// All charts over time of a load point. Each has a panel per repeat and a line per gateway.
 pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'_>]) -> Vec<Plot> {
     let mut here: Vec<&CellTimeline<'_>> = timelines.iter().filter(|of| of.point == at).collect();
     let place = |of: &CellTimeline<'_>| {
@@ -112,7 +112,8 @@ pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'
     SERIES.iter().filter_map(plot).collect()
 }
 
-/// Latency over the logarithm of the share above the quantile, so that the tail has as much room as the middle.
+/// Latency by quantile. The horizontal scale is the logarithm of the share of responses above the quantile, so that
+/// the tail has as much room as the middle.
 pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
     let point: &Point = &summary.points[at];
     let lines: Vec<Line> = point
@@ -144,12 +145,12 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
     Some(plot)
 }
 
-/// The position of a quantile on the scale of a curve.
+/// The position of a quantile on the horizontal scale of a latency curve.
 pub(crate) fn place_of(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
 
-/// Lines over quantiles (see [`place_of`]); `None` without lines.
+/// A chart of latency curves (see [`place_of`] for its horizontal scale); `None` without lines.
 pub(crate) fn by_quantile(id: String, setting: String, lines: Vec<Line>) -> Option<Plot> {
     let end = lines.iter().flat_map(|line| line.spots.last()).map(|spot| spot.x).reduce(f64::max)?;
     let panels = vec![Panel { title: String::new(), lines }];
@@ -178,7 +179,7 @@ pub(crate) fn by_quantile(id: String, setting: String, lines: Vec<Line>) -> Opti
     })
 }
 
-/// One load of one cell: throughput, latency by quantile, CPU and memory of every part.
+/// The charts of one load in one cell: throughput, latency quantiles, and CPU and memory of every part.
 pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec<Plot> {
     let timeline = &of.timeline;
     let plot = |title: &str, unit, lines: Vec<Line>| {
@@ -219,12 +220,12 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
     plots
 }
 
-/// The title of the panel of a repeat.
+/// The title of the panel that shows a repeat.
 pub(crate) fn repeat_title(of: &CellTimeline<'_>) -> String {
     format!("repeat {}", of.cell.key.repeat.saturating_add(1))
 }
 
-/// Vertical lines at changes of the gateway; `None` without changes.
+/// Vertical lines at the changes of the gateway's configuration; `None` without changes.
 fn changes(of: &CellTimeline<'_>, color: &'static str, y: &Scale) -> Option<Line> {
     let at: Vec<f64> = of.measurement.route_changes.iter().map(|change| change.t_s).collect();
     let is_of_routes = of.measurement.route_changes.iter().all(|change| change.what == Changed::Routes);
@@ -261,7 +262,8 @@ fn over_time<'a>(
     })
 }
 
-/// The latency distribution of the phase: the share of responses in each bucket, with both scales logarithmic.
+/// The latency distribution of the sustained phase: the share of responses in each range of latency. Both scales
+/// are logarithmic.
 fn histogram(latency: &Histogram, color: &'static str) -> Option<Plot> {
     const LEAST: f64 = 1e-5;
     let histogram = latency.decode().ok().filter(|histogram| !histogram.is_empty())?;
@@ -278,7 +280,7 @@ fn histogram(latency: &Histogram, color: &'static str) -> Option<Plot> {
         Spot { words, ..Spot::at(low, Some(*share).filter(|share| *share > 0.0)) }
     };
     let mut spots: Vec<Spot> = shares.iter().enumerate().map(spot).collect();
-    // The end of the last bucket.
+    // The last bar ends here.
     spots.push(Spot::at(heat.edge_ns(heat.rows), None));
     let ticks =
         [(1e-5, "0.001 %"), (1e-4, "0.01 %"), (1e-3, "0.1 %"), (1e-2, "1 %"), (1e-1, "10 %"), (1.0, "100 %")];
@@ -324,8 +326,8 @@ fn times(values: &[Option<u64>]) -> Vec<Option<f64>> {
     values.iter().map(|value| value.map(|value| value as f64)).collect()
 }
 
-/// A colour for each part of a cell, in order: the first data plane has the colour of the gateway, every other part a
-/// distinct one.
+/// A colour for each part of a cell. The first data plane has the colour of the gateway, and every other part has a
+/// colour of its own.
 fn part_colors(parts: &[Part], gateway_color: &'static str) -> Vec<&'static str> {
     let first = |role: Role| parts.iter().find(|part| part.role == role).map(|part| part.name.as_str());
     let wanted = [

@@ -1,4 +1,4 @@
-//! SVG pictures for light and dark themes, as files or inline in a page.
+//! SVG pictures for light and dark themes, as files or as parts of a page.
 
 mod chart;
 mod comparison;
@@ -11,7 +11,8 @@ pub(crate) use chart::{Layout, chart, panel};
 pub(crate) use comparison::{Bar, bars, bars_alone, comparison};
 pub(crate) use heat::{heat_map, heat_maps};
 
-/// The palette for light and dark themes. The style of the page has the same colours.
+/// The palette: name, colour in the light theme, colour in the dark theme. The style of the page has the same
+/// colours.
 const PALETTE: [(&str, &str, &str); 12] = [
     ("blue", "#0072b2", "#56b4e9"),
     ("green", "#009e73", "#2fbf95"),
@@ -26,7 +27,8 @@ const PALETTE: [(&str, &str, &str); 12] = [
     ("rose", "#e0789a", "#ffb3c7"),
     ("grey", "#7b828b", "#9aa1a9"),
 ];
-/// Background, text, soft text, grid lines, shade of the warm-up.
+/// Colours that do not stand for data: background, text, less important text, grid lines, and the background of the
+/// warm-up.
 const NEUTRAL: [(&str, &str, &str); 5] = [
     ("bg", "#ffffff", "#14171a"),
     ("ink", "#16191d", "#e8eaed"),
@@ -34,10 +36,10 @@ const NEUTRAL: [(&str, &str, &str); 5] = [
     ("line", "#dfe3e7", "#2f353b"),
     ("plain-bg", "#eef1f4", "#22272c"),
 ];
-/// The approximate width of a character at 11 pixels.
+/// Approximate width of a character at a font size of 11 pixels.
 const CHARACTER: f64 = 6.1;
 
-/// A picture that is being drawn.
+/// An SVG picture that is being drawn.
 pub(crate) struct Svg {
     width: f64,
     height: f64,
@@ -45,7 +47,7 @@ pub(crate) struct Svg {
     body: String,
 }
 
-/// The alignment of a text at its position.
+/// Which part of a text is at its position.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -54,12 +56,12 @@ pub(crate) enum Anchor {
 }
 
 impl Svg {
-    /// An empty picture; `label` is for screen readers.
+    /// An empty picture. Screen readers read `label`.
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         Self { width, height, label: escape(label), body: String::new() }
     }
 
-    /// Text, vertically centred at `y`. Its class is a colour.
+    /// Draws text that is centred vertically at `y`. The colour is given by the class.
     pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, words: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -74,7 +76,7 @@ impl Svg {
         );
     }
 
-    /// A filled rectangle; `said` is its tooltip.
+    /// Draws a filled rectangle. `said` is its tooltip.
     pub(crate) fn rectangle(
         &mut self,
         (x, y): (f64, f64),
@@ -89,24 +91,24 @@ impl Svg {
         self.end("rect", said);
     }
 
-    /// A disc, or a ring if the class is a stroke.
+    /// Draws a disc, or a ring if the class sets a stroke.
     pub(crate) fn circle(&mut self, (x, y): (f64, f64), radius: f64, class: &str, said: &str) {
         let _ = write!(self.body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" class=\"{class}\"");
         self.end("circle", said);
     }
 
-    /// A path in SVG syntax.
+    /// Draws a path, given in SVG syntax.
     pub(crate) fn path(&mut self, steps: &str, class: &str, said: &str) {
         let _ = write!(self.body, "<path d=\"{steps}\" class=\"{class}\"");
         self.end("path", said);
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub(crate) fn line(&mut self, (x, y): (f64, f64), (to_x, to_y): (f64, f64), class: &str) {
         self.path(&format!("M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}"), class, "");
     }
 
-    /// Groups the output of `draw` as the series at index `place` of the legend.
+    /// Draws a group that belongs to the legend entry with index `place`, so that the page can hide it.
     pub(crate) fn series(&mut self, place: usize, draw: impl FnOnce(&mut Self)) {
         let _ = writeln!(self.body, "<g data-series=\"{place}\">");
         draw(self);
@@ -121,7 +123,7 @@ impl Svg {
         }
     }
 
-    /// As a file with style and background.
+    /// The picture as a file, with its own style and background.
     pub(crate) fn file(self) -> String {
         let Self { width, height, label, body } = self;
         format!(
@@ -132,9 +134,10 @@ impl Svg {
         )
     }
 
-    /// Inline, for a page that has [`page_style`].
+    /// The picture as a part of a page that contains [`page_style`].
     pub(crate) fn inline(self) -> String {
-        /// Below this share of its size a picture scrolls, so that its text stays readable.
+        /// A picture is not made smaller than this share of its size. On a narrower page it can be scrolled, so
+        /// that its text stays readable.
         const LEAST_SCALE: f64 = 0.7;
         let Self { width, height, label, body } = self;
         format!(
@@ -145,7 +148,7 @@ impl Svg {
     }
 }
 
-/// CSS rules of a picture: `text`, `path` and classes.
+/// CSS rules that are the same in all pictures: selector and declarations.
 const RULES: [(&str, &str); 9] = [
     ("text", "font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif"),
     ("text.t-ink", "font-size:12px"),
@@ -158,7 +161,8 @@ const RULES: [(&str, &str); 9] = [
     (".hover:hover", "fill:#80808026"),
 ];
 
-/// The style of every picture: `f-` fills, `s-` strokes, `t-` is text. It follows the colour scheme of the system.
+/// The style of picture files. Classes with `f-` fill, those with `s-` set the stroke, and those with `t-` are for
+/// text. The colours follow the colour scheme of the system.
 pub(crate) fn style() -> String {
     let of = |color: fn(&(&str, &'static str, &'static str)) -> &'static str| {
         rules("", |entry| color(entry).to_owned())
@@ -167,13 +171,13 @@ pub(crate) fn style() -> String {
     format!("{shapes}{}@media(prefers-color-scheme:dark){{{}}}", of(|entry| entry.1), of(|entry| entry.2))
 }
 
-/// The style of inline pictures, which use the colours of the page and follow its theme.
+/// The style of the pictures in a page. They use the colours of the page and follow its theme.
 pub(crate) fn page_style() -> String {
     let shapes: String = RULES.iter().map(|(what, how)| format!("svg.plot {what}{{{how}}}")).collect();
     format!("{shapes}{}", rules("svg.plot ", |entry| format!("var(--{})", entry.0)))
 }
 
-/// The rules of all colours, with the prefix `before` for each class.
+/// The CSS rules of all colours. Each selector begins with `before`.
 fn rules(before: &str, color: impl Fn(&(&str, &'static str, &'static str)) -> String) -> String {
     let mut rules = String::new();
     for entry in PALETTE.iter().chain(&NEUTRAL) {
@@ -192,7 +196,7 @@ pub(crate) fn color_names() -> impl Iterator<Item = &'static str> {
     PALETTE.iter().map(|(name, _, _)| *name)
 }
 
-/// Escapes all markup.
+/// Escapes characters that XML interprets.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -201,9 +205,9 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // A title has several lines.
+            // The text of a tooltip has several lines, so line breaks are kept.
             '\n' => out.push('\n'),
-            // XML allows no other control characters, not even escaped.
+            // XML allows no other control characters, not even in escaped form.
             other if other.is_control() => out.push(' '),
             other => out.push(other),
         }
@@ -211,7 +215,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// The approximate width of words at 11 pixels.
+/// Approximate width of a text at a font size of 11 pixels.
 fn width_of(words: &str) -> f64 {
     words.chars().count() as f64 * CHARACTER
 }
@@ -230,7 +234,8 @@ mod tests {
         }
     }
 
-    /// A colour in CIELAB as seen with a colour vision deficiency (Machado et al., 2009).
+    /// Returns a colour in CIELAB coordinates as somebody with a colour vision deficiency sees it (Machado et al.,
+    /// 2009).
     fn seen(color: &str, sight: [[f64; 3]; 3]) -> [f64; 3] {
         let linear = [1, 3, 5].map(|at| {
             let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
@@ -250,7 +255,7 @@ mod tests {
         let all = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         let no_red = [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]];
         let no_green = [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9690]];
-        // Colours that look alike to some readers have different shapes on their lines.
+        // Colours may look alike to some readers. Lines therefore have different shapes, too.
         let check = |colors: &[&str], sight, least: f64| {
             for (at, one) in colors.iter().enumerate() {
                 for other in &colors[at + 1..] {
@@ -265,7 +270,7 @@ mod tests {
                 |(_, light, dark): &(&str, &'static str, &'static str)| if is_dark { *dark } else { *light };
             let colors: Vec<&str> = PALETTE.iter().map(of).collect();
             check(&colors, all, 16.0);
-            // The colours of gateways that weir knows.
+            // The fixed colours of gateways that weir knows.
             for sight in [no_red, no_green] {
                 check(&colors[..4], sight, 10.0);
             }

@@ -1,4 +1,5 @@
-//! Charts over the axes of a run: values over one axis, with a panel for each value of the other axes.
+//! Charts of metrics by the axes of a run, which are the scenario fields that it varies. A chart draws one axis,
+//! and has a panel for each combination of values of the others.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +14,12 @@ use crate::charts::headroom_chart;
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 
-/// A metric that is drawn over an axis.
+/// A metric that is drawn by an axis.
 struct Metric {
     name: &'static str,
     slug: &'static str,
     unit: Unit,
-    /// Whether the direct baseline has it.
+    /// Whether the direct baseline has this metric.
     of_direct: bool,
     of: fn(&Row) -> Option<&Figure>,
 }
@@ -52,9 +53,9 @@ const CPU: Metric = Metric {
     of: |row| Some(&row.cpu_us_per_request),
 };
 
-/// Points of one load, or of several loads of different size, along one scale.
+/// Load points along one horizontal scale. They have the same load, or loads of different size.
 struct Sweep<'a> {
-    /// The title of the horizontal scale, and its form in file names.
+    /// The title of the horizontal scale, and below it the title in the form for file names.
     title: String,
     slug: String,
     unit: Unit,
@@ -63,7 +64,7 @@ struct Sweep<'a> {
     panels: Vec<(String, Vec<(f64, &'a Point)>)>,
 }
 
-/// All charts of faults and changes, of headroom, and over the axes.
+/// Draws the charts of faults and changes, of headroom, of the axes, and of added latency.
 pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut plots = event_chart::plots(summary, cells);
     plots.extend(headroom_chart::plots(summary, cells));
@@ -74,7 +75,7 @@ pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
         }
         known.push(load);
         let points: Vec<&Point> = summary.points.iter().filter(|point| point.load == load).collect();
-        // The headroom charts show the rates of a curve together.
+        // The headroom charts already show all rates of a curve together.
         if points.iter().any(|point| summary.headroom.has_point(point)) {
             continue;
         }
@@ -95,7 +96,8 @@ pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     plots
 }
 
-/// Makes ids unique: names of loads may have no characters that are safe in file names.
+/// Makes the IDs of charts unique. The names of different loads may be equal once characters that are unsafe in
+/// file names are removed.
 fn name_apart(plots: &mut [Plot]) {
     for place in 1..plots.len() {
         let (before, plot) = plots.split_at_mut(place);
@@ -105,8 +107,8 @@ fn name_apart(plots: &mut [Plot]) {
     }
 }
 
-/// The charts of one load: values over the fastest axis, scaling over the CPU limit, CPU time over the size of the
-/// load.
+/// The charts of one load: metrics by the axis that changes fastest, scaling by the CPU limit, and CPU time by the
+/// size of the load.
 fn of_load(run: &Run, summary: &Summary, load: &str, points: &[&Point]) -> Vec<Plot> {
     let axes: Vec<Axis> = paths(run, points)
         .iter()
@@ -148,7 +150,8 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The loads of one model over their size, if there are several at the same point of the axes that differ only in size.
+/// Arranges the loads of one model by their size. Returns `None` unless there are several loads that differ only in
+/// size.
 fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Option<Sweep<'a>> {
     let loads: BTreeSet<&str> = points.iter().map(|point| point.load.as_str()).collect();
     let kinds: BTreeSet<String> = loads.iter().map(|load| without_size(run, load)).collect();
@@ -162,7 +165,7 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     let placed =
         points.iter().filter_map(|point| Some((rest(point, |_| false, points), place(point)?, *point)));
     let panels = panels(placed);
-    // Two loads of the same size differ in something that this scale cannot show.
+    // Two loads of the same size must differ in something that this scale cannot show, so there is no chart.
     let apart = |of: &[(f64, &Point)]| of.windows(2).all(|pair| pair[0].0 < pair[1].0);
     if loads.len() < 2 || !panels.iter().all(|(_, points)| points.len() > 1 && apart(points)) {
         return None;
@@ -186,7 +189,8 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     })
 }
 
-/// A load as written in the scenario, without its size and duration.
+/// A load as the scenario defines it, without its size and its duration. Loads with equal results differ only in
+/// size.
 fn without_size(run: &Run, load: &str) -> String {
     let mut written = run.scenario["loads"][load].clone();
     if let Some(fields) = written.as_object_mut() {
@@ -195,7 +199,7 @@ fn without_size(run: &Run, load: &str) -> String {
     written.to_string()
 }
 
-/// Points by panel, in the order of the scale.
+/// Groups load points by panel, in the order of the horizontal scale.
 fn panels<'a>(
     placed: impl Iterator<Item = (String, f64, &'a Point)>,
 ) -> Vec<(String, Vec<(f64, &'a Point)>)> {
@@ -223,7 +227,7 @@ fn plot(summary: &Summary, sweep: &Sweep<'_>, metric: &Metric) -> Option<Plot> {
         lines.filter(|line| !line.spots.is_empty()).collect()
     };
     let plot = sweep.plot(metric.name, metric.slug, metric.unit, lines)?;
-    // Latency of a closed load without any valid value is only in the tables.
+    // Latencies of a closed loop without any valid value are shown only in the tables.
     let closed = sweep
         .panels
         .iter()
@@ -238,7 +242,8 @@ fn plot(summary: &Summary, sweep: &Sweep<'_>, metric: &Metric) -> Option<Plot> {
     (counts || !closed || metric.unit != Unit::Nanoseconds).then_some(plot)
 }
 
-/// Throughput over cores compared with growth in proportion, and throughput per core relative to the lowest limit.
+/// Plots throughput by number of cores next to ideal linear scaling, and throughput per core relative to the lowest
+/// limit.
 fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
     let gateways = || summary.gateways.iter().map(|gateway| gateway.name.as_str());
     let rows = |gateway: &str, points: &[(f64, &Point)]| -> Vec<(f64, Row)> {
@@ -252,7 +257,7 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
                 spot(*at, row, &row.throughput_per_s, Unit::PerSecond, &sweep.said(*at))
             });
             let measured = Line { spots: spots.collect(), ..line_of(summary, gateway) };
-            // An excluded value is no reference for the ideal line.
+            // An invalid value cannot be the reference for ideal scaling.
             let first = measured.spots.first().filter(|first| first.counts);
             let base = first.and_then(|first| Some((first.x, first.y?)));
             let ideal = base.map(|(cpus, per_s)| Line {
@@ -303,7 +308,7 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
 }
 
 impl Sweep<'_> {
-    /// A chart of `lines` in every panel; `None` if fewer than two positions have a value.
+    /// A chart with the given lines in each panel. Returns `None` if fewer than two positions have a value.
     fn plot(
         &self,
         name: &str,
@@ -341,7 +346,7 @@ impl Sweep<'_> {
         })
     }
 
-    /// A position on the scale in words: `limits.data.cpus = 0.5`.
+    /// Describes a position on the scale, like `limits.data.cpus = 0.5`.
     fn said(&self, at: f64) -> String {
         let label =
             self.values.iter().find(|(place, _)| *place == at).map_or("", |(_, label)| label.as_str());
@@ -376,13 +381,13 @@ fn size(point: &Point) -> (u32, Option<f64>) {
     (point.connections, point.rate_per_s)
 }
 
-/// The load of a point in words, without the axes.
+/// Describes the load of a point, without the values of the axes.
 fn load_words(point: &Point) -> String {
     let setting = point.setting();
     setting.strip_suffix(&format!("; {}", point.axes_words())).map_or(setting.clone(), str::to_owned)
 }
 
-/// Words as part of a file name.
+/// Converts a text to a form that is safe as a part of file names.
 pub(crate) fn slug(words: &str) -> String {
     const LONGEST: usize = 60;
     let mut out = String::new();

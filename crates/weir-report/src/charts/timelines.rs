@@ -1,16 +1,16 @@
-//! Every load of every cell over time, shared by all formats.
+//! Timelines of all loads of all cells, which all formats use.
 
 use weir_analysis::{Summary, Timeline, timeline};
 use weir_results::{Cell, CellOutcome, Measurement};
 
-/// The maximum number of steps of a timeline.
+/// Maximum number of steps of a timeline.
 const STEPS_MAX: usize = 120;
-/// The minimum number of steps of a timeline.
+/// Minimum number of steps of a timeline.
 const STEPS_MIN: usize = 24;
-/// The maximum number of steps of all timelines of a page, which keeps a page of hundreds of cells small.
+/// Maximum number of steps of all timelines together. It keeps the page small if a run has hundreds of cells.
 const STEPS_IN_ALL: usize = 24_000;
 
-/// One load of one cell over time.
+/// The timeline of one load in one cell.
 pub(crate) struct CellTimeline<'a> {
     /// The index of its load point in the summary.
     pub(crate) point: usize,
@@ -19,7 +19,7 @@ pub(crate) struct CellTimeline<'a> {
     pub(crate) timeline: Timeline,
 }
 
-/// The timelines of `cells`, in order.
+/// Computes the timelines of all loads of `cells`, in their order.
 pub(crate) fn timelines<'a>(summary: &Summary, cells: &'a [Cell]) -> Vec<CellTimeline<'a>> {
     let measured = || cells.iter().flat_map(|cell| measurements(cell).iter().map(move |of| (cell, of)));
     let steps_max = (STEPS_IN_ALL / measured().count().max(1)).clamp(STEPS_MIN, STEPS_MAX);
@@ -35,13 +35,13 @@ pub(crate) fn timelines<'a>(summary: &Summary, cells: &'a [Cell]) -> Vec<CellTim
 }
 
 impl CellTimeline<'_> {
-    /// Whether its throughput is valid.
+    /// Whether the throughput of the measurement is valid.
     pub(crate) fn counts(&self) -> bool {
         self.measurement.judgement.verdicts.throughput.is_empty()
     }
 }
 
-/// The measurements of a cell.
+/// The measurements of a cell; empty if the cell failed.
 pub(crate) fn measurements(cell: &Cell) -> &[Measurement] {
     match &cell.outcome {
         CellOutcome::Measured { measurements } => measurements,

@@ -1,4 +1,4 @@
-//! The files of a report in each format, and the pictures that formats share.
+//! Writes the report files of a run in each format, and the pictures that several formats use.
 
 use std::cell::OnceCell;
 use std::io;
@@ -31,7 +31,7 @@ pub enum FileFormat {
     Csv,
 }
 
-/// Paths of the written files.
+/// The main files that [`write()`] has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// `report.html`
@@ -42,7 +42,8 @@ pub struct Written {
     pub csv: PathBuf,
 }
 
-/// Writes the report files of one run into one folder. Formats share the pictures, which are written once.
+/// Writes the report files of one run into one folder. Pictures are written once, although several formats use
+/// them.
 pub struct Writer<'a> {
     run: &'a Run,
     cells: &'a [Cell],
@@ -51,11 +52,11 @@ pub struct Writer<'a> {
     report: Report,
     plots: Vec<Plot>,
     timelines: OnceCell<Vec<CellTimeline<'a>>>,
-    /// The pictures, after they are written.
+    /// The pictures; set once they are written.
     pictures: OnceCell<Vec<Picture>>,
 }
 
-/// Writes every file format into `dir`, and creates `dir` if it is missing.
+/// Writes the report in all formats into the folder `dir`, which is created if it is missing.
 ///
 /// # Errors
 /// If the directory cannot be created or a file cannot be written.
@@ -69,7 +70,7 @@ pub fn write(run: &Run, cells: &[Cell], summary: &Summary, dir: &Path) -> io::Re
 }
 
 impl<'a> Writer<'a> {
-    /// A writer into `dir`. The first write creates `dir` if it is missing.
+    /// A writer for the folder `dir`, which the first write creates if it is missing.
     pub fn new(run: &'a Run, cells: &'a [Cell], summary: &'a Summary, dir: &'a Path) -> Self {
         let report = build::build(run, cells, summary);
         let plots = sweep::plots(run, summary, cells);
@@ -77,7 +78,7 @@ impl<'a> Writer<'a> {
         Self { run, cells, summary, dir, report, plots, timelines, pictures }
     }
 
-    /// Writes one format, and returns the path of its main file.
+    /// Writes the report in one format. Returns the path of its main file.
     ///
     /// # Errors
     /// If the directory cannot be created or a file cannot be written.
@@ -119,7 +120,7 @@ impl<'a> Writer<'a> {
         self.timelines.get_or_init(|| timelines(self.summary, self.cells))
     }
 
-    /// The pictures. The first format that shows them writes them.
+    /// Returns the pictures. The first call writes their files.
     fn pictures(&self) -> io::Result<&[Picture]> {
         if let Some(pictures) = self.pictures.get() {
             return Ok(pictures);

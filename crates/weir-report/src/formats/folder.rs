@@ -1,4 +1,4 @@
-//! Checks that the report folder is writable, and writes files atomically.
+//! Checks whether the report folder is writable, and writes files atomically.
 
 use std::fs;
 use std::io;
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Checks that `dir` is writable, or that it can be created if it is missing. Creates nothing.
+/// Checks that the folder `dir` is writable. If `dir` is missing, checks that it can be created, but does not
+/// create it.
 ///
 /// # Errors
-/// If the file system is read-only, permission is missing, or the path is not a directory.
+/// If the file system is read-only, the user lacks permission, or the path is not a directory.
 pub fn check_folder(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let there = dir.ancestors().find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
@@ -22,8 +23,8 @@ pub fn check_folder(dir: &Path) -> io::Result<()> {
     Ok(access(there, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Writes `text` as the file `name` in `dir`, and returns its path. An existing file is replaced only after the new one
-/// is complete: after a full disk or a crash the old file remains.
+/// Writes `text` as the file `name` in `dir`, and returns the path. An existing file is replaced only when the new
+/// one is complete. So the old file survives a full disk or a crash.
 pub(crate) fn put(dir: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     let path = dir.join(name);
     let beside = dir.join(format!("{name}.part"));
@@ -54,7 +55,7 @@ mod tests {
     fn a_failed_write_keeps_the_old_file() {
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), "report.md", "old").unwrap();
-        // The temporary file is on a full disk.
+        // The temporary file is a link to a device on which every write fails, like on a full disk.
         std::os::unix::fs::symlink("/dev/full", folder.path().join("report.md.part")).unwrap();
         let error = put(folder.path(), "report.md", "new").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);

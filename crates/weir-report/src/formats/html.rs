@@ -1,4 +1,5 @@
-//! One self-contained page, including its charts. It sends no network requests.
+//! Draws the report as one HTML page that contains everything it needs, including its charts. It makes no network
+//! requests.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,10 @@ use crate::charts::timelines::CellTimeline;
 use crate::model::Report;
 use crate::model::plot::Plot;
 
-/// The style of every page, without the style of inline pictures.
+/// The style of all pages, except for the style of pictures in the page.
 const STYLE: &str = include_str!("../../assets/report.css");
 
-/// Macros for tables and facts on all pages.
+/// Template macros that draw tables and facts on all pages.
 const MACROS: &str = include_str!("../../assets/macros.html");
 const TEMPLATE: &str = include_str!("../../assets/report.html");
 const SCRIPT: &str = concat!(
@@ -27,23 +28,23 @@ const SCRIPT: &str = concat!(
     include_str!("../../assets/sizing-controls.js")
 );
 
-/// The data of the charts of the page.
+/// The charts that the page shows.
 pub(crate) struct Drawn<'a> {
-    /// Charts over the axes.
+    /// Charts of metrics by the axes of the run, and charts of events and headroom.
     pub(crate) plots: &'a [Plot],
     pub(crate) timelines: &'a [CellTimeline<'a>],
-    /// Picture files beside the page; empty if the page is a single file.
+    /// Picture files that the page links to; empty if the page is written without other files.
     pub(crate) pictures: &'a [Picture],
 }
 
-/// Charts below the tables of a section.
+/// The charts that a section shows below its tables.
 #[derive(serde::Serialize)]
 struct SectionCharts {
     plots: Vec<String>,
     note: String,
 }
 
-/// Draws the page.
+/// Draws the report page.
 pub(crate) fn draw(
     report: &Report,
     run: &Run,
@@ -82,12 +83,12 @@ pub(crate) fn draw(
     })
 }
 
-/// The style of the page and of its inline pictures.
+/// The style of the page and of the pictures in it.
 pub(crate) fn style() -> String {
     format!("{STYLE}\n{}", page_style())
 }
 
-/// Explains the marks that `plots` use.
+/// Explains the marks that occur in `plots`.
 fn chart_note(plots: &[&Plot]) -> String {
     let spots = || {
         let lines = plots.iter().flat_map(|plot| &plot.panels).flat_map(|panel| &panel.lines);
@@ -107,7 +108,7 @@ fn chart_note(plots: &[&Plot]) -> String {
     said.join(" ")
 }
 
-/// Adds the template of a page, with the shared macros and filters.
+/// Adds the template of a page to `environment`, with the macros and filters that all pages use.
 pub(crate) fn prepare(
     environment: &mut Environment<'_>,
     name: &'static str,
@@ -119,12 +120,12 @@ pub(crate) fn prepare(
     environment.add_template_owned(name, format!("{MACROS}{template}"))
 }
 
-/// The colour of each gateway.
+/// The name of the colour of each gateway.
 pub(crate) fn known_colors(summary: &Summary) -> BTreeMap<&str, &str> {
     colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect()
 }
 
-/// Keeps a number and its unit on one line, by no-break spaces.
+/// Inserts no-break spaces between numbers and their units, so that they stay on one line.
 fn tight(text: String) -> String {
     const UNITS: [&str; 9] = ["%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB"];
     let mut words = text.split(' ').peekable();
@@ -139,7 +140,7 @@ fn tight(text: String) -> String {
     out
 }
 
-/// JSON that cannot close the script element around it.
+/// Converts a value to JSON that cannot end the script element which contains it.
 fn island(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "{}".into()).replace('<', "\\u003c")
 }
@@ -148,7 +149,7 @@ fn island(value: &impl serde::Serialize) -> String {
 mod tests {
     use super::*;
 
-    /// The WCAG contrast ratio of two colours, 1 to 21.
+    /// The contrast ratio of two colours, from 1 to 21 (WCAG).
     fn contrast(one: &str, other: &str) -> f64 {
         let luminance = |color: &str| {
             let channel = |at: usize| {

@@ -1,5 +1,6 @@
-//! The objective as JUnit tests for continuous integration: a suite for each gateway, a test for each load point and
-//! bound. A missed bound is a failure. An undecided bound is skipped with its reason. A failed cell is an error.
+//! Reports the objective as JUnit tests for continuous integration: one suite per gateway, and one test per load
+//! point and bound. A missed bound is a failure. An undecided bound is a skipped test with the reason. A failed
+//! cell is an error.
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use weir_analysis::{FailedCell, Met, ObjectiveResult, Summary};
@@ -7,18 +8,19 @@ use weir_results::{DIRECT, Run};
 
 use crate::sections::cells::cell_name;
 
-/// The `type` attribute of tests that did not pass. Reports group by it.
+/// The `type` attribute of a test whose bound was missed. JUnit viewers group tests by this attribute.
 const MISSED: &str = "objective-missed";
+/// The `type` attribute of a test whose bound is undecided.
 const UNKNOWN: &str = "objective-unknown";
 
-/// Draws the document.
+/// Draws the JUnit document.
 ///
 /// # Errors
-/// If it cannot be written, which is a defect of weir.
+/// If the document cannot be written, which is a bug in weir.
 pub(crate) fn draw(run: &Run, summary: &Summary) -> Result<String, SerializeError> {
     let mut report = Report::new(run.name.clone());
     let mut names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
-    // The second direct baseline is no gateway, but its cells may fail.
+    // The second direct baseline is not a gateway, but its cells may fail, too.
     for failed in &summary.failed {
         if !names.contains(&failed.key.gateway.as_str()) {
             names.push(&failed.key.gateway);

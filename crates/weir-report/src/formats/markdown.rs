@@ -4,7 +4,7 @@ use crate::charts::pictures::{Picture, Shows};
 use crate::model::{Entry, Fact, Report, Table};
 use crate::pages::compare::Report as Comparison;
 
-/// Draws the report; `pictures` are files beside it.
+/// Draws the report. `pictures` are files in the same folder.
 pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
     let of = |shows| pictures.iter().filter(move |picture| picture.shows == shows).map(image);
     let mut out = vec![
@@ -22,7 +22,8 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         }
         out.push(draw_table(table));
     }
-    let intervals = if report.has_intervals() { " In brackets: 95 % t intervals over repeats." } else { "" };
+    let intervals =
+        if report.has_intervals() { " Brackets contain 95 % t intervals over repeats." } else { "" };
     out.push(format!("{}{intervals}", report.legend("\\*")));
     for section in &report.sections {
         out.push(format!("## {}", text(&section.title)));
@@ -72,7 +73,7 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
     out.join("\n\n") + "\n"
 }
 
-/// Draws a comparison for a pull request: long parts are folded.
+/// Draws a comparison for a pull request. Long parts are folded.
 pub(crate) fn draw_comparison(report: &Comparison) -> String {
     let mut out = vec![
         format!("## {}", text(&report.title)),
@@ -102,7 +103,7 @@ fn image(picture: &Picture) -> String {
     format!("![{}]({})", text(&picture.title), picture.path)
 }
 
-/// Folded pictures.
+/// Pictures that are folded under the heading "Charts"; `None` without pictures.
 fn folded(images: impl Iterator<Item = String>) -> Option<String> {
     let images: Vec<String> = images.collect();
     let images = images.join("\n\n");
@@ -124,7 +125,7 @@ fn failed(report: &Report) -> Vec<String> {
     out
 }
 
-/// Lines as an indented code block, because they may contain a fence.
+/// Indents lines to form a code block. A fenced block would end early if a line contains a fence.
 fn indented(lines: &[impl std::fmt::Display]) -> String {
     lines.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
@@ -173,7 +174,7 @@ fn inline(facts: &[Fact]) -> String {
     format!("{}.", said.join(", "))
 }
 
-/// Escapes all markup.
+/// Escapes characters that Markdown interprets.
 fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,5 +1,5 @@
-//! The number of instances: the table of `weir size` and the notes below it. The page draws the same with
-//! `assets/sizing.js`.
+//! The output of `weir size`: a table with the number of instances that a demand needs, and notes. In the HTML
+//! page, `assets/sizing.js` draws the same.
 
 use weir_analysis::quantity::{count, money, percent, range, rate, time_ns};
 use weir_analysis::sizing::{
@@ -11,7 +11,7 @@ use crate::formats::terminal;
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 use crate::sections::tables::latency_title;
 
-/// Draws a sizing for a terminal of `width` columns.
+/// Draws the result of a sizing for a terminal that is `width` columns wide.
 pub(crate) fn draw(run: &Run, sizing: &Sizing, width: usize, color: bool) -> String {
     let mut out = vec![
         terminal::wrap(&format!("{} for {}", asked(sizing), run.name), width, ""),
@@ -35,7 +35,7 @@ pub(crate) fn draw(run: &Run, sizing: &Sizing, width: usize, color: bool) -> Str
     out.join("\n")
 }
 
-/// `10,000/s, p99 at most 20.0 ms, CPU at most 65.0 % of the limit, 1 spare`.
+/// The demand in words, like `10,000/s, p99 at most 20.0 ms, CPU at most 65.0 % of the limit, 1 spare`.
 fn asked(sizing: &Sizing) -> String {
     let demand = &sizing.demand;
     let mut asked = vec![rate(demand.rate_per_s)];
@@ -49,7 +49,7 @@ fn asked(sizing: &Sizing) -> String {
     asked.join(", ")
 }
 
-/// The bounds of all instance types, if they are equal.
+/// The bounds of the objective if they are the same for all instance types, otherwise `None`.
 fn shared_bounds(sizing: &Sizing) -> Option<&[Bound]> {
     let first = sizing.offers.first().map(|offer| offer.bounds.as_slice()).unwrap_or_default();
     sizing.offers.iter().all(|offer| offer.bounds == first).then_some(first)
@@ -86,7 +86,7 @@ fn table(sizing: &Sizing) -> Table {
     Table { caption: "Instances".into(), columns, rows: rows.collect() }
 }
 
-/// Growth and costs, in a separate table so that it fits on a narrow terminal.
+/// The table of growth and costs. It is separate from the main table, so that both fit on a narrow terminal.
 fn later_and_costs(sizing: &Sizing) -> Option<Table> {
     let (mut columns, has_setting) = names(sizing);
     let (has_growth, has_price) = (sizing.demand.growth_per_year.is_some(), sizing.demand.price.is_some());
@@ -114,7 +114,7 @@ fn later_and_costs(sizing: &Sizing) -> Option<Table> {
     ((has_growth || has_price) && !rows.is_empty()).then_some(Table { caption, columns, rows })
 }
 
-/// The columns that identify an instance type, and whether the gateway name is not enough.
+/// The columns that identify an instance type. The flag is true if they include more than the name of the gateway.
 fn names(sizing: &Sizing) -> (Vec<Column>, bool) {
     let has_setting = sizing.offers.iter().any(|offer| !offer.setting.is_empty());
     let mut columns = vec![Column::text("Gateway", KEEP)];
@@ -151,7 +151,7 @@ fn entries(sized: &Sized) -> [Entry; 4] {
     ]
 }
 
-/// A value with one bound.
+/// A number for which only one bound is known.
 fn one_side(text: String) -> Entry {
     Entry { text, headline: true, ..Entry::default() }
 }
@@ -171,7 +171,7 @@ fn instances(of: Count) -> Entry {
     Entry { text: count(of.value), under: Some(under), headline: true, ..Entry::default() }
 }
 
-/// The notes on an instance type, each with its name.
+/// The notes about an instance type, each beginning with its name.
 fn sentences(sizing: &Sizing, offer: &Offer) -> Vec<String> {
     let mut name = offer.gateway.clone();
     if !offer.setting.is_empty() {
@@ -198,5 +198,7 @@ fn legend(sizing: &Sizing) -> String {
         ),
         None => String::new(),
     };
-    format!("Second lines: the range that follows from the 95 % interval of the rate per instance.{cost}")
+    format!(
+        "The second line in a cell is the range that follows from the 95 % interval of the rate per instance.{cost}"
+    )
 }

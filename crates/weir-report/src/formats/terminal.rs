@@ -1,4 +1,4 @@
-//! Tables for a terminal, fitted to its width.
+//! Draws the report for a terminal. Tables are fitted to the width of the terminal.
 
 use comfy_table::{
     Attribute, Cell as TableCell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table as Drawn,
@@ -11,10 +11,10 @@ use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
 use crate::pages::compare::Report as Comparison;
 use crate::sections::foreign::escaped;
 
-/// With more load points than this, the terminal shows none, only the report files do.
+/// If a run has more load points than this, the terminal does not show them. The report files do.
 const POINTS_MAX: usize = 4;
 
-/// A table with more rows than this is only in the report files.
+/// A table with more rows than this is not shown on the terminal. The report files show it.
 const ROWS_MAX: usize = 60;
 
 /// Draws the report.
@@ -44,7 +44,12 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
             let rows = table.rows.len();
             out.push(match rows <= ROWS_MAX {
                 true => draw_table(table, width, color),
-                false => wrap(&format!("{rows} rows: see report.html or report.md."), width, ""),
+                false => {
+                    let words = format!(
+                        "The table has {rows} rows and is not shown here; see report.html or report.md."
+                    );
+                    wrap(&words, width, "")
+                }
             });
         }
         if !section.conclusions.is_empty() {
@@ -57,7 +62,8 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     } else {
         let points = report.points.len();
         out.push(String::new());
-        out.push(wrap(&format!("{points} load points: see report.html or report.md."), width, ""));
+        let words = format!("{points} load points are not shown here; see report.html or report.md.");
+        out.push(wrap(&words, width, ""));
     }
     if !report.failed.is_empty() {
         out.push(String::new());
@@ -81,14 +87,17 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         }
     }
     out.push(String::new());
-    let intervals = if report.has_intervals() { "Second lines: 95 % t intervals over repeats. " } else { "" };
+    let intervals = match report.has_intervals() {
+        true => "The second line in a cell is the 95 % t interval over repeats. ",
+        false => "",
+    };
     let legend = format!("{intervals}{}", report.legend("*"));
     out.push(paint.dim(&wrap(&legend, width, "")));
     out.push(String::new());
     out.join("\n")
 }
 
-/// Draws a comparison.
+/// Draws the comparison of two datasets.
 pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) -> String {
     let paint = Paint { color };
     let mut out = vec![paint.bold(&wrap(&report.title, width, ""))];
@@ -118,7 +127,7 @@ pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) ->
     out.join("\n")
 }
 
-/// A load point: its main tables and its conclusions.
+/// A load point with its main tables and its conclusions.
 fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
     let mut out = vec![String::new()];
     out.push(format!("{}  {}", Paint { color }.bold(&point.load), escaped(&point.setting)));
@@ -131,7 +140,7 @@ fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
     out
 }
 
-/// Draws one table without the columns that do not fit. Sentences follow below the table.
+/// Draws a table without the columns that do not fit. The sentences of prose columns follow below the table.
 pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
     let mut drawn = vec![draw_columns(table, width, color)];
     for column in (0..table.columns.len()).filter(|column| table.columns[*column].prose) {
@@ -141,10 +150,10 @@ pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
     drawn.join("\n")
 }
 
-/// The load points of a sentence, each with its metrics.
+/// The load points to which a sentence applies, each with the metrics that it is about.
 type Points<'a> = Vec<(&'a str, Vec<&'a str>)>;
 
-/// The sentences of a column, each once, with all its load points and metrics.
+/// The sentences of a column. Each is listed once, with all load points and metrics to which it applies.
 fn sentences(table: &Table, column: usize) -> Vec<String> {
     let mut said: Vec<(&str, Points<'_>)> = Vec::new();
     for entry in table.rows.iter().map(|row| &row[column]).filter(|entry| !entry.text.is_empty()) {
@@ -225,9 +234,9 @@ fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> 
     drawn
 }
 
-/// Makes every column as wide as its longest word, if there is enough room.
+/// Makes each column at least as wide as its longest word, if the terminal is wide enough.
 fn keep_words_whole(drawn: &mut Drawn, table: &Table, kept: &[usize], width: usize) {
-    // A blank on both sides.
+    // One blank on each side of the text.
     const PADDING: usize = 2;
     let words = |column: usize| {
         let texts =
@@ -247,10 +256,10 @@ fn keep_words_whole(drawn: &mut Drawn, table: &Table, kept: &[usize], width: usi
     }
 }
 
-/// The content of a table cell: text, chips and interval, one below the other.
+/// The content of a table cell: text, chips and interval, each on its own line.
 fn content(entry: &Entry) -> String {
     let mut text = entry.plain();
-    // A break after the colon keeps the column narrow.
+    // A line break after the colon keeps the column narrow.
     let chips = entry.chips.iter().map(|chip| chip.text.replace(": ", ":\n ")).collect::<Vec<_>>().join("\n");
     if !chips.is_empty() {
         text = if text.is_empty() { chips } else { format!("{text}\n{chips}") };
@@ -266,7 +275,7 @@ fn cell(entry: &Entry) -> TableCell {
     let bad = entry.chips.iter().any(|chip| chip.tone == Tone::Bad);
     if bad {
         cell.fg(Color::Red)
-    } else if entry.void {
+    } else if entry.invalid {
         cell.add_attribute(Attribute::Dim)
     } else {
         cell
@@ -277,7 +286,7 @@ fn widest(drawn: &Drawn) -> usize {
     drawn.lines().map(|line| visible_width(&line)).max().unwrap_or(0)
 }
 
-/// The number of visible columns, without escape sequences and trailing blanks.
+/// The number of columns that a line fills on the terminal, without escape sequences and trailing blanks.
 fn visible_width(line: &str) -> usize {
     let mut width = 0;
     let mut filled = 0;
@@ -303,7 +312,8 @@ pub(crate) fn bullet(text: &str, width: usize) -> String {
     wrap(&format!("  • {text}"), width, "    ")
 }
 
-/// Wraps at blanks. Lines after the first begin with `indent`. Control characters are escaped.
+/// Breaks text into lines at blanks. Each line after the first begins with `indent`. Control characters are
+/// escaped.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let text = &*escaped(text);
     let mut lines: Vec<String> = Vec::new();
@@ -326,7 +336,7 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     lines.join("\n")
 }
 
-/// Adds escape sequences if the terminal supports them.
+/// Adds colours and styles if the terminal supports them.
 struct Paint {
     color: bool,
 }

@@ -1,4 +1,4 @@
-//! A chart for all formats: lines in panels that share both scales.
+//! The model of a chart, which all formats draw: panels with lines. The panels share both scales.
 
 use weir_analysis::{Figure, bounds_words, quantity, reason_name};
 
@@ -7,85 +7,88 @@ use crate::model::scale::{Scale, Unit};
 /// A chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    /// The id of the element in the page, and the file name in `charts/`.
+    /// The ID of its element in the page, and its file name in `charts/`.
     pub(crate) id: String,
-    /// The section that shows it; empty for charts over the axes.
+    /// The section of the report that shows the chart; empty if the axes section does.
     pub(crate) section: &'static str,
-    /// Explains the chart, below all charts of the section.
+    /// Explains how to read the chart. It is printed below all charts of the section.
     pub(crate) note: &'static str,
     pub(crate) title: String,
-    /// The load.
+    /// The load, and the values of axes that are the same in the whole chart.
     pub(crate) setting: String,
     pub(crate) x: Scale,
     pub(crate) y: Scale,
     pub(crate) marks: Marks,
-    /// The end of the warm-up, if the horizontal scale is time.
+    /// If the horizontal scale is time: the end of the warm-up, up to which the background is shaded.
     pub(crate) shade_to: Option<f64>,
     pub(crate) panels: Vec<Panel>,
 }
 
-/// How the values are drawn.
+/// How the values of a chart are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
-    /// A dot with its interval for each value, joined by a line.
+    /// Each value as a dot with its confidence interval, and a line through the dots.
     Dots,
     /// A line without dots.
     Lines,
-    /// Adjacent bars, each as wide as its bucket.
+    /// Adjacent bars. Each is as wide as its range on the horizontal scale.
     Bars,
 }
 
-/// One of several charts with the same scales.
+/// One of the diagrams of a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
-    /// Distinguishes the panels; empty for a single panel.
+    /// What distinguishes this panel from the others; empty if the chart has only one panel.
     pub(crate) title: String,
     pub(crate) lines: Vec<Line>,
 }
 
-/// A gateway, a part or a quantile.
+/// A line of a chart. It shows a gateway, a part of the rig, or a quantile.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// A colour of the palette.
+    /// Name of a colour of the palette.
     pub(crate) color: &'static str,
-    /// Dashed if not measured on a gateway (the direct baseline, an ideal line).
+    /// Whether the line is dashed: it shows the direct baseline, excluded values, an ideal or fitted line, or an event.
     pub(crate) dashed: bool,
-    /// Whether its values have dots; an ideal line has none.
+    /// Whether the line shows measured values, which are drawn as marks. Ideal lines and events do not.
     pub(crate) marked: bool,
     pub(crate) spots: Vec<Spot>,
 }
 
-/// All lines of a panel at one position of the horizontal scale.
+/// The values of all lines of a panel at one position of the horizontal scale.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) at: f64,
-    /// One for each marked line; `None` if the line has no value here.
+    /// For each line with [`Line::marked`]: its value at this position, if it has one.
     pub(crate) spots: Vec<Option<&'a Spot>>,
 }
 
-/// A value and its position.
+/// A value and its position on the horizontal scale.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spot {
     pub(crate) x: f64,
-    /// `None` if beyond the time-out or not measured.
+    /// The value; `None` if it is beyond the time-out or was not measured.
     pub(crate) y: Option<f64>,
-    /// The lower and the upper end of its interval.
+    /// The lower and the upper end of the confidence interval.
     pub(crate) interval: Option<[f64; 2]>,
-    /// Whether it is valid. Excluded values are drawn as rings.
+    /// Whether the value is valid. Invalid values are drawn as rings.
     pub(crate) counts: bool,
-    /// Whether a lower or an upper bound is known. Lines skip values that are neither valid nor bounded.
+    /// Whether a lower or an upper bound of the value is known. Lines skip values that are neither valid nor
+    /// bounded.
     pub(crate) bounded: bool,
-    /// Whether the quantile falls on a request without a response.
+    /// Whether the quantile falls on a request without a response, so that it is only known to be above the
+    /// time-out.
     pub(crate) beyond_timeout: bool,
-    /// The tooltip.
+    /// The text of the tooltip.
     pub(crate) words: String,
 }
 
 impl Panel {
-    /// The values of the marked lines at each position, in the order of the lines.
+    /// Returns the values of all marked lines at each position, in the order of the lines.
     ///
-    /// The clocks of gateways differ slightly, so positions closer than half a step are merged.
+    /// Gateways are measured at slightly different times. So positions that are closer than half of the smallest
+    /// step are merged.
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
         let lines: Vec<&Line> = self.marked().collect();
         let gaps = lines.iter().flat_map(|line| line.spots.windows(2)).map(|pair| pair[1].x - pair[0].x);
@@ -108,14 +111,14 @@ impl Panel {
         steps
     }
 
-    /// The lines that show values.
+    /// The lines that show measured values.
     pub(crate) fn marked(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.marked)
     }
 }
 
 impl Plot {
-    /// The names of its lines with their colours, each once.
+    /// Returns one line per name, for the names and colours in the legend.
     pub(crate) fn legend(&self) -> Vec<&Line> {
         let mut known: Vec<&Line> = Vec::new();
         for line in self.panels.iter().flat_map(|panel| &panel.lines) {
@@ -126,12 +129,13 @@ impl Plot {
         known
     }
 
-    /// The index of a line in the legend.
+    /// The index of the line's name in the legend.
     pub(crate) fn series_of(&self, line: &Line) -> Option<usize> {
         self.legend().iter().position(|known| known.name == line.name)
     }
 
-    /// The index of the shape on a line; `None` for marks and for a single line.
+    /// The index of the shape that distinguishes the line from lines of similar colour. `None` if the values are
+    /// drawn as dots or bars, or if there is only one line.
     pub(crate) fn symbol_of(&self, line: &Line) -> Option<usize> {
         let named: Vec<&Line> = self.legend().into_iter().filter(|known| known.marked).collect();
         let place = named.iter().position(|known| known.name == line.name)?;
@@ -140,12 +144,12 @@ impl Plot {
 }
 
 impl Spot {
-    /// A value without interval and tooltip.
+    /// A valid value without a confidence interval and without a tooltip.
     pub(crate) fn at(x: f64, y: Option<f64>) -> Self {
         Self { x, y, counts: true, ..Self::default() }
     }
 
-    /// A value over repeats; `None` if it was not measured. `place` describes the position.
+    /// The value of a metric from all repeats; `None` if it was not measured. `place` describes its position in words.
     pub(crate) fn of(x: f64, figure: &Figure, unit: Unit, place: &str) -> Option<Self> {
         if figure.mean.is_none() && !figure.beyond_timeout {
             return None;
@@ -173,13 +177,13 @@ impl Spot {
         })
     }
 
-    /// Whether it is valid or bounded.
+    /// Whether the value is valid, or a bound of it is known.
     pub(crate) fn is_known(&self) -> bool {
         self.counts || self.bounded
     }
 
-    /// The values that a scale must include: the ends of the interval, unless they are so far away that they would
-    /// flatten the rest.
+    /// The values that a scale must include: the value and the ends of its confidence interval. Ends that are far
+    /// away are limited, because they would flatten everything else.
     pub(crate) fn reach(&self) -> impl Iterator<Item = f64> + use<> {
         const FARTHEST: f64 = 2.0;
         let Some(mean) = self.y else { return Vec::new().into_iter() };
@@ -188,7 +192,7 @@ impl Spot {
     }
 }
 
-/// A value with its interval or its bounds: `1.24 ms (1.20 .. 1.29)`, `≤ 1.50 ms`.
+/// The value with its confidence interval or its bounds, like `1.24 ms (1.20 .. 1.29)` or `≤ 1.50 ms`.
 pub(crate) fn value_words(figure: &Figure, unit: Unit) -> String {
     if figure.is_bounded() {
         return bounds_words(&figure.bounds, |value| unit.words(value));
@@ -203,7 +207,8 @@ pub(crate) fn value_words(figure: &Figure, unit: Unit) -> String {
     }
 }
 
-/// The values that a scale for `panels` must include: the valid ones, or all if none is valid.
+/// The values that a scale for `panels` must include: those of all valid or bounded values, or of all values if there
+/// are none.
 pub(crate) fn reach(panels: &[Panel]) -> Vec<f64> {
     let spots = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
     let counting: Vec<f64> = spots().filter(|spot| spot.is_known()).flat_map(Spot::reach).collect();
@@ -262,8 +267,8 @@ mod tests {
             spots: figures.iter().filter_map(|figure| Spot::of(0.0, figure, Unit::PerSecond, "")).collect(),
         };
         let panel = |figures: &[Figure]| [Panel { title: String::new(), lines: vec![line(figures)] }];
-        let void: &[&[Reason]] = &[&[Reason::Errors]];
-        let both = [figure(10.0, &[&[]]), figure(1e6, void)];
+        let invalid: &[&[Reason]] = &[&[Reason::Errors]];
+        let both = [figure(10.0, &[&[]]), figure(1e6, invalid)];
         assert_eq!(reach(&panel(&both)), [9.0, 10.0, 20.0], "an interval may be wider than the chart");
         assert_eq!(reach(&panel(&both[1..])).len(), 3);
         assert!(reach(&panel(&[])).is_empty());

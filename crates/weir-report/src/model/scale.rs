@@ -1,4 +1,4 @@
-//! Scales of charts: range, marks and unit.
+//! The scales of charts: their range, unit and tick marks.
 
 use weir_analysis::findings::Unit as Measured;
 use weir_analysis::quantity;
@@ -16,7 +16,8 @@ pub(crate) enum Unit {
     Share,
     Cores,
     Seconds,
-    /// The logarithm of the share above a quantile, see [`place_of`](crate::charts::series::place_of).
+    /// A position of a latency curve: the negative logarithm of the share of responses above the quantile, see
+    /// [`place_of`](crate::charts::series::place_of).
     Quantile,
 }
 
@@ -31,20 +32,20 @@ pub(crate) struct Scale {
     pub(crate) ticks: Vec<Tick>,
 }
 
-/// A mark on a scale.
+/// A tick mark on a scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) at: f64,
     pub(crate) label: String,
 }
 
-/// The approximate number of marks of a scale from zero.
+/// Approximate number of tick marks on a scale that begins at zero.
 const TICKS: f64 = 4.0;
-/// Room above the largest value, as factor.
+/// Factor between the upper end of a scale and its largest value.
 const ROOM: f64 = 1.08;
-/// A time scale is logarithmic if the largest value is at least this many times the smallest.
+/// A scale for times is logarithmic if the largest value is at least this many times the smallest.
 const LOG_FROM: f64 = 8.0;
-/// The same factor for the values of an axis.
+/// A scale for the values of an axis is logarithmic if the largest value is at least this many times the smallest.
 const LOG_VALUES_FROM: f64 = 20.0;
 
 impl From<Measured> for Unit {
@@ -69,7 +70,7 @@ impl From<Measured> for Unit {
 }
 
 impl Unit {
-    /// A value with its unit.
+    /// Formats a value with its unit.
     pub(crate) fn words(self, value: f64) -> String {
         match self {
             Self::Plain | Self::Cores => quantity::number(value),
@@ -80,7 +81,7 @@ impl Unit {
             Self::Share => quantity::percent(value),
             Self::Seconds => format!("{} s", short(&quantity::number(value))),
             Self::Quantile => {
-                // One more digit for each nine.
+                // Each additional nine of the quantile needs one more digit.
                 let digits = value.max(1.0) as usize;
                 let percent = format!("{:.digits$}", (1.0 - 10_f64.powf(-value)) * 100.0);
                 format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
@@ -88,7 +89,7 @@ impl Unit {
         }
     }
 
-    /// A value without its unit, which the column head names (see [`Unit::heading`]).
+    /// Formats a value without its unit, for a column whose heading names the unit (see [`Unit::heading`]).
     pub(crate) fn in_column(self, value: f64) -> String {
         match self {
             Self::Quantile => self.words(value),
@@ -96,7 +97,7 @@ impl Unit {
         }
     }
 
-    /// The head of a column of numbers: `title` with the unit.
+    /// The heading of a column of numbers: `title` and the unit.
     pub(crate) fn heading(self, title: &str) -> String {
         match self.column().0 {
             "" => title.to_owned(),
@@ -104,7 +105,7 @@ impl Unit {
         }
     }
 
-    /// The unit of a column of numbers, and its factor.
+    /// The unit of a column of numbers, and by what values are divided.
     fn column(self) -> (&'static str, f64) {
         match self {
             Self::Plain | Self::Quantile => ("", 1.0),
@@ -118,7 +119,7 @@ impl Unit {
         }
     }
 
-    /// The short label of a mark.
+    /// The short label of a tick mark.
     fn label(self, value: f64) -> String {
         if value == 0.0 {
             return "0".into();
@@ -126,7 +127,7 @@ impl Unit {
         short(self.words(value).trim_end_matches("/s"))
     }
 
-    /// The base of which marks are multiples: sizes have binary units.
+    /// The value of which tick marks are multiples. For bytes, it is a binary unit that fits the largest value.
     fn base(self, greatest: f64) -> f64 {
         match self {
             Self::Bytes => [30, 20, 10]
@@ -141,7 +142,7 @@ impl Unit {
 }
 
 impl Scale {
-    /// From zero to slightly above `greatest`.
+    /// A scale from zero to slightly above `greatest`.
     pub(crate) fn from_zero(title: &str, unit: Unit, greatest: f64) -> Self {
         let greatest = if greatest.is_finite() && greatest > 0.0 { greatest } else { 1.0 };
         let high = greatest * ROOM;
@@ -151,7 +152,7 @@ impl Scale {
         Self { title: title.to_owned(), unit, log: false, low: 0.0, high, ticks }
     }
 
-    /// Logarithmic, from slightly below `least` to slightly above `greatest`. Both are positive.
+    /// A logarithmic scale from slightly below `least` to slightly above `greatest`. Both must be positive.
     pub(crate) fn logarithmic(title: &str, unit: Unit, least: f64, greatest: f64) -> Self {
         let (from, to) = (least.log10(), greatest.log10());
         let room = 0.06 * (to - from + 0.1);
@@ -169,7 +170,7 @@ impl Scale {
         Self { title: title.to_owned(), unit, log: true, low, high, ticks }
     }
 
-    /// For values: logarithmic for times that are far apart, otherwise from zero.
+    /// A scale for measured values. It is logarithmic for times that differ much, otherwise it begins at zero.
     pub(crate) fn of_figures(title: &str, unit: Unit, figures: impl Iterator<Item = f64>) -> Self {
         let figures: Vec<f64> = figures.filter(|value| value.is_finite() && *value > 0.0).collect();
         let greatest = figures.iter().copied().fold(0.0, f64::max);
@@ -181,7 +182,8 @@ impl Scale {
         }
     }
 
-    /// For differences, which may be negative: from zero, or from slightly below the smallest.
+    /// A scale for differences, which may be negative. It begins at zero, or slightly below the smallest
+    /// difference.
     pub(crate) fn of_differences(title: &str, unit: Unit, differences: impl Iterator<Item = f64>) -> Self {
         let differences: Vec<f64> = differences.filter(|value| value.is_finite()).collect();
         let least = differences.iter().copied().fold(0.0, f64::min);
@@ -190,11 +192,11 @@ impl Scale {
         Self { low: least * ROOM, ..scale }
     }
 
-    /// Marks at the ascending `values` themselves, with a little room at both ends.
+    /// A scale with a tick mark at each of the ascending `values`, and a little room at both ends.
     pub(crate) fn of_values(title: &str, unit: Unit, values: &[(f64, String)]) -> Self {
         let least = values.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
         let greatest = values.iter().map(|(at, _)| *at).fold(f64::NEG_INFINITY, f64::max);
-        // On a linear scale, growth in proportion to cores is a straight line.
+        // With a linear scale of cores, growth in proportion to cores is a straight line.
         let log = unit != Unit::Cores && least > 0.0 && greatest >= least * LOG_VALUES_FROM;
         let (low, high) = if log {
             let room = (greatest / least).powf(0.08);
@@ -209,14 +211,15 @@ impl Scale {
         scale
     }
 
-    /// Removes the marks outside the scale.
+    /// Removes the tick marks that are outside of the scale.
     pub(crate) fn within(mut self) -> Self {
         let (low, high) = (self.low, self.high);
         self.ticks.retain(|tick| (low..=high).contains(&tick.at));
         self
     }
 
-    /// The position of a value, 0..=1. A value outside the scale is drawn at its end.
+    /// Returns the position of a value on the scale, from 0 to 1. A value outside of the scale gets the position of
+    /// the nearer end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.log {
             (value / self.low).log10() / (self.high / self.low).log10()
@@ -226,7 +229,7 @@ impl Scale {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Removes marks that are closer to the previous one than `least`, a share of the scale.
+    /// Removes tick marks that are too close to the one before: closer than `least`, as a share of the scale.
     fn thin(&mut self, least: f64) {
         let mut kept: Vec<Tick> = Vec::new();
         for tick in std::mem::take(&mut self.ticks) {
@@ -237,7 +240,8 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten times `base`, which gives about [`TICKS`] marks up to `greatest`.
+/// Returns the distance between tick marks: 1, 2 or 5 times a power of ten times `base`. It gives about [`TICKS`]
+/// tick marks up to `greatest`.
 fn nice_step(greatest: f64, base: f64) -> f64 {
     let raw = greatest / base / TICKS;
     let power = 10_f64.powf(raw.log10().floor());
@@ -245,7 +249,7 @@ fn nice_step(greatest: f64, base: f64) -> f64 {
     factor.unwrap_or(10.0) * power * base
 }
 
-/// Rounded to five significant digits, more than a chart shows.
+/// Rounds to five significant digits, which is more than a chart shows.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -255,7 +259,7 @@ fn rounded(value: f64) -> f64 {
     if rounded.is_finite() { rounded } else { value }
 }
 
-/// Without trailing zeros.
+/// Removes trailing zeros of a number that is followed by its unit.
 fn short(words: &str) -> String {
     let end = words.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1);
     let (number, unit) = words.split_at(end);

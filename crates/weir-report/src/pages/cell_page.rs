@@ -1,4 +1,5 @@
-//! A page for each cell: verdicts with evidence, values, series, histogram, configuration, logs and manifest.
+//! A page for each cell: its verdicts with evidence, values, charts over time, latency distribution, configuration,
+//! logs and manifest.
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -20,12 +21,12 @@ use crate::sections::environment::when;
 use crate::sections::tables::{microseconds, role_name};
 use crate::sections::trials;
 
-/// The folder of the pages, within the report folder.
+/// The folder of the cell pages in the report folder.
 pub(crate) const FOLDER: &str = "cells";
 
 const TEMPLATE: &str = include_str!("../../assets/cell.html");
 
-/// A page with its path relative to the report folder.
+/// A page, and its path relative to the report folder.
 pub(crate) struct Page {
     pub(crate) path: String,
     pub(crate) html: String,
@@ -79,14 +80,15 @@ struct FilePage {
     text: String,
 }
 
-/// The path of a cell's page relative to the report folder. The name of the gateway is reduced to safe characters.
+/// The path of a cell's page, relative to the report folder. Unsafe characters in the name of the gateway are
+/// replaced.
 pub(crate) fn path(key: &CellKey) -> String {
-    // The number identifies the cell, the rest is for readers.
+    // The number alone identifies the cell. The rest is for readers.
     let gateway = slug(&key.gateway);
     format!("{FOLDER}/{:03}-{gateway}-{}.html", u64::from(key.index) + 1, u64::from(key.repeat) + 1)
 }
 
-/// Draws the page of every cell.
+/// Draws a page for each cell.
 pub(crate) fn pages(
     run: &Run,
     cells: &[Cell],
@@ -205,7 +207,7 @@ fn figures(measurement: &Measurement) -> Vec<Fact> {
         Fact::new(
             "Host",
             format!(
-                "steal {}, others {}, idle {}",
+                "steal {}, other processes {}, idle {}",
                 quantity::percent(measurement.host.steal),
                 quantity::percent(measurement.host.others),
                 quantity::percent(measurement.host.idle)
@@ -248,7 +250,7 @@ fn counters(counters: &Counters) -> String {
     )
 }
 
-/// The resources that each part used in the phase.
+/// The resources that each part used in the sustained phase.
 fn parts(cell: &Cell, measurement: &Measurement) -> Table {
     let columns = [
         "CPU",

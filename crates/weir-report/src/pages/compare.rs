@@ -1,4 +1,5 @@
-//! A comparison of two datasets: one model, drawn for a terminal, as Markdown for a pull request, and as a page.
+//! The comparison of two datasets, A and B. One model is drawn for a terminal, as Markdown for a pull request, and
+//! as a page.
 
 mod page;
 mod tables;
@@ -12,25 +13,25 @@ use crate::model::{Banner, Fact, Table, Tone};
 
 pub(crate) use page::draw as page;
 
-/// A comparison before it is drawn.
+/// The content of a comparison before it is drawn.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) title: String,
-    /// The sources of A and B.
+    /// Where the datasets A and B come from.
     pub(crate) sides: Vec<Fact>,
     pub(crate) verdict: Banner,
-    /// Values with a verdict.
+    /// Metrics for which the comparison has a verdict.
     pub(crate) judged: Table,
-    /// Values without a verdict.
+    /// Metrics without a verdict.
     pub(crate) others: Table,
-    /// Differences of conditions, gateways and environment.
+    /// How the two datasets differ in conditions, gateways and environment.
     pub(crate) differences: Vec<Table>,
     pub(crate) notes: Vec<String>,
     pub(crate) unmatched: Vec<String>,
     pub(crate) reading: Vec<Fact>,
 }
 
-/// Builds the model.
+/// Builds the content of a comparison.
 pub(crate) fn report(comparison: &Comparison) -> Report {
     let of_side = |name: &str, side: &weir_analysis::compare::Side| {
         Fact::new(
@@ -76,12 +77,12 @@ pub(crate) fn report(comparison: &Comparison) -> Report {
     }
 }
 
-/// For a terminal of `width` columns.
+/// Draws a comparison for a terminal that is `width` columns wide.
 pub(crate) fn draw_terminal(comparison: &Comparison, width: usize, color: bool) -> String {
     terminal::draw_comparison(&report(comparison), width, color)
 }
 
-/// As Markdown.
+/// Draws a comparison as Markdown.
 pub(crate) fn draw_markdown(comparison: &Comparison) -> String {
     markdown::draw_comparison(&report(comparison))
 }
@@ -122,7 +123,8 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
         Fact::new(
             "Direct",
             "The direct baseline of B / that of A, with its 95 % interval. Both measure the rig without a \
-            gateway. If the interval excludes 1, the rig itself differs, and smaller differences stay undecided.",
+            gateway. If the interval excludes 1, the rig itself differs, and smaller differences between A and B \
+            stay undecided.",
         ),
     ];
     if comparison.points.iter().flat_map(|point| &point.figures).any(|of| of.beyond.is_some()) {

@@ -16,10 +16,10 @@ use crate::sections::sharpen::sharpen;
 use crate::sections::tables;
 use crate::sections::unequal::unequal;
 
-/// More details of a verdict than this are grouped by cause.
+/// If the verdict has more details than this, they are grouped by cause.
 const DETAILS_MAX: usize = 8;
 
-/// Builds the model.
+/// Builds the model of the report.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
     let notes = notes(run, summary, cells_run);
     let mut report = Report {
@@ -40,7 +40,8 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         manifest: manifest(run, cells_run),
         reading: reading(run, summary),
     };
-    // If all points have too few repeats by plan, the verdict mentions it once.
+    // If the run was planned with too few repeats, all values have few. The verdict then says so once, and values
+    // are not marked.
     if planned_repeats(run) >= weir_analysis::HEADLINE_REPEATS as u32 {
         report.mark_few();
     }
@@ -69,7 +70,7 @@ fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
     facts
 }
 
-/// The verdict: how many of the expected headline values are valid.
+/// The verdict at the top of the report: how many of the expected headline values are valid.
 fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let rows = || summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
     let searched = || summary.capacities.iter().flat_map(Capacity::gateways);
@@ -104,8 +105,13 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     } else if counting == expected {
         (Tone::Good, format!("All {expected} headline results are valid"))
     } else if most_repeats < weir_analysis::HEADLINE_REPEATS {
-        let repeats = if most_repeats == 1 { "one repeat".into() } else { format!("{most_repeats} repeats") };
-        (Tone::Plain, format!("Valid results, but no headlines: {repeats}, three are required"))
+        let repeats = if most_repeats == 1 { "one".into() } else { most_repeats.to_string() };
+        (
+            Tone::Plain,
+            format!(
+                "Valid results, but no headlines: a headline needs three repeats, but the run has {repeats}"
+            ),
+        )
     } else {
         (Tone::Plain, states)
     };
@@ -116,7 +122,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     }
 }
 
-/// The state of a headline result.
+/// Whether a headline result is valid, has only bounds, or is invalid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Valid,
@@ -134,7 +140,7 @@ impl State {
     }
 }
 
-/// Notes below the verdict that are not problems.
+/// Facts that readers should know about the run, although they are not problems.
 fn notes(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<String> {
     let again = match summary.cells_measured_again {
         0 => None,
@@ -149,7 +155,7 @@ fn notes(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<String> {
     noise.chain(relaxed_thresholds(run)).chain(summary.missing_added_latency()).chain(again).collect()
 }
 
-/// The thresholds that the scenario relaxes.
+/// Lists the thresholds that the scenario makes less strict than the default; `None` if there are none.
 fn relaxed_thresholds(run: &Run) -> Option<String> {
     let relaxed = run.thresholds.relaxed();
     let words = relaxed.iter().map(|of| format!("{} {} (default {})", of.name, of.value, of.default));
@@ -157,7 +163,7 @@ fn relaxed_thresholds(run: &Run) -> Option<String> {
     (!words.is_empty()).then(|| format!("the scenario relaxes thresholds: {}", words.join(", ")))
 }
 
-/// Problems by cause, then the notes; empty if there are few.
+/// The problems by cause, and then the notes. Empty if they are few, because the verdict then lists them itself.
 fn causes(summary: &Summary, notes: &[String]) -> Vec<Cause> {
     if summary.problems().len() + notes.len() <= DETAILS_MAX {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Every load of every cell, with its verdict and the evidence for it.
+//! The table of all loads of all cells, each with its verdict and the reasons for it.
 
 use weir_analysis::{axes_words, bound_name, quantity, reason_name};
 use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
@@ -8,7 +8,7 @@ use crate::pages::cell_page;
 use crate::sections::tables::microseconds;
 use crate::sections::trials::load_name;
 
-/// The table of all cells, in the order in which they ran.
+/// The table of all loads of all cells, in the order in which the cells ran.
 pub(crate) fn cells(cells: &[Cell]) -> Table {
     let has_axes = cells.iter().any(|cell| !cell.key.axes.is_empty());
     let mut columns = vec![
@@ -38,7 +38,7 @@ pub(crate) fn cells(cells: &[Cell]) -> Table {
     Table { caption: "All loads of all cells".into(), columns, rows: rows.collect() }
 }
 
-/// A cell's name: gateway, axes and repeat.
+/// The name of a cell: gateway, values of the axes, and repeat.
 pub(crate) fn cell_name(key: &CellKey) -> String {
     let axes = axes_words(&key.axes);
     let axes = if axes.is_empty() { axes } else { format!(", {axes}") };
@@ -81,7 +81,7 @@ fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
     let result = &measurement.record.result;
     let verdicts = &measurement.judgement.verdicts;
     let figure =
-        |text: String, reasons: &[Reason]| Entry { text, void: !reasons.is_empty(), ..Entry::default() };
+        |text: String, reasons: &[Reason]| Entry { text, invalid: !reasons.is_empty(), ..Entry::default() };
     let quantile = |ns: Option<u64>| match ns {
         Some(ns) => quantity::time_ns(ns as f64),
         None if result.requests.scheduled > 0 => "> timeout".to_owned(),
@@ -106,7 +106,8 @@ fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
     ]
 }
 
-/// `valid`, or a chip per reason. A reason that affects only latency is marked so.
+/// The chip `valid`, or one chip for each reason why the measurement is invalid. Each chip says if only latency is
+/// affected.
 pub(crate) fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
     let verdicts = &measurement.judgement.verdicts;
     let reasons = verdicts.reasons();
@@ -118,7 +119,7 @@ pub(crate) fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
         if !verdicts.throughput.contains(&reason) && !verdicts.cpu.contains(&reason) {
             Chip { text: format!("{name}: latency"), tone: Tone::Plain }
         } else {
-            // The rig is expected to limit the direct baseline.
+            // The direct baseline is expected to be limited by the load generator or the upstream.
             let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
             let tone = if direct && by_the_rig { Tone::Plain } else { Tone::Bad };
             Chip { text: name.to_owned(), tone }

@@ -1,4 +1,4 @@
-//! The environment of the run: the manifest (`docs/method.md#manifest`).
+//! The environment of the run, as the manifest records it (`docs/method.md#manifest`).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use weir_results::{Cell, CellOutcome, Manifest, Pilot, Run};
 
 use crate::model::Fact;
 
-/// The environment, one fact a line; unreadable values are `n/a`.
+/// The facts of the environment. Values that could not be read are `n/a`.
 pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
     let Manifest {
         weir_version,
@@ -65,13 +65,13 @@ pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
     facts
 }
 
-/// A time in UTC.
+/// Formats a time in UTC.
 pub(crate) fn when(unix_ms: u64) -> String {
     let moment = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     moment.map_or_else(|| "n/a".into(), |moment| moment.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
-/// The TLS parameters that the connections negotiated; `None` if none used TLS.
+/// The TLS parameters that connections negotiated in the run; `None` if no connection used TLS.
 fn negotiated(cells: &[Cell]) -> Option<String> {
     let measured = cells.iter().filter_map(|cell| match &cell.outcome {
         CellOutcome::Measured { measurements } => Some(measurements),
@@ -82,12 +82,12 @@ fn negotiated(cells: &[Cell]) -> Option<String> {
     (!suites.is_empty()).then(|| suites.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// The first digits of a hash, enough to distinguish it.
+/// The first 12 digits of a hash, which are enough to distinguish it from others.
 pub(crate) fn short(hash: &str) -> String {
     hash.chars().take(12).collect()
 }
 
-/// The rates that were shares of a pilot's result.
+/// Load rates that weir derived from the result of a pilot load before the run.
 fn pilot_facts(pilot: &Pilot) -> Vec<Fact> {
     pilot.rates.iter().map(|rate| Fact::new("Pilot", rate.words())).collect()
 }

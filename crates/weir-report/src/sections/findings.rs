@@ -1,4 +1,4 @@
-//! Sections of findings, converted to the tables of the report model.
+//! Converts findings to sections and tables of the report model.
 
 use std::iter;
 
@@ -8,7 +8,7 @@ use weir_analysis::{Sample, Summary, quantity};
 use crate::model::{Column, Entry, KEEP, Section, Table};
 use crate::sections::tables::{errors_of, figure, valid_repeats, without_interval};
 
-/// A section for each finding.
+/// One section for each finding that has its own.
 pub(crate) fn sections(summary: &Summary) -> impl Iterator<Item = Section> {
     summary.findings.iter().filter(|finding| finding.has_section).map(section)
 }
@@ -23,8 +23,9 @@ fn section(finding: &Finding) -> Section {
     }
 }
 
-/// Groups rows by the leading columns, or else by gateway. A group shows these once, and also its load and columns with
-/// `once`.
+/// Converts a table. With leading columns, consecutive rows with equal values in these columns form a group. Without
+/// leading columns, consecutive rows form a group if they have the same gateway, the same load, and equal values in the
+/// columns marked `once`. The columns that define a group are shown once per group.
 fn table(values: &Values) -> Table {
     let order = order(values.columns);
     let heading = |at: &At| match at {
@@ -56,15 +57,15 @@ fn table(values: &Values) -> Table {
     }
 }
 
-/// The content of a column of the drawn table.
+/// What a column of the converted table shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Gateway,
-    /// The value at this index.
+    /// The value with this index in each row.
     Value(usize),
 }
 
-/// The order of columns: leading columns, the gateway, the others.
+/// The order of the columns: first the leading columns, then the gateway, then the others.
 fn order(columns: &[Of]) -> Vec<At> {
     let of = |leads: bool| {
         let places = columns.iter().enumerate().filter(move |(_, column)| column.leads == leads);
@@ -117,7 +118,7 @@ fn extremes(column: &Of, least: f64, greatest: f64, valid: bool) -> Entry {
     };
     let [low, high] = [least, greatest].map(words);
     let text = if low == high { high } else { quantity::between(&low, &high) };
-    Entry { text, void: !valid, ..Entry::default() }
+    Entry { text, invalid: !valid, ..Entry::default() }
 }
 
 fn estimate(column: &Of, sample: Sample, interval: Option<[f64; 2]>, valid: bool) -> Entry {
@@ -130,5 +131,5 @@ fn estimate(column: &Of, sample: Sample, interval: Option<[f64; 2]>, valid: bool
         Sample::BeyondTimeout => (column.beyond.to_owned(), None),
         Sample::Missing => ("n/a".to_owned(), None),
     };
-    Entry { under, void: !valid, ..Entry::text(text) }
+    Entry { under, invalid: !valid, ..Entry::text(text) }
 }

@@ -1,13 +1,14 @@
-//! Escapes untrusted text for a terminal: names, messages and logs of other programs and of imported runs.
+//! Escapes untrusted text before it is printed on a terminal: names, messages and logs of other programs and of
+//! imported runs.
 //!
-//! Control characters can move the cursor, set the clipboard or inject input. Characters that change the direction of
-//! text can disguise a line. Both are printed as escapes such as `\u001b`. JSON uses the same form, so an escaped JSON
-//! document keeps its content.
+//! Control characters can move the cursor, set the clipboard or inject input. Characters that change the direction
+//! of text can disguise a line. Both are printed as escapes like `\u001b`. JSON has the same escapes, so an escaped
+//! JSON document keeps its content.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The style sequences that weir prints, without `ESC [` and `m`.
+/// The style sequences that weir itself prints, without `ESC [` at the beginning and `m` at the end.
 const STYLES: &[&str] = &["0", "1", "2", "39", "49", "38;5;9", "1;31", "1;32"];
 
 /// Escapes every control character of `text` except line breaks and tabs.
@@ -15,14 +16,16 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, |_| None)
 }
 
-/// Like [`escaped`], but keeps the styles that weir prints.
+/// Like [`escaped`], but keeps the style sequences that weir itself prints.
 ///
-/// For a page or line that weir composed. Escape untrusted pieces with [`escaped`] before they are styled.
+/// Use it for text that weir has composed. Escape the untrusted parts of that text with [`escaped`] before they are
+/// styled.
 pub fn escaped_but_styles(text: &str) -> Cow<'_, str> {
     escape(text, style_len)
 }
 
-/// The length in bytes of a style sequence of weir at the start of `text`.
+/// Returns the length in bytes of the style sequence at the start of `text`; `None` if there is none that weir
+/// prints.
 fn style_len(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("\u{1b}[")?;
     let (code, _) = rest.split_once('m')?;
@@ -48,7 +51,8 @@ fn escape(text: &str, kept_len: impl Fn(&str) -> Option<usize>) -> Cow<'_, str> 
     Cow::Owned(out)
 }
 
-/// Whether it is a control character or changes the direction of text (Unicode property Bidi_Control).
+/// Whether this is a control character other than a line break or tab, or changes the direction of text (Unicode
+/// property Bidi_Control).
 fn is_harmful(character: char) -> bool {
     let is_layout = matches!(character, '\n' | '\t');
     let is_direction = matches!(

@@ -1,4 +1,4 @@
-//! All gateways side by side, for the loads of one point of the axes.
+//! A table that shows the headline values of all gateways side by side.
 
 use weir_analysis::{Point, Row, quantity};
 use weir_results::{ArrivalModel, DIRECT};
@@ -6,10 +6,11 @@ use weir_results::{ArrivalModel, DIRECT};
 use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::tables::{cost, figure, latency_entry, microseconds, without_interval};
 
-/// The headlines of each gateway: throughput and cost from a closed load, latency from an open load.
+/// The headline values of each gateway at one combination of values of the axes: throughput and cost from a closed
+/// loop, latency from an open loop.
 pub(crate) fn glance(caption: String, points: &[&Point]) -> Table {
     let of_model = |model| points.iter().copied().filter(move |point: &&Point| point.model == model);
-    // Of several closed loads, the one with the most connections loads the gateway most.
+    // If there are several closed loops, the one with the most connections puts the highest load on the gateway.
     let closed = of_model(ArrivalModel::Closed).rev().max_by_key(|point| point.connections);
     let open = of_model(ArrivalModel::Open).next();
     let with = match closed {
@@ -39,7 +40,7 @@ pub(crate) fn glance(caption: String, points: &[&Point]) -> Table {
     Table { caption, columns: glance.columns, rows: glance.rows }
 }
 
-/// A row for each gateway, filled column by column.
+/// A table with one row per gateway, to which columns are added one by one.
 struct Glance<'a> {
     names: Vec<&'a str>,
     columns: Vec<Column>,

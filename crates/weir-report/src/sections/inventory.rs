@@ -1,4 +1,4 @@
-//! The parts of the rig: role, description, version, limits and hashes (`docs/method.md#manifest`).
+//! The table of the parts of the rig: role, description, version, limits and hashes (`docs/method.md#manifest`).
 
 use serde_json::Value;
 use weir_analysis::{Summary, quantity};
@@ -8,7 +8,8 @@ use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::environment::short;
 use crate::sections::tables::role_name;
 
-/// A row for each part of each gateway, then for the upstream and the generator, which all gateways share.
+/// One row for each part of each gateway, then the rows of the upstream and the load generator, which all gateways
+/// share.
 pub(crate) fn inventory(run: &Run, cells: &[Cell], summary: &Summary) -> Table {
     let columns = [
         "Object",
@@ -25,7 +26,7 @@ pub(crate) fn inventory(run: &Run, cells: &[Cell], summary: &Summary) -> Table {
     let mut rows = Vec::new();
     for gateway in &summary.gateways {
         for part in gateway.parts.iter().filter(|part| is_own(part)) {
-            // Two gateways may run the same program.
+            // The gateway is named too, because two gateways may run the same program.
             let name = match part.name == gateway.name {
                 true => part.name.clone(),
                 false => format!("{}: {}", gateway.name, part.name),
@@ -55,7 +56,7 @@ pub(crate) fn inventory(run: &Run, cells: &[Cell], summary: &Summary) -> Table {
     }
 }
 
-/// The limits of a part in all cells.
+/// The different limits that a part had in the cells of the run.
 struct Limits {
     cpus: Vec<Option<f64>>,
     memory_bytes: Vec<Option<u64>>,
@@ -73,7 +74,7 @@ impl Limits {
     }
 }
 
-/// `0.25 to 1 cores`, or a single limit if all are equal.
+/// Formats limits as a range like `0.25 to 1 cores`, or as one value if all are equal.
 fn spanned<T: Copy + PartialEq>(limits: &[Option<T>], none: &str, words: impl Fn(T) -> String) -> String {
     let one = |limit: Option<T>| limit.map_or(none.into(), &words);
     match (limits.first(), limits.last()) {
@@ -88,7 +89,7 @@ fn is_own(part: &Part) -> bool {
     matches!(part.role, Role::Data | Role::Control | Role::Service)
 }
 
-/// Parts of upstream and generator, grouped by role: replicas share one row.
+/// The parts of the upstream and of the load generator, grouped by role. Replicas share one row.
 fn shared(summary: &Summary) -> Vec<Vec<&Part>> {
     let mut alike: Vec<Vec<&Part>> = Vec::new();
     for part in summary.gateways.iter().flat_map(|gateway| &gateway.parts).filter(|part| !is_own(part)) {
@@ -102,7 +103,7 @@ fn shared(summary: &Summary) -> Vec<Vec<&Part>> {
     alike
 }
 
-/// The settings of the gateway in the scenario.
+/// Describes how the scenario configures the gateway.
 fn gateway_description(run: &Run, name: &str, role: Role) -> String {
     let mut listed = run.scenario.get("gateways").and_then(Value::as_array).into_iter().flatten();
     let written = listed.find(|gateway| gateway.get("name").and_then(Value::as_str) == Some(name));
@@ -130,7 +131,7 @@ fn origin_description(run: &Run, replicas: usize) -> String {
     said.join(", ")
 }
 
-/// The loads that the generator creates.
+/// Describes the loads that the load generator creates.
 fn generator_description(summary: &Summary) -> String {
     let mut said: Vec<String> = Vec::new();
     for point in &summary.points {
@@ -149,7 +150,7 @@ fn generator_description(summary: &Summary) -> String {
 
 fn part_row(part: &Part, name: String, description: String, limits: &Limits) -> Vec<Entry> {
     let limited = if part.limits_applied { part.limited_by.clone() } else { "not applied".into() };
-    // The limits and the program of a remote gateway may be unknown.
+    // The program and the limits of a remote gateway may be unknown.
     let none = if part.is_elsewhere() { "n/a" } else { "none" };
     let or_na = |text: String| Entry::text(if text.is_empty() { "n/a".into() } else { text });
     vec![

@@ -1,4 +1,4 @@
-//! Locust's request and percentile tables of a load point.
+//! The tables of requests and of percentiles for a load point, with the columns of Locust's report.
 
 use weir_analysis::{Point, Row, quantity};
 use weir_results::ArrivalModel;
@@ -6,7 +6,8 @@ use weir_results::ArrivalModel;
 use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::tables::{counts, figure, latency_entry, without_interval};
 
-/// Percentiles of Locust's table by the name of their value; the last is the maximum.
+/// The percentiles of Locust's table: title, name of the value, and importance of the column. The last row is the
+/// maximum.
 const PERCENTILES: [(&str, &str, u8); 11] = [
     ("50 %", "p50", KEEP),
     ("66 %", "p66", 1),
@@ -21,7 +22,7 @@ const PERCENTILES: [(&str, &str, u8); 11] = [
     ("100 %", "max", 3),
 ];
 
-/// Requests, failures, times and rates.
+/// The table of requests: counts, failures, response times and rates.
 pub(crate) fn requests(point: &Point) -> Table {
     let columns = vec![
         Column::text("Gateway", KEEP),
@@ -39,7 +40,7 @@ pub(crate) fn requests(point: &Point) -> Table {
     Table { caption: "Requests: counts of all repeats, times of valid repeats".into(), columns, rows }
 }
 
-/// Response times by percentile.
+/// The table of response times by percentile.
 pub(crate) fn percentiles(point: &Point) -> Table {
     let mut columns = vec![Column::text("Gateway", KEEP)];
     columns.extend(PERCENTILES.map(|(title, _, keep)| Column::number(title, keep)));

@@ -1,11 +1,11 @@
-//! The resources that each part of the rig used at a load point, including generator and origin.
+//! The resources that each part of the rig used at a load point, including the load generator and the upstream.
 
 use weir_analysis::{PartUse, Point, Row, quantity};
 
 use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::tables::role_name;
 
-/// CPU, memory, network, block devices and processes.
+/// The table of CPU, memory, network, block devices and processes.
 pub(crate) fn resources(point: &Point) -> Table {
     let columns = vec![
         Column::text("With", KEEP),
@@ -32,7 +32,7 @@ pub(crate) fn resources(point: &Point) -> Table {
     }
 }
 
-/// Threads, files, switches and packets.
+/// The table of threads, open files, context switches and packets.
 pub(crate) fn kernel_counts(point: &Point) -> Table {
     let columns = vec![
         Column::text("With", KEEP),
@@ -53,7 +53,7 @@ pub(crate) fn kernel_counts(point: &Point) -> Table {
     }
 }
 
-/// One row for each part, with the gateway that was measured.
+/// One row per part of the rig, grouped by the gateway that was measured.
 fn rows(point: &Point, entries: fn(&PartUse) -> Vec<Entry>) -> Vec<Vec<Entry>> {
     let part = |row: &Row, part: &PartUse| {
         let name = format!("{} ({})", part.name, role_name(part.role));
@@ -110,7 +110,7 @@ fn count(part: &PartUse, value: Option<u64>) -> Entry {
 
 fn known(part: &PartUse, text: Option<String>) -> Entry {
     match text {
-        Some(text) => Entry { void: !part.counts, ..Entry::text(text) },
+        Some(text) => Entry { invalid: !part.counts, ..Entry::text(text) },
         None => Entry::text("n/a"),
     }
 }

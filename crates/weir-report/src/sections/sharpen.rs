@@ -1,15 +1,16 @@
-//! Advice on how to turn bounded values into valid ones.
+//! Advice on how to turn values that have only bounds into valid values.
 
 use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Summary};
 use weir_results::{ArrivalModel, Run};
 
-/// The message names at most this many values.
+/// Maximum number of values that the advice names.
 const NAMED: usize = 3;
-/// Above this number, more repeats are not advised.
+/// More repeats than this are not advised.
 const REPEATS_MAX: usize = 100;
 
-/// Names the headline values that have only bounds, and estimates how many more repeats would make them valid from the
-/// share of valid repeats so far. If none was valid, only a quieter host helps.
+/// Names the headline values that have only bounds, and advises how many more repeats would make these values valid.
+/// This number is estimated from the share of valid repeats so far. If no repeat was valid, or if more than
+/// [`REPEATS_MAX`] would be needed, the advice is to use a quieter host. `None` if no value has only bounds.
 pub(crate) fn sharpen(run: &Run, summary: &Summary) -> Option<String> {
     let rows = summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
     let bounded: Vec<(String, &Figure)> = rows.flat_map(|(point, row)| bounded(point, row)).collect();
@@ -21,11 +22,12 @@ pub(crate) fn sharpen(run: &Run, summary: &Summary) -> Option<String> {
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    let what = format!("bounded: {}{others}", names.join(", "));
+    let what =
+        format!("bounded (weir reports a bound or a range, not a value): {}{others}", names.join(", "));
     Some(match more.filter(|more| *more <= REPEATS_MAX) {
         Some(more) => format!(
-            "{what}. For valid values: about {more} more repeats{} (`weir run --resume {} --repeats {}`), or a quieter \
-             host",
+            "{what}. To get valid values, add about {more} more repeats{} (`weir run --resume {} --repeats {}`), or \
+             use a quieter host",
             took(run, repeats, more),
             run.id,
             repeats + more
@@ -34,7 +36,7 @@ pub(crate) fn sharpen(run: &Run, summary: &Summary) -> Option<String> {
     })
 }
 
-/// The headline values of a row that have only bounds, with their names.
+/// The headline values of a row that have only bounds, each with its name.
 fn bounded<'a>(point: &Point, row: &'a Row) -> impl Iterator<Item = (String, &'a Figure)> + use<'a> {
     let main = match point.model {
         ArrivalModel::Closed => vec![("throughput", Some(&row.throughput_per_s))],
@@ -47,13 +49,14 @@ fn bounded<'a>(point: &Point, row: &'a Row) -> impl Iterator<Item = (String, &'a
     bounded.map(move |(name, figure)| (format!("{name} of {place}"), figure))
 }
 
-/// The number of repeats until three are valid, from the share that is valid so far; `None` if none is.
+/// How many more repeats are needed until three are valid, estimated from the share of valid repeats so far. `None`
+/// if no repeat was valid.
 fn more_repeats(figure: &Figure) -> Option<usize> {
     let missing = HEADLINE_REPEATS.saturating_sub(figure.valid);
     (figure.valid > 0).then(|| (missing * figure.repeats.len()).div_ceil(figure.valid))
 }
 
-/// `, 6 min`: the estimated duration of the additional repeats, from the duration of the run.
+/// The estimated duration of the additional repeats, like `, 6 min`; empty if the duration of the run is unknown.
 fn took(run: &Run, repeats: usize, more: usize) -> String {
     let Some(ended) = run.ended_unix_ms else { return String::new() };
     let seconds =

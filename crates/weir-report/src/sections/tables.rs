@@ -1,4 +1,4 @@
-//! Tables that compare gateways at a load point.
+//! Tables that compare the gateways at a load point.
 
 use weir_analysis::findings::Value;
 use weir_analysis::{
@@ -9,7 +9,7 @@ use weir_results::{ArrivalModel, BoundBy, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 
-/// The tables of a load point: first the values to quote from this load, then the others.
+/// The tables of a load point. The first contains the values that may be quoted from this kind of load.
 pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     match point.model {
         ArrivalModel::Closed => {
@@ -19,7 +19,8 @@ pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     }
 }
 
-/// The objective, by load point and gateway, then by finding; `None` if the run has none.
+/// Whether each gateway met the objective, first by load point and then by finding. `None` if the run has no
+/// objective.
 pub(crate) fn objective(summary: &Summary) -> Option<Table> {
     let of_points = summary.points.iter().flat_map(|point| {
         let of_row = move |row: &'_ Row| {
@@ -49,7 +50,7 @@ fn objective_row(gateway: &str, place: String, result: &ObjectiveResult) -> Vec<
     ]
 }
 
-/// A role's name.
+/// The name of a role in reports.
 pub(crate) fn role_name(role: Role) -> &'static str {
     match role {
         Role::Data => "data plane",
@@ -60,7 +61,7 @@ pub(crate) fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// The displayed name of a quantile: `p999` is p99.9.
+/// The name of a quantile in reports: `p999` becomes `p99.9`.
 pub(crate) fn latency_title(name: &str) -> &str {
     match name {
         "p999" => "p99.9",
@@ -71,7 +72,7 @@ pub(crate) fn latency_title(name: &str) -> &str {
     }
 }
 
-/// Microseconds of CPU time, with their unit.
+/// Formats microseconds of CPU time.
 pub(crate) fn microseconds(us: f64) -> String {
     quantity::time_ns(us * 1e3)
 }
@@ -117,7 +118,8 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
     entries
 }
 
-/// Throughput as share of direct; an upper bound if the rig limited direct.
+/// Throughput divided by that of the direct baseline. This is an upper bound if the direct baseline was limited by
+/// the rig.
 fn of_direct(row: &Row) -> Entry {
     let known = row.ratio_to_direct.as_ref().map(RatioToDirect::known);
     known.map_or_else(|| Entry::text("–"), |known| figure(&known, quantity::percent))
@@ -162,7 +164,7 @@ fn latency(point: &Point, caption: &str) -> Table {
     Table { caption: caption.into(), columns, rows }
 }
 
-/// A latency with its interval. Minimum and maximum are those over all repeats, without interval.
+/// A latency with its confidence interval. Minimum and maximum are those of all repeats and have no interval.
 pub(crate) fn latency_entry(row: &Row, name: &str) -> Entry {
     row.latency(name).map_or_else(
         || Entry::text("–"),
@@ -179,31 +181,31 @@ fn added_entry(row: &Row, name: &str) -> Entry {
     added.map_or_else(|| Entry::text("–"), |of| figure(of, quantity::time_ns))
 }
 
-/// A value of the data plane, which the direct baseline does not have.
+/// A value of the gateway's data plane. The direct baseline has none.
 pub(crate) fn cost(row: &Row, of: &Figure, format: fn(f64) -> String) -> Entry {
     if row.is_direct() { Entry::text("–") } else { figure(of, format) }
 }
 
-/// Failed requests of all sent requests.
+/// The number of failed requests and of all sent requests, like `3 of 10,000`.
 pub(crate) fn errors_of(errors: u64, sent: u64) -> Entry {
     Entry::text(format!("{} of {}", quantity::count(errors), quantity::count(sent)))
 }
 
-/// A value with its interval or its bounds; if invalid, in parentheses or struck.
+/// A value with its confidence interval or its bounds. An invalid value is marked as such.
 pub(crate) fn figure(figure: &Figure, format: impl Fn(f64) -> String) -> Entry {
     if figure.is_bounded() {
         return Entry::text(bounds_words(&figure.bounds, format));
     }
     if figure.beyond_timeout {
-        let (void, few) = (!figure.is_valid(), is_of_few(figure));
-        return Entry { text: "> timeout".into(), void, few, ..Entry::default() };
+        let (invalid, few) = (!figure.is_valid(), is_of_few(figure));
+        return Entry { text: "> timeout".into(), invalid, few, ..Entry::default() };
     }
     let Some(mean) = figure.mean else { return Entry::text("n/a") };
     Entry {
         text: format(mean),
         headline: figure.headline,
         under: figure.interval.map(|[low, high]| quantity::range(&format(mean), &format(low), &format(high))),
-        void: !figure.is_valid(),
+        invalid: !figure.is_valid(),
         few: is_of_few(figure),
         ..Entry::default()
     }
@@ -214,13 +216,13 @@ fn is_of_few(figure: &Figure) -> bool {
     figure.valid < HEADLINE_REPEATS
 }
 
-/// Removes the interval, which another table shows.
+/// Removes the confidence interval from an entry, if another table shows it.
 pub(crate) fn without_interval(mut entry: Entry) -> Entry {
     entry.under = None;
     entry
 }
 
-/// The minimum or the maximum over the valid repeats.
+/// The minimum or the maximum of all valid repeats.
 fn extreme(figure: &Figure, of: fn(&Figure) -> Sample) -> Entry {
     if figure.is_bounded() {
         return Entry::text(bounds_words(&figure.bounds, quantity::time_ns));
@@ -230,7 +232,7 @@ fn extreme(figure: &Figure, of: fn(&Figure) -> Sample) -> Entry {
         Sample::BeyondTimeout => "> timeout".to_owned(),
         Sample::Missing => return Entry::text("n/a"),
     };
-    Entry { text, void: !figure.is_valid(), few: is_of_few(figure), ..Entry::default() }
+    Entry { text, invalid: !figure.is_valid(), few: is_of_few(figure), ..Entry::default() }
 }
 
 fn bounds(row: &Row) -> Entry {
@@ -247,12 +249,13 @@ fn bounds(row: &Row) -> Entry {
     Entry::text(words)
 }
 
-/// The number of valid repeats of `figure`, and the reasons of the invalid ones.
+/// How many repeats of a value are valid, and why the others are not.
 pub(crate) fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
     valid_repeats(&Value::valid_of_row(row, figure, closed))
 }
 
-/// The entry of a [`Value::Valid`]; expected reasons have a plain tone.
+/// Shows a [`Value::Valid`]: how many repeats are valid, and why the others are not. Reasons that are expected are
+/// not coloured.
 pub(crate) fn valid_repeats(value: &Value) -> Entry {
     let Value::Valid { valid, planned, reasons } = value else { return Entry::default() };
     let chip = |(text, is_expected): &(String, bool)| Chip {

@@ -1,4 +1,4 @@
-//! The trials of searches for the capacity at an objective.
+//! The trials of capacity searches: a search looks for the highest rate at which a gateway meets an objective.
 
 use weir_analysis::quantity;
 use weir_results::{Cell, Measurement, TrialSays};
@@ -6,17 +6,17 @@ use weir_results::{Cell, Measurement, TrialSays};
 use crate::charts::timelines::measurements;
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 
-/// The displayed result of a trial.
+/// The result of a trial in words, and its tone.
 pub(crate) fn says_words(says: TrialSays) -> (&'static str, Tone) {
     match says {
         TrialSays::Met => ("met", Tone::Good),
         TrialSays::Missed => ("missed", Tone::Plain),
         TrialSays::CannotTell => ("undecided", Tone::Plain),
-        TrialSays::Void => ("invalid", Tone::Bad),
+        TrialSays::Invalid => ("invalid", Tone::Bad),
     }
 }
 
-/// The name of a load in lists of measurements: `capacity, trial 3`.
+/// The name of a load in lists of measurements. For a search, it includes the trial: `capacity, trial 3`.
 pub(crate) fn load_name(measurement: &Measurement) -> String {
     match &measurement.trial {
         Some(trial) => format!("{}, trial {}", measurement.load, trial.number),
@@ -24,7 +24,7 @@ pub(crate) fn load_name(measurement: &Measurement) -> String {
     }
 }
 
-/// The trials of a cell, with a table for each search.
+/// The trials of a cell: one table per search.
 pub(crate) fn trials(cell: &Cell) -> Vec<Table> {
     let mut tables: Vec<(&str, Table)> = Vec::new();
     for measurement in measurements(cell) {

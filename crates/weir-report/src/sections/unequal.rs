@@ -1,4 +1,5 @@
-//! Differences that weir could not remove: lines by gateway, and a diff of two configurations of the same driver.
+//! Differences between gateways that weir could not remove. Gateways with the same driver are compared by the lines
+//! of their configuration files.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,29 +9,29 @@ use weir_results::{Cell, FileKind, KeptFile, Run};
 
 use crate::model::Fact;
 
-/// The maximum number of lines of one diff.
+/// Maximum number of lines of the diff of one file.
 const LINES_MAX: usize = 40;
-/// The number of unchanged lines around a change.
+/// Number of unchanged lines that are shown around a change.
 const CONTEXT: usize = 1;
-/// Replaces an address that weir chose for the cell.
+/// Text that replaces an address which weir chose for a cell.
 const ADDRESS: &str = "ADDRESS";
 const CELL: &str = "/cell-";
 
-/// Differences between gateways.
+/// Differences between the gateways of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Unequal {
-    /// Differences that weir could not remove, with the gateways that they apply to.
+    /// Differences that weir could not remove, each with the names of the gateways to which it applies.
     pub(crate) facts: Vec<Fact>,
-    /// Diffs between two configurations of the same driver.
+    /// Diffs of configuration files of gateways with the same driver.
     pub(crate) files: Vec<FileDifference>,
 }
 
-/// How one file differs between two gateways.
+/// How a configuration file differs between two gateways.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct FileDifference {
-    /// `gateway/nginx.conf: old (-) and new (+)`
+    /// The file and the two gateways, like `gateway/nginx.conf: old (-) and new (+)`.
     pub(crate) title: String,
-    /// Changed lines with the prefix `-` or `+`, and a few lines around them.
+    /// Changed lines, which begin with `-` or `+`, and a few lines around them.
     pub(crate) lines: Vec<String>,
 }
 
@@ -40,7 +41,7 @@ impl Unequal {
     }
 }
 
-/// Collects the differences.
+/// Collects the differences between the gateways of a run.
 pub(crate) fn unequal(run: &Run, cells: &[Cell], summary: &Summary) -> Unequal {
     let of_gateways = summary.gateways.iter().map(|gateway| (gateway.name.as_str(), &gateway.unequal[..]));
     let mut unequal = Unequal { facts: by_gateways(&of_gateways.collect::<Vec<_>>()), files: Vec::new() };
@@ -55,7 +56,7 @@ pub(crate) fn unequal(run: &Run, cells: &[Cell], summary: &Summary) -> Unequal {
     unequal
 }
 
-/// Each line once, with the gateways that it applies to. Lines of several gateways are first.
+/// Returns each line once, with the gateways to which it applies. Lines of several gateways come first.
 fn by_gateways(of: &[(&str, &[String])]) -> Vec<Fact> {
     let mut lines: Vec<(&String, Vec<&str>)> = Vec::new();
     for (name, line) in of.iter().flat_map(|(name, lines)| lines.iter().map(move |line| (*name, line))) {
@@ -69,7 +70,7 @@ fn by_gateways(of: &[(&str, &[String])]) -> Vec<Fact> {
     lines.into_iter().map(|(line, names)| Fact::new(names.join(", "), line.clone())).collect()
 }
 
-/// The driver of a gateway, by default the one with the same name.
+/// The name of the gateway's driver: by default, the name of the gateway.
 fn driver(run: &Run, name: &str) -> Option<String> {
     let mut listed = run.scenario.get("gateways")?.as_array()?.iter();
     let found = listed.find(|gateway| {
@@ -79,7 +80,7 @@ fn driver(run: &Run, name: &str) -> Option<String> {
 }
 
 impl Unequal {
-    /// Compares the configuration files of the gateways `old` and `new`, which have the same driver.
+    /// Adds the diffs of the configuration files of gateways `old` and `new`, which have the same driver.
     fn compare(&mut self, cells: &[Cell], old: &str, new: &str) {
         let Some([of_old, of_new]) = alike(cells, old, new) else { return };
         let names: Vec<&str> =
@@ -105,7 +106,7 @@ impl Unequal {
     }
 }
 
-/// A cell of each gateway, at the same point of the axes.
+/// Finds one cell of each of two gateways. Both cells have the same values of the axes.
 fn alike<'a>(cells: &'a [Cell], old: &str, new: &str) -> Option<[&'a Cell; 2]> {
     let has_files = |cell: &&Cell| configuration(cell).next().is_some();
     cells.iter().filter(|cell| cell.key.gateway == old).filter(has_files).find_map(|one| {
@@ -118,7 +119,7 @@ fn configuration(cell: &Cell) -> impl Iterator<Item = &KeptFile> {
     cell.files.iter().filter(|file| file.kind == FileKind::Configuration)
 }
 
-/// The lines in which two files differ, with the prefix `-` or `+`.
+/// The lines in which two files differ, with `-` or `+` before them.
 fn difference(old: &[String], new: &[String]) -> Vec<String> {
     let groups = similar::group_diff_ops(capture_diff_slices(Algorithm::Myers, old, new), CONTEXT);
     let mut lines = Vec::new();
@@ -148,8 +149,8 @@ fn is_change(op: &DiffOp) -> bool {
     op.tag() != DiffTag::Equal
 }
 
-/// Masks the parts of a line that differ between cells: addresses and ports that weir chooses, and the folder of the
-/// cell.
+/// Replaces the parts of a line that differ from cell to cell: addresses and ports that weir chose, and the name of
+/// the cell's folder.
 fn masked(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -175,7 +176,8 @@ fn masked(line: &str) -> String {
     out + rest
 }
 
-/// Whether these digits after `before` are a port that weir chose: after an address, or after `port_value:` of Envoy.
+/// Whether `digits` are a port that weir chose: `before` ends with an address and a colon, or with `port_value: `
+/// (Envoy).
 fn is_port(digits: &str, before: &str) -> bool {
     let behind_address = before.strip_suffix(':').is_some_and(|host| {
         host.ends_with(|letter: char| letter.is_ascii_digit() || letter == ']' || letter == '*')

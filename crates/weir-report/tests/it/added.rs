@@ -1,4 +1,4 @@
-//! The section of added latency: the rig, the gateways, the cost of authentication, and every repeat.
+//! The section about added latency: the rig itself, the gateways, the cost of authentication, and every repeat.
 
 use serde_json::{Value, json};
 use weir_analysis::summarize;
@@ -6,7 +6,8 @@ use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Reason, Run};
 
 use crate::fixture::{Scene, run};
 
-/// A run with a second direct baseline and another open load at twice the rate, without TLS and with TLS.
+/// A run with a second direct baseline, and with another open load at twice the rate. All of it is measured with
+/// and without TLS.
 fn added() -> (Run, Vec<Cell>) {
     let (mut run, base) = run(Scene::Good, &[0.5]);
     let mut cells: Vec<Cell> = Vec::new();
@@ -36,7 +37,7 @@ fn added() -> (Run, Vec<Cell>) {
     (run, cells)
 }
 
-/// Increases every latency of the open load by `more_ns`.
+/// Increases all latencies of the open load by `more_ns`.
 fn later(cell: &mut Cell, more_ns: u64) {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { return };
     let times = &mut measurements[1].record.result.latency_ns;
@@ -54,7 +55,7 @@ fn later(cell: &mut Cell, more_ns: u64) {
     times.mean = times.mean.map(|ns| ns + more_ns as f64);
 }
 
-/// Adds a copy of the open load at twice the rate.
+/// Adds a copy of the open load with twice the rate.
 fn twice(cell: &mut Cell) {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { return };
     let mut more = measurements[1].clone();
@@ -125,7 +126,8 @@ fn a_long_page_has_contents_and_folds_long_tables() {
     for id in ["glance", "added-latency", "sizing", "point-0", "time", "cells", "reading"] {
         assert!(contents.contains(&format!("\"#{id}\"")), "{contents}");
     }
-    // Two loads at two points for six systems in three repeats; and each load of every cell.
+    // The first table has two loads at two points, for six systems with three repeats: 72 rows. The second has
+    // every load of every cell.
     for (heading, rows) in [("<h3>All repeats</h3>", 72), ("<h2>All loads of all cells</h2>", 108)] {
         let (_, below) = page.split_once(heading).unwrap();
         let fold = format!("<details class=\"fold rows\"><summary>{rows} rows</summary>");
@@ -168,7 +170,7 @@ fn files_have_the_charts_and_every_repeat() {
     let table = std::fs::read_to_string(folder.path().join("findings.csv")).unwrap();
     let is_p50 = |line: &&str| line.starts_with("added-latency,") && line.contains(",latency_p50,ns,");
     let rows: Vec<&str> = table.lines().filter(is_p50).collect();
-    // Two loads at two points for six systems in three repeats.
+    // Two loads at two points, for six systems with three repeats.
     assert_eq!(rows.len(), 72);
     let bias = table.lines().filter(|line| line.contains("the rig (A/A)") && line.contains(",p50,ns,"));
     assert_eq!(bias.count(), 4, "{table}");

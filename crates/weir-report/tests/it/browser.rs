@@ -1,4 +1,4 @@
-//! The page in a browser (headless Chromium): its state after loading, and the functions of its script.
+//! The page in a browser (headless Chromium): its content right after loading, and the functions of its script.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ fn chromium() -> PathBuf {
     places.find(|path| path.exists()).expect("no chromium-headless-shell; `make peers` fetches it")
 }
 
-/// The document of `page` in the browser right after loading.
+/// Returns the document of `page` in the browser right after loading.
 fn loaded(folder: &Path, page: &str) -> String {
     let mut command = Command::new(chromium());
     command.args(["--no-sandbox", "--disable-gpu", "--timeout=60000", "--dump-dom"]);
@@ -27,7 +27,7 @@ fn loaded(folder: &Path, page: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A page without its script.
+/// The part of a page before its script.
 fn seen(page: &str) -> &str {
     page.split_once("<script").map_or(page, |(seen, _)| seen)
 }
@@ -40,8 +40,8 @@ fn written(run: &Run, cells: &[Cell]) -> (tempfile::TempDir, String) {
     (folder, page)
 }
 
-/// The results of `steps` in the browser. Each step is the body of a function in the page. They run in sequence before
-/// the page has loaded.
+/// Runs `steps` in the browser one after the other, before the page has loaded, and returns their results. Each
+/// step is the body of a function in the page.
 fn driven(folder: &Path, page: &str, steps: &[&str]) -> Vec<Value> {
     const TOOLS: &str = r##"
       const svgOf = (id, place = 0) => document.getElementById(id).querySelectorAll("svg.plot")[place];
@@ -78,7 +78,7 @@ fn driven(folder: &Path, page: &str, steps: &[&str]) -> Vec<Value> {
     serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {shown}"))
 }
 
-/// Whether each of its pictures has marks in a colour of the palette, not only scales.
+/// Whether each picture of the chart has marks in a colour of the palette, and not only scales.
 fn has_marks(figure: &str) -> bool {
     const COLORS: [&str; 9] =
         ["blue", "green", "vermilion", "pink", "amber", "violet", "brown", "teal", "grey"];
@@ -95,7 +95,7 @@ fn charts_are_complete_before_the_script_runs() {
     for limits in [&[0.5][..], &[0.25, 0.5]] {
         let (run, cells) = fixture::run(Scene::Good, limits);
         let (folder, written) = written(&run, &cells);
-        // Before the script runs, and right after loading.
+        // The page before its script runs, and the page right after loading.
         let after = loaded(folder.path(), "report.html");
         let pages = [seen(&written), seen(&after)];
         for page in pages {
@@ -234,7 +234,7 @@ fn every_load_and_repeat_can_be_chosen() {
     assert_eq!((&shown[1][2], &shown[1][3]), (&json!(5), &json!(5)));
     assert_eq!(shown[2], "point-0-rate-per-s-repeat-1");
     assert_eq!(shown[3], json!(["point-0-rate-per-s-repeat-1", 5]), "it is prepared once");
-    // The table of values gives the same text as the titles.
+    // The table of values contains the same text as the tooltips.
     let rows = table(figure(&page, "point-1-p99-ns-repeat-2"));
     let words: Vec<&str> = shown[1][1].as_str().unwrap().lines().collect();
     assert_eq!(words[0], "4 s");

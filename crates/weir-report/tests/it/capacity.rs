@@ -1,11 +1,13 @@
-//! Capacity searches in every format: a section, trials in the list of cells and on the pages of cells.
+//! Capacity searches in every format: their section, and their trials in the table of cells and on the pages of
+//! cells.
 
 use weir_analysis::summarize;
 use weir_results::{Cell, CellOutcome, Found, Objective, Run, Stopped, Trial, TrialSays};
 
 use crate::fixture::{Scene, run};
 
-/// The fixture's run with a search in each cell. The search of nginx ends at the generator's limit.
+/// The run of the fixture with a search in each cell. The search for nginx ends because the load generator is
+/// limited.
 fn searched() -> (Run, Vec<Cell>) {
     let (run, mut cells) = run(Scene::Good, &[0.5]);
     for cell in &mut cells {
@@ -15,7 +17,7 @@ fn searched() -> (Run, Vec<Cell>) {
         for number in 1..=2 {
             let found = (number == 2).then(|| found(&gateway, repeat));
             let says = if number == 1 { TrialSays::Met } else { TrialSays::CannotTell };
-            let why = "12 of 1,540 requests took longer than 20.0 ms (0.779 %, at most 1.00 %)".into();
+            let why = "12 of 1,540 requests took longer than 20.0 ms (0.779 %, limit 1.00 %)".into();
             let trial = Some(Trial { number, says, why, found });
             measurements.push(weir_results::Measurement { load: "capacity".into(), trial, ..tail.clone() });
         }
@@ -38,7 +40,7 @@ fn found(gateway: &str, repeat: u32) -> Found {
         below_per_s: None,
         limited_by: (!is_limited).then(|| "p99".to_owned()),
         trials: 2,
-        void: u32::from(is_limited),
+        invalid: u32::from(is_limited),
         stopped: if is_limited { Stopped::GeneratorLimited } else { Stopped::Precise },
     }
 }

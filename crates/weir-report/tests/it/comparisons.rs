@@ -5,7 +5,7 @@ use weir_analysis::{Figure, Repeated, Sample};
 
 use crate::fixture::{self, Scene};
 
-/// The good run, and the mixed run with another id and another kernel.
+/// Compares the good run with the mixed run, which has another ID and another kernel.
 fn comparison(label: &str) -> Comparison {
     let side = |scene, id: &str, kernel: &str| {
         let (mut run, cells) = fixture::run(scene, &[0.5]);
@@ -40,7 +40,7 @@ fn a_comparison_fits_the_terminal() {
     }
 }
 
-/// Two repeats of each side, so different that the interval is useless.
+/// Compares datasets with two repeats that differ so much that confidence intervals are useless.
 fn noisy() -> Comparison {
     let measures = [Measure::Throughput, Measure::CpuPerRequest, Measure::Latency("p99")];
     let side = |label: &str, values: [f64; 2]| {
@@ -67,7 +67,10 @@ fn an_interval_that_is_too_wide_is_printed_in_words() {
         assert_eq!(words.count(), 9, "of A, of B and of the ratio: {text}");
         assert_eq!(text.matches("> 1,000 %").count(), 3, "{text}");
         assert!(!text.contains("18,446,744") && !text.contains("e19 s") && !text.contains("845 s"), "{text}");
-        assert!(text.contains("better and worse need 6 valid repeats of each: A has 2, B 2"), "{text}");
+        assert!(
+            text.contains("the verdicts better and worse need 6 valid repeats of A and of B: A has 2, B 2"),
+            "{text}"
+        );
         let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words} in {text}"));
         assert!(place("a.csv: 900 of 1,000 requests failed.") < place("Smallest effect"), "{text}");
     }
@@ -78,7 +81,7 @@ fn an_interval_that_is_too_wide_is_printed_in_words() {
     }
 }
 
-/// Recovery times of six repeats: all of A recover, `beyond` of B do not.
+/// Compares recovery times in six repeats. All repeats of A recover; the first `beyond` of B do not.
 fn recovered(beyond: u32) -> Comparison {
     let side = |label: &str, beyond: u32| {
         let repeated = |repeat: u32| Repeated {
@@ -122,7 +125,7 @@ fn a_reason_of_several_values_is_printed_once_on_a_terminal() {
         .lines()
         .filter(|line| {
             line.contains(
-                "crosses the margin, and better and worse need 6 valid repeats of each: A has 3, B 3.",
+                "crosses the margin, and the verdicts better and worse need 6 valid repeats of A and of B: A has 3, B 3.",
             )
         })
         .collect();

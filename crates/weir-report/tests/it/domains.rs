@@ -1,4 +1,4 @@
-//! The section of limits, handshakes and starts.
+//! The section about limits, TLS handshakes and cold starts.
 
 use serde_json::json;
 use weir_analysis::summarize;
@@ -6,7 +6,7 @@ use weir_results::{Cell, CellOutcome, ColdStart, CpuSeconds, DIRECT, HostShare, 
 
 use crate::fixture::{Scene, run};
 
-/// A run whose closed load opens a connection per request, with one domain and with a thousand.
+/// A run with one domain and with a thousand domains. The closed load opens a connection for each request.
 fn many_domains() -> (Run, Vec<Cell>) {
     let (mut run, base) = run(Scene::Good, &[0.25, 0.5]);
     let mut cells: Vec<Cell> = Vec::new();

@@ -1,4 +1,4 @@
-//! Faults in every format: a table of the time between faults, sentences, and charts per second.
+//! Faults in every format: a table of the time between faults, sentences, and charts of values per second.
 
 use weir_analysis::findings::FindingObjective;
 use weir_analysis::{Met, Outcome, Summary, summarize};
@@ -6,8 +6,8 @@ use weir_results::{Cell, CellOutcome, FaultAction, FaultEvent, FaultTarget, Obje
 
 use crate::fixture::{self, Scene};
 
-/// The good run with faults in the open load: a server is killed at 5.2 s and returns at 9.1 s. From 5 s to 9 s, 100
-/// requests per second have an unexpected status.
+/// The good run with faults in the open load. A server is killed at 5.2 s and returns at 9.1 s. From 5 s to 9 s,
+/// 100 requests per second have an unexpected status.
 fn faulted() -> (Run, Vec<Cell>, Summary) {
     let (run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway != "direct") {
@@ -36,8 +36,8 @@ fn faults_have_their_table_sentences_and_pictures() {
         "## Faults",
         "Between faults: tail",
         "replica 3 killed",
-        "weir: 1,200 of 150,000 requests of tail failed. Before the first fault: 0 of 45,000; replica 3 killed: \
-        1,200 of 60,000, until the end; replica 3 returned: 0 of 45,000.",
+        "weir: 1,200 of 150,000 requests of the load tail failed. Before the first fault: 0 of 45,000; replica 3 killed: \
+        1,200 of 60,000, with errors until the end; replica 3 returned: 0 of 45,000.",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
     }
@@ -64,7 +64,7 @@ fn the_time_to_recover_is_a_finding_in_every_format() {
     let folder = tempfile::tempdir().unwrap();
     let written = weir_report::write(&run, &cells, &summary, folder.path()).unwrap();
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
-    // Errors until the end: no gateway has recovered.
+    // The errors continue until the end, so no gateway recovers.
     let (markdown, html) = (read(written.markdown), read(written.html));
     for words in ["## Recovery after faults", "not recovered"] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
@@ -82,7 +82,7 @@ fn the_time_to_recover_is_a_finding_in_every_format() {
 #[test]
 fn an_objective_of_a_finding_is_judged_in_every_format() {
     let (mut run, mut cells, _) = faulted();
-    // haproxy fails until the end; weir recovers.
+    // Only haproxy has errors until the end; weir recovers.
     let is_stuck = |cell: &&mut Cell| cell.key.gateway == "haproxy";
     for cell in cells.iter_mut().filter(is_stuck) {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };

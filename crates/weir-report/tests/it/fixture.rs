@@ -10,14 +10,14 @@ use weir_results::{
     Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
 };
 
-/// The faults of the run.
+/// What goes wrong in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
-    /// Nothing.
+    /// Nothing goes wrong.
     Good,
-    /// One cell fails, one has host noise, and one gateway is overloaded in the open load.
+    /// One cell fails, one cell has host noise, and one gateway is overloaded by the open load.
     Mixed,
-    /// One repeat only.
+    /// There is only one repeat.
     Single,
 }
 
@@ -34,12 +34,12 @@ const GATEWAYS: [(&str, u64, u64, u64); 4] = [
     ("haproxy", 24_300, 161_000, 22),
 ];
 
-/// The run and its cells, for each value of the data plane's CPU limit.
+/// A run and its cells. The gateways are measured with each CPU limit in `cpus`.
 pub(crate) fn run(scene: Scene, cpus: &[f64]) -> (Run, Vec<Cell>) {
     run_with_users(scene, cpus, &[])
 }
 
-/// The same with a closed load for each number of users instead of the one at full load.
+/// Like [`run`], but instead of the full load there is a closed load for each number of users.
 pub(crate) fn run_with_users(scene: Scene, cpus: &[f64], users: &[u32]) -> (Run, Vec<Cell>) {
     let repeats = if scene == Scene::Single { 1 } else { 3 };
     let mut cells = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn run_with_users(scene: Scene, cpus: &[f64], users: &[u32]) -> (Run,
     (described(plan, &cells), cells)
 }
 
-/// The same over two axes: every CPU limit with every connection count of the closed load.
+/// Like [`run`], but with two axes: each CPU limit is combined with each number of connections of the closed load.
 pub(crate) fn run_over(cpus: &[f64], connections: &[u32]) -> (Run, Vec<Cell>) {
     let (mut run, base) = run(Scene::Good, cpus);
     let mut cells: Vec<Cell> = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn run_over(cpus: &[f64], connections: &[u32]) -> (Run, Vec<Cell>) {
     (run, cells)
 }
 
-/// Extends every load to `seconds` by repeating its phase.
+/// Makes every load last `seconds`, by repeating its sustained phase.
 pub(crate) fn lengthen(cells: &mut [Cell], seconds: usize) {
     fn extend<T: Clone>(series: &mut Vec<T>, seconds: usize, at: fn(&mut T) -> &mut f64) {
         let (warmup, phase) = (WARMUP_S as usize, series.len() - WARMUP_S as usize);
@@ -102,7 +102,7 @@ pub(crate) fn lengthen(cells: &mut [Cell], seconds: usize) {
     }
 }
 
-/// The kept files of a gateway.
+/// The configuration and log files of a gateway.
 fn files(gateway: &str) -> Vec<KeptFile> {
     let configuration = format!("# {gateway}\nworkers 1\nlisten 127.0.0.1:41873\n");
     let log = format!("{gateway} starts\n{gateway}: <ready> & listening\n");
@@ -231,7 +231,7 @@ fn measurements(
     users: &[u32],
 ) -> Vec<Measurement> {
     let known = GATEWAYS.iter().find(|gateway| gateway.0 == key.gateway);
-    // Repeats vary by a fixed pattern, so that intervals have a width.
+    // The values of repeats differ by a fixed pattern, so that confidence intervals have a width.
     let wobble = 1.0 + 0.012 * (f64::from((key.repeat * 7 + key.index * 3) % 5) - 2.0);
     let scale = limit_cpus / 0.5;
     let full_rate = known.map_or(61_000.0, |gateway| gateway.1 as f64 * scale) * wobble;
@@ -274,7 +274,7 @@ fn measurements(
         .collect()
 }
 
-/// The values of a load.
+/// The values from which a measurement of a load is built.
 #[derive(Clone)]
 struct Shape {
     load: String,
@@ -289,7 +289,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// The full load with this number of users.
+    /// The closed load with this number of users instead of the full load.
     fn with_users(&self, users: u32, limit_cpus: f64) -> Self {
         let share = (f64::from(users) * 0.11).min(0.991);
         let rate_per_s = self.rate_per_s * share / 0.991 * (1.0 - f64::from(users) * 0.001);
@@ -484,7 +484,8 @@ fn series(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Vec<UsageSecond> {
         .collect()
 }
 
-/// `total` times with a lognormal distribution of this median and a slightly heavier tail.
+/// A histogram of `total` times with a lognormal distribution. Its median is `p50_ns`, and its tail is slightly
+/// heavier.
 fn lognormal(p50_ns: f64, sigma: f64, total: u64) -> hdrhistogram::Histogram<u64> {
     const STEPS: u64 = 1_000;
     let mut histogram = new_histogram();
@@ -503,7 +504,7 @@ fn lognormal(p50_ns: f64, sigma: f64, total: u64) -> hdrhistogram::Histogram<u64
     histogram
 }
 
-/// The quantile of the standard normal distribution, by its logistic approximation.
+/// A quantile of the standard normal distribution, approximated by the logistic distribution.
 fn normal_quantile(share: f64) -> f64 {
     let logit = (share / (1.0 - share)).ln();
     logit / 1.702

@@ -16,7 +16,8 @@ fn terminal(scene: Scene, width: usize, color: bool) -> String {
     weir_report::terminal(&run, &cells, &summary, width, color)
 }
 
-/// The page without style, scripts, data, pictures, tables of values, and other loads over time.
+/// The page without style, scripts, data, pictures, tables of values, and charts over time that it does not show
+/// first.
 fn skeleton(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
@@ -57,11 +58,11 @@ fn noisy_headlines_are_marked_and_reported_with_their_values() {
     let summary = summarize(&run, &cells);
     let text = weir_report::markdown(&run, &cells, &summary);
     for part in
-        ["noisy: throughput ", "is uncertain by ", "(at most 0.0001 %)", "In this scenario the interval"]
+        ["noisy: throughput ", "is uncertain by ", "(allowed: 0.0001 %)", "In this scenario the interval"]
     {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
-    // In the table: the value in parentheses, valid repeats, and the reason.
+    // The row must contain the value in parentheses, the number of valid repeats, and the reason.
     let row = text
         .lines()
         .find(|line| line.contains("3 of 3 noisy"))
@@ -74,19 +75,20 @@ fn values_from_two_of_three_repeats_are_marked() {
     let (run, cells, summary) = made(Scene::Mixed, &[0.5]);
     let wide = weir_report::terminal(&run, &cells, &summary, 160, false);
     let markdown = weir_report::markdown(&run, &cells, &summary);
-    // One cell of haproxy failed, so it has no headline. nginx is complete at full load.
+    // One cell of haproxy failed, so it has no headline value. All cells of nginx at full load are complete.
     let row = |text: &str, name: &str| {
         text.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned()
     };
     assert!(row(&wide, "haproxy ").contains("24,442/s*"), "{wide}");
     assert!(!row(&wide, "nginx ").contains("21,524/s*"), "{wide}");
     assert!(row(&markdown, "| haproxy ").contains("24,442/s\\* ["), "{markdown}");
-    let legend = "excluded, with the reason in the table of all loads. *: fewer than three valid repeats, so no headline.";
+    let legend =
+        "the table of all loads gives the reason. *: fewer than three valid repeats, so no headline.";
     assert!(wide.split_whitespace().collect::<Vec<_>>().join(" ").contains(legend), "{wide}");
     assert!(
-        markdown.contains("in the table of all loads. \\*: fewer than three valid repeats, so no headline.")
+        markdown.contains("all loads gives the reason. \\*: fewer than three valid repeats, so no headline.")
     );
-    // If no gateway has three repeats, only the verdict mentions it.
+    // If no gateway has three repeats, only the verdict says so.
     assert!(!terminal(Scene::Single, 160, false).contains('*'));
     assert!(!terminal(Scene::Good, 160, false).contains("*:"));
 }

@@ -1,4 +1,4 @@
-//! Objectives as JUnit tests, and the number of instances, from a synthetic run.
+//! The objective as JUnit tests and the number of instances, for a synthetic run.
 
 use weir_analysis::sizing::{Bound, Demand, Price, PriceOf, size};
 use weir_analysis::summarize;
@@ -86,7 +86,7 @@ fn a_sizing_with_everything_on_a_terminal() {
 #[test]
 fn a_narrow_sizing_keeps_all_requested_columns() {
     let drawn = sizing(Scene::Good, &[0.5, 1.0], everything(), 80);
-    // A narrow table wraps the words of a title.
+    // In a narrow table, the words of a title are on separate lines.
     for title in ["CPU %", "Instances", "In 12", "In 24", "Cost per", "month", "million"] {
         assert!(drawn.contains(title), "{title}: {drawn}");
     }

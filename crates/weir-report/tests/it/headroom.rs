@@ -1,4 +1,4 @@
-//! Headroom in every format: curves of several rates, and route changes.
+//! Headroom in every format: curves from several rates, and changes of routes.
 
 use std::path::Path;
 
@@ -7,11 +7,12 @@ use weir_results::{Cell, CellOutcome, Changed, RouteChange, Run};
 
 use crate::fixture::{self, Scene};
 
-/// Rates of the open load; the gateways saturate at `LIMIT_PER_S`.
+/// Rates of the open load per second.
 const RATES: [u32; 7] = [500, 1_500, 2_500, 3_500, 4_500, 5_500, 6_500];
+/// Throughput per second at which the gateways saturate.
 const LIMIT_PER_S: f64 = 7_000.0;
 
-/// The good run, with the open load at several rates instead of one. Routes change at the last rate.
+/// The good run with the open load at several rates. Routes change during the load with the last rate.
 fn climbing() -> (Run, Vec<Cell>, Summary) {
     let (mut run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     for cell in &mut cells {
@@ -78,7 +79,7 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
         let svg = read(&folder.path().join(format!("charts/{chart}.svg")));
         assert!(svg.contains("nginx, routes change"), "{chart}");
     }
-    // Rates have no separate charts.
+    // The rates have no charts of their own.
     assert!(!markdown.contains("over tail-500"), "{markdown}");
     let html = read(&written.html);
     for words in ["id=\"headroom\"", "id=\"headroom-tail\"", "routes change at 4 s"] {

@@ -1,4 +1,4 @@
-//! Unusual data causes no panic: seeded changes to the numbers of a run.
+//! Seeded changes to the numbers of a run: unusual data must not cause a panic.
 
 use serde_json::Value;
 use weir_analysis::summarize;
@@ -6,7 +6,7 @@ use weir_results::Cell;
 
 use crate::fixture::{self, Scene};
 
-/// Changes some numbers, chosen by the seed.
+/// Changes some numbers in a value. The seed decides which ones.
 fn change(value: &mut Value, state: &mut u64) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(|field| change(field, state)),
@@ -40,7 +40,7 @@ fn odd_data_never_panics() {
             .iter()
             .filter_map(|cell| {
                 let mut cell = cell.clone();
-                // Only parts of a cell change, so that most cells stay readable.
+                // Only some parts of a cell are changed, so that most cells can still be read.
                 change(cell.pointer_mut("/outcome/measurements/1/record/result/latency_ns")?, &mut state);
                 change(cell.pointer_mut("/outcome/measurements/0/usage")?, &mut state);
                 change(cell.pointer_mut("/outcome/measurements/0/cpu_us_per_request")?, &mut state);

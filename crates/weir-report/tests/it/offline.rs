@@ -1,4 +1,4 @@
-//! The page works offline and does not execute code in the data.
+//! The page works without a network, and does not execute code that is in the data.
 
 use weir_analysis::summarize;
 
@@ -19,11 +19,11 @@ fn a_page_loads_nothing() {
     {
         assert!(!page.contains(loads), "the page has {loads}");
     }
-    // Links lead only to files beside the page.
+    // Links lead only to files in the same folder and to places in the page.
     for link in page.split(" href=\"").skip(1) {
         assert!(link.starts_with("cells/") || link.starts_with('#'), "a link to {}", &link[..40]);
     }
-    // The content security policy forbids all loads, including pictures.
+    // The content security policy forbids the page to load anything, including pictures.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
                   form-action 'none'";
     assert!(page.contains(&format!("content=\"{policy}\"")));

@@ -8,9 +8,9 @@ use weir_results::{Cell, CellOutcome, Reason, Run};
 use crate::figures::{figure, figures, id, legend, panels, table};
 use crate::fixture::{self, Scene};
 
-/// The maximum size of the page of a large run in bytes: it fits into a mail and opens quickly.
+/// Maximum size in bytes of the page of a large run, so that it fits into a mail and opens quickly.
 const PAGE_MAX: usize = 6_500_000;
-/// The same for a run of a few gateways at two loads, such as quickstart.
+/// Maximum size in bytes of the page of a small run, with a few gateways and two loads.
 const SMALL_PAGE_MAX: usize = 600_000;
 
 struct Report {
@@ -41,7 +41,7 @@ impl Report {
     }
 }
 
-/// The values of the attribute `name` in a page.
+/// The values of all attributes with this name in a page.
 fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!(" {name}=\"");
     page.split(&start).skip(1).filter_map(|rest| rest.split_once('"')).map(|(value, _)| value).collect()
@@ -96,7 +96,7 @@ fn the_page_of_a_cell_is_complete() {
     let evidence = &measurements[1].judgement.evidence[0];
     let words = |text: &str| text.replace('\u{a0}', " ").replace("&#x27;", "'");
     assert!(words(&page).contains(evidence.as_str()), "no `{evidence}`");
-    // A hover column for each of the 12 seconds, in four charts for each of two loads.
+    // There is one column with a tooltip for each of 12 seconds, in four charts, for each of two loads.
     assert_eq!(page.matches("class=\"hover\"").count(), 12 * 4 * 2);
 
     let (_, page) = at("haproxy", 2);
@@ -150,7 +150,7 @@ fn charts_over_an_axis_have_intervals_and_descriptions() {
     let over = |load: &str, figures: &[&str]| -> Vec<String> {
         figures.iter().map(|figure| format!("{figure}-over-limits-data-cpus-{load}")).collect()
     };
-    // A closed load against a quota is throttled, so its latency is invalid and not drawn.
+    // A closed load makes the gateway reach its CPU quota, so its latency is invalid and not drawn.
     let full = over("full", &["throughput", "cpu-per-request", "scaling", "efficiency"]);
     let tail = over("tail", &["throughput", "p50", "p99", "cpu-per-request"]);
     assert_eq!(ids, [full, tail].concat());
@@ -175,7 +175,7 @@ fn charts_over_an_axis_have_intervals_and_descriptions() {
     }
     let direct = &of("direct", full)[0];
     assert!(direct[5] == "no" && direct[6].contains("0 of 3 repeats valid: generator-limited"), "{direct:?}");
-    // Rates of the fixture are proportional to the limit, except for the variation of repeats.
+    // In the fixture, throughput is proportional to the limit, except for the differences between repeats.
     for row in of("nginx", "efficiency-over-limits-data-cpus-full") {
         assert!((number(row[2]) - 100.0).abs() < 5.0, "{row:?}");
     }
@@ -286,7 +286,7 @@ fn every_chart_has_a_label_and_its_values_as_a_table() {
         assert!(pictures > 0 && figure.matches("role=\"img\" aria-label=\"").count() == pictures);
         assert!(!figure.contains("aria-label=\"\""), "{}", id(figure));
     }
-    // Ids name elements and files, so they are unique.
+    // IDs are the names of elements and files, so they must be unique.
     let mut ids: Vec<&str> = figures(&page).into_iter().map(id).collect();
     let count = ids.len();
     ids.sort_unstable();
@@ -325,11 +325,11 @@ fn an_excluded_value_is_no_reference_for_scaling() {
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
     assert!(scaling.contains(&"nginx, in proportion") && !scaling.contains(&"weir, in proportion"));
-    // The efficiency at the other limit depends on it.
+    // The relative throughput per core at the other limit depends on the excluded value, so it is excluded, too.
     let tables = figures(&page).into_iter().flat_map(table).flatten();
-    let void = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();
-    assert_eq!(void, 4, "throughput over the limit, scaling, and both efficiencies");
+    let invalid = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();
+    assert_eq!(invalid, 4, "throughput over the limit, scaling, and both efficiencies");
     let titles = page.split("<title>").skip(2).map(|rest| rest.split("</title>").next().unwrap());
-    let void = titles.filter(|title| title.contains("0 of 3 repeats valid: host-noise")).count();
-    assert_eq!(void, 4, "pictures show it too");
+    let invalid = titles.filter(|title| title.contains("0 of 3 repeats valid: host-noise")).count();
+    assert_eq!(invalid, 4, "pictures show it too");
 }

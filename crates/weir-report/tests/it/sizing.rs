@@ -1,4 +1,4 @@
-//! Tables over load points: users, limits and the share of direct, with merged rows.
+//! Tables with several load points: numbers of users, limits and the share of direct throughput, with merged rows.
 
 use weir_analysis::summarize;
 use weir_results::{Cell, Run};
@@ -16,7 +16,7 @@ fn markdown(scene: Scene) -> String {
     weir_report::markdown(&run, &cells, &summarize(&run, &cells))
 }
 
-/// The part of a report from the heading `from` to the heading `to`.
+/// The part of a report between the headings `from` and `to`.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (start, end) = (text.find(from).expect(from), text.find(to).expect(to));
     text[start..end].trim_end()
@@ -60,7 +60,7 @@ fn merged_rows_keep_every_table_cell_of_a_page() {
         let table = table.split("</table>").next().unwrap();
         let (head, body) = table.split_once("</thead>").unwrap();
         let columns = head.matches("<th ").count() + head.matches("<th>").count();
-        // For each spanned column, the number of rows that the span still covers.
+        // For each column that a cell of an earlier row covers: the number of rows that are still covered.
         let mut below: Vec<usize> = Vec::new();
         for row in body.split("<tr>").skip(1) {
             below.retain(|rows| *rows > 0);

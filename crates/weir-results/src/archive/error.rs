@@ -2,67 +2,67 @@
 
 use std::io;
 
-/// An archive that cannot be read. Every message names the file, and the line if possible.
+/// An archive cannot be read. Every message contains the file name, and the line if possible.
 ///
-/// Lines count from 1 in the decompressed text: `gzip -dc FILE | sed -n 3p` prints line 3.
+/// Lines are counted from 1 in the decompressed text: `gzip -dc FILE | sed -n 3p` prints line 3.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The file cannot be read.
     #[error("{name}: cannot read the file: {source}")]
     Unreadable {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// Why.
+        /// Why it cannot be read.
         source: io::Error,
     },
-    /// Another kind of file.
+    /// The file is not an archive.
     #[error("{name}: the file is not an archive of a run")]
     Foreign {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
     },
-    /// Written by a newer weir.
+    /// The archive was written by a newer weir.
     #[error("{name}: the {what} has version {found}, but this weir supports versions up to {known}")]
     Newer {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// `archive` or `result schema`.
+        /// What is newer: `archive` or `result schema`.
         what: &'static str,
-        /// Version of the file.
+        /// The version in the file.
         found: u32,
         /// Newest version that this program supports.
         known: u32,
-        /// The weir version that wrote it.
+        /// Version of the weir that wrote the file.
         weir_version: String,
     },
-    /// The file is truncated.
+    /// The file ends before the end line.
     #[error("{name}: the file is incomplete: it ends in line {line}")]
     Cut {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// The last line.
+        /// The line in which the file ends.
         line: usize,
     },
     /// The file decompresses to far more than an archive of its size.
     #[error("{name}: the file decompresses to more than {} times its size", super::limits::RATIO_MAX)]
     TooLarge {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
     },
     /// The content is invalid.
     #[error("{name}: line {line} is damaged: {detail}")]
     Damaged {
-        /// The file.
+        /// Name of the file, as the user gave it.
         name: String,
-        /// The line.
+        /// Number of the damaged line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong with the line.
         detail: String,
     },
 }
 
 impl ArchiveError {
-    /// What to do about it.
+    /// How the user can fix the problem.
     pub fn remedy(&self) -> String {
         match self {
             Self::Unreadable { .. } => "use a readable file, or `-` for standard input".into(),
@@ -80,7 +80,7 @@ impl ArchiveError {
         }
     }
 
-    /// Whether the caller gave a wrong file, rather than the machine failing.
+    /// Whether the caller's file is wrong, rather than the machine at fault.
     pub fn is_wrong_use(&self) -> bool {
         match self {
             Self::Unreadable { source, .. } => {

@@ -1,8 +1,8 @@
 //! Limits on the memory that a small file can make its reader allocate.
 //!
-//! Archives of weir decompress to about ten times their size, and need about as much memory as their text. A hostile
-//! file can decompress to a thousand times its size, and can contain documents in which every second byte becomes a
-//! value of 32 bytes.
+//! Archives of weir decompress to about ten times their size, and need about as much memory as their decompressed text.
+//! A hostile file can decompress to a thousand times its size, and can contain JSON in which every second byte becomes
+//! a value of 32 bytes.
 
 use std::io::{self, Read};
 
@@ -10,21 +10,21 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Maximum of decompressed bytes per compressed byte, beyond [`FREE_BYTES`].
+/// Maximum number of decompressed bytes per compressed byte, beyond [`FREE_BYTES`].
 pub(super) const RATIO_MAX: u64 = 32;
-/// Decompressed bytes that are always allowed, because short files with few repeated lines compress well.
+/// Number of decompressed bytes that are always allowed, because a short archive can compress unusually well.
 const FREE_BYTES: u64 = 4 << 20;
-/// Maximum length of a cell's key in bytes.
+/// Maximum length of a cell's key, in bytes.
 const KEY_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of JSON values in the line of the run; a plan of 100,000 cells needs about a third of it.
+/// Maximum number of JSON values in the line with the run. A plan of 100,000 cells needs about a third of them.
 const RUN_VALUES_MAX: usize = 2_000_000;
 
-/// The file decompresses to more than [`RATIO_MAX`] allows.
+/// Error: the file decompresses to more than [`RATIO_MAX`] allows.
 #[derive(Debug, thiserror::Error)]
 #[error("decompresses to more than {RATIO_MAX} times its size")]
 pub(super) struct TooLarge;
 
-/// The decompressed content of a gzip file, with a limit that grows with the compressed bytes read.
+/// Reads the decompressed content of a gzip file. The limit grows with the number of compressed bytes read.
 pub(super) struct Unpacked<R> {
     decoder: MultiGzDecoder<Counted<R>>,
     unpacked_bytes: u64,
@@ -47,7 +47,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Counts the bytes that are read.
+/// Counts the bytes that are read from `input`.
 struct Counted<R> {
     input: R,
     bytes: u64,
@@ -61,7 +61,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// A line with a cell, of which only the key is parsed.
+/// A line with a cell; only the key is parsed.
 #[derive(Deserialize)]
 struct CellLine<'a> {
     #[serde(borrow)]
@@ -74,7 +74,7 @@ struct CellKeyOnly<'a> {
     key: &'a RawValue,
 }
 
-/// Checks a line before it is parsed. Lines of other forms are left to the parser.
+/// Checks the size of a line before it is parsed. If the line has an unknown form, the parser reports it.
 ///
 /// # Errors
 /// When a part of the line is too large; the error names it.
@@ -93,7 +93,7 @@ pub(super) fn check_line(line: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Approximate number of JSON values in `text`: empty arrays and objects count one too many.
+/// Approximate number of JSON values in `text`. It counts each empty array or object twice.
 fn values(text: &[u8]) -> usize {
     let (mut values, mut in_string, mut is_escaped) = (1, false, false);
     for byte in text {
@@ -124,7 +124,7 @@ mod tests {
         output.finish().unwrap()
     }
 
-    /// Bytes that cannot be compressed.
+    /// Pseudo-random bytes, which cannot be compressed.
     fn noise(bytes: usize) -> Vec<u8> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn content_that_compresses_like_archives_is_read() {
-        // 10 MiB, of which a tenth cannot be compressed.
+        // 10 MiB, of which a tenth cannot be compressed, so that the ratio stays below the limit.
         let parts: Vec<Vec<u8>> = (0..256).map(|_| [noise(4 << 10), vec![0; 36 << 10]].concat()).collect();
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let mut all = Vec::new();

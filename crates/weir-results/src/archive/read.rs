@@ -1,4 +1,4 @@
-//! Reads an archive: first the versions, then each line, checked against the lines before it.
+//! Reads an archive: first the versions, then line by line. Each line is checked against the lines before it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
@@ -7,11 +7,11 @@ use super::limits::{self, TooLarge, Unpacked};
 use super::{ARCHIVE_VERSION, Archive, ArchiveError, Line, Versions};
 use crate::{Cell, CellOutcome, Histogram, HistogramError, LoadRecord, Run, SCHEMA_VERSION};
 
-/// Maximum length of a line in bytes; a cell with ten hours of seconds needs less than a tenth of it.
+/// Maximum length of a line in bytes. A cell with ten hours of per-second results needs less than a tenth of it.
 const LINE_BYTES_MAX: u64 = 1 << 30;
-/// The first bytes of gzip.
+/// The first bytes of every gzip file.
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-/// The start of the first line.
+/// The start of the first line of an archive.
 const FIRST_LINE: &[u8] = b"{\"weir\":";
 /// Maximum length of a run id in bytes.
 const ID_BYTES_MAX: usize = 100;
@@ -48,16 +48,16 @@ pub fn read_archive(name: &str, input: impl Read) -> Result<Archive, ArchiveErro
             _ => return Err(lines.damaged("expected a cell or the end")),
         }
     }
-    // Reading to the end of the file also verifies the checksums.
+    // Read to the end of the file, so that the decoder also verifies the checksums.
     if !lines.text()?.is_empty() {
         return Err(lines.damaged("unexpected data after the end"));
     }
-    // In the order of the plan, as from the store.
+    // The store returns cells in the order of the plan, too.
     cells.sort_by_key(|cell| cell.key.index);
     Ok(Archive { run: *run, cells })
 }
 
-/// The decompressed content. Files that are not gzip are rejected.
+/// Returns a reader of the decompressed content. Rejects files that are not gzip.
 fn unpacked(name: &str, mut input: impl Read) -> Result<impl Read, ArchiveError> {
     let mut start = Vec::new();
     let read = input.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut start);
@@ -68,7 +68,7 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<impl Read, ArchiveError>
     Ok(Unpacked::new(GZIP_MAGIC.chain(input)))
 }
 
-/// Counts and parses the lines of an archive.
+/// Reads, counts and parses the lines of an archive.
 struct Lines<'a, R> {
     name: &'a str,
     line: usize,
@@ -85,7 +85,7 @@ impl<R: BufRead> Lines<'_, R> {
             return Err(ArchiveError::Cut { name: self.name.into(), line: self.line });
         }
         limits::check_line(&text).map_err(|detail| self.damaged(detail))?;
-        // Each line is a separate document, so only the column is useful.
+        // Each line is parsed on its own, so the line number of serde is always 1.
         serde_json::from_slice(&text)
             .map_err(|error| self.damaged(error.to_string().replace(" at line 1 column ", " at column ")))
     }

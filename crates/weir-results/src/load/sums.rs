@@ -1,17 +1,17 @@
-//! Exact sums of load results: over the steps of a load, and over machines.
+//! Exact sums of load results: of the steps of a load, or of several machines.
 
 use std::collections::BTreeMap;
 
 use crate::{HistogramError, Http2Result, RouteResult, TimesNs};
 
-/// Adds counts by their names.
+/// Adds the counts of `other` by name.
 pub fn add_counts(sum: &mut BTreeMap<String, u64>, other: &BTreeMap<String, u64>) {
     for (name, count) in other {
         *sum.entry(name.clone()).or_default() += count;
     }
 }
 
-/// Adds routes by their names. New routes are added at the end.
+/// Adds the results of `routes` by name. New routes are added at the end.
 ///
 /// # Errors
 /// When a histogram cannot be decoded.
@@ -42,7 +42,7 @@ fn add_route(sum: &mut RouteResult, route: &RouteResult) -> Result<(), Histogram
 }
 
 impl Http2Result {
-    /// Adds the counts of `other`, which has the same `streams`.
+    /// Adds the counts of `other`. Both loads must have requested the same number of `streams`.
     pub fn add(&mut self, other: &Self) {
         let Self { streams: _, streams_allowed_min, goaways, sent_again, streams_reset } = *other;
         self.streams_allowed_min = self.streams_allowed_min.into_iter().chain(streams_allowed_min).min();

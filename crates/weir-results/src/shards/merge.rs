@@ -1,4 +1,4 @@
-//! Merges the records of the shards of a load into one record, as if one machine had carried the load.
+//! Merges the records of all shards of a load into one record, as if one machine had generated the load.
 //!
 //! Counts and histograms are added, quantiles and rates are computed from the sums, and nothing is averaged
 //! (`docs/method.md#many-machines`). Records that do not belong together are rejected with the name of their agent.
@@ -24,13 +24,13 @@ use error::unreadable;
 use phase::Phase;
 use result::Measured;
 
-/// Digits of a rate after the first: enough for every rate, and few enough to hide rounding errors of a sum.
+/// Digits of a rate after the first digit: enough for every rate, but few enough to hide the rounding errors of a sum.
 const RATE_DIGITS: usize = 11;
 
 /// Merges the shards of one load.
 ///
 /// # Errors
-/// When the records are not of the same load, or one of them is damaged.
+/// When the records are not from the same load, or when one of them is damaged.
 ///
 /// ```
 /// assert!(matches!(weir_results::merge(&[]), Err(weir_results::MergeError::Empty)));
@@ -43,7 +43,7 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
     let steps = steps(shards)?;
     let result = match steps.is_empty() {
         true => result::merged(&measured, phase.duration_s)?,
-        // There are pauses between the phases of steps, and only responses within the phases count.
+        // There are pauses between the phases of steps, and only responses within these phases count.
         false => result::merged(&measured, steps.iter().map(|step| step.result.duration_s).sum())?,
     };
     Ok(LoadRecord {
@@ -53,16 +53,19 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
         whole_uncertain: shards.iter().map(|shard| shard.record.whole_uncertain).sum(),
         phase_start_mono_ns: phase.start_ns,
         phase_end_mono_ns: phase.end_ns,
-        latency: histogram(shards.iter().map(|shard| (&*shard.agent, &shard.record.latency)), "latency")?,
+        latency: histogram(
+            shards.iter().map(|shard| (&*shard.agent, &shard.record.latency)),
+            "the latency histogram",
+        )?,
         service_time: histogram(
             shards.iter().map(|shard| (&*shard.agent, &shard.record.service_time)),
-            "service time",
+            "the service time histogram",
         )?,
         lateness: match first.record.lateness {
             None => None,
             Some(_) => Some(histogram(
                 shards.iter().filter_map(|shard| Some((&*shard.agent, shard.record.lateness.as_ref()?))),
-                "lateness",
+                "the lateness histogram",
             )?),
         },
         seconds: seconds::merged(shards)?,
@@ -73,7 +76,7 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
     })
 }
 
-/// The stored row of a shard.
+/// The row that is stored for a shard.
 fn row(shard: &ShardRecord) -> ShardResult {
     let start_offset_ns = phase::start_offset_ns(shard);
     let row = ShardResult::of(&shard.agent, &shard.record, start_offset_ns, shard.clock_bound_ns);
@@ -85,7 +88,7 @@ fn steps(shards: &[ShardRecord]) -> Result<Vec<StepRecord>, MergeError> {
     (0..steps).map(|nth| step(shards, nth)).collect()
 }
 
-/// Step `nth`, which every shard has.
+/// Merges step `nth` of all shards. Every shard must have it.
 fn step(shards: &[ShardRecord], nth: usize) -> Result<StepRecord, MergeError> {
     let steps = || shards.iter().map(|shard| (&*shard.agent, &shard.record.steps[nth]));
     let phase = Phase::of_steps(shards, nth)?;
@@ -95,14 +98,18 @@ fn step(shards: &[ShardRecord], nth: usize) -> Result<StepRecord, MergeError> {
         connections: steps().map(|(_, step)| step.connections).sum(),
         rate_per_s: rate_per_s.map(whole_rate_per_s),
         result: result::merged(&measured, phase.duration_s)?,
-        latency: histogram(steps().map(|(agent, step)| (agent, &step.latency)), "latency of a step")?,
+        latency: histogram(
+            steps().map(|(agent, step)| (agent, &step.latency)),
+            "a latency histogram (one is recorded per step)",
+        )?,
         phase_start_mono_ns: phase.start_ns,
         phase_end_mono_ns: phase.end_ns,
         distributions: None,
     })
 }
 
-/// The offered rate from the sum of the shards' parts. Thirds of 0.1 do not add up to 0.1 in binary.
+/// The offered rate of all shards, computed from the sum of their shares and rounded, because three thirds of 0.1 do
+/// not add up to 0.1 in binary.
 fn whole_rate_per_s(sum_per_s: f64) -> f64 {
     format!("{sum_per_s:.RATE_DIGITS$e}").parse().unwrap_or(sum_per_s)
 }
@@ -110,8 +117,9 @@ fn whole_rate_per_s(sum_per_s: f64) -> f64 {
 fn routes(shards: &[ShardRecord]) -> Result<Vec<RouteResult>, MergeError> {
     let mut sum = Vec::new();
     for shard in shards {
-        add_routes(&mut sum, &shard.record.routes)
-            .map_err(|source| unreadable(&shard.agent, "latency of a route", source))?;
+        add_routes(&mut sum, &shard.record.routes).map_err(|source| {
+            unreadable(&shard.agent, "a latency histogram (one is recorded per route)", source)
+        })?;
     }
     Ok(sum)
 }
@@ -122,7 +130,7 @@ fn requests<'a>(books: impl Iterator<Item = &'a Requests>) -> Requests {
     sum
 }
 
-/// The sum of one histogram per shard, given with agent names.
+/// Adds histograms, one per shard. `parts` contains each with the name of its agent.
 fn histogram<'a>(
     parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
     name: &'static str,
@@ -130,7 +138,7 @@ fn histogram<'a>(
     Ok(Histogram::encode(&decoded_sum(parts, name)?))
 }
 
-/// The same, decoded.
+/// As [`histogram`], but returns the sum decoded.
 fn decoded_sum<'a>(
     parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
     name: &'static str,

@@ -1,7 +1,7 @@
-//! Documents of cells and measurements: all fields that no query uses, in one JSON column.
+//! Documents of cells and measurements: one JSON column with all fields that no query uses.
 //!
-//! A new field needs no migration: give it a default, so that older documents can still be read. A change that older
-//! programs would misread raises [`DOCUMENT_VERSION`] and needs a migration, so that they reject the database.
+//! A new field needs no migration: give it a default, so that older documents can still be read. If older programs
+//! would misread a change, increase [`DOCUMENT_VERSION`] and add a migration, so that they reject the database.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use crate::{
     StepRecord, Trial, Usage,
 };
 
-/// Version of both documents.
+/// Version of cell documents and measurement documents.
 pub(super) const DOCUMENT_VERSION: u32 = 1;
 
-/// The fields of a cell that have no column.
+/// The document of a cell: its fields that have no column.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CellDocument<'a> {
     #[serde(deserialize_with = "known_version")]
     version: u32,
-    /// This and the next two only for a failed cell.
+    /// This field, `remedy` and `log_tail` are set only for a failed cell.
     pub(super) message: Option<Cow<'a, str>>,
     pub(super) remedy: Option<Cow<'a, str>>,
     pub(super) log_tail: Option<Cow<'a, str>>,
@@ -34,7 +34,7 @@ pub(super) struct CellDocument<'a> {
     pub(super) cold_start: Option<Cow<'a, ColdStart>>,
 }
 
-/// The fields of a measurement that have no column and are not verdicts, histograms or series.
+/// The document of a measurement: its fields that have no column or table.
 #[derive(Serialize, Deserialize)]
 pub(super) struct MeasurementDocument<'a> {
     #[serde(deserialize_with = "known_version")]
@@ -115,7 +115,7 @@ impl<'a> MeasurementDocument<'a> {
     }
 }
 
-/// Rejects documents of newer versions, whose fields may have another meaning.
+/// Rejects a document of a newer version, whose fields may have another meaning.
 fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
         version if version <= DOCUMENT_VERSION => Ok(version),

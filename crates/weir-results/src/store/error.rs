@@ -5,57 +5,57 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// An operation of the store failed. Every message names the file.
+/// An operation of the store failed. Every message contains the file name.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database's folder could not be created.
     #[error("{}: cannot create the folder of the database: {source}", path.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// Why it could not be created.
         source: std::io::Error,
     },
     /// The database does not exist.
     #[error("{}: no such database", path.display())]
     Missing {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
     },
-    /// Written by a newer weir.
+    /// The database was written by a newer weir.
     #[error("{}: the database has version {found}, but this weir supports versions up to {known}", path.display())]
     Newer {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
-        /// Version of the file.
+        /// Version of the database.
         found: i64,
         /// Newest version that this program supports.
         known: i64,
     },
-    /// A SQLite database of another program.
+    /// The file is an SQLite database of another program.
     #[error("{}: the database belongs to another program", path.display())]
     Foreign {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
     },
-    /// Not a database, or its pages are inconsistent.
+    /// The file is not a database, or its pages are inconsistent.
     #[error("{}: the file is damaged or not a database ({detail}); it was not changed", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// SQLite's message, or the value that cannot be read.
         detail: String,
     },
-    /// No space is left.
+    /// No space is left on the disk.
     #[error("{}: the disk is full", path.display())]
     Full {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
     },
     /// The file or its folder cannot be written.
     #[error("{}: cannot write the database: {detail}", path.display())]
     Unwritable {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// SQLite's message.
         detail: String,
@@ -63,23 +63,23 @@ pub enum StoreError {
     /// Another process locked the database for longer than the timeout.
     #[error("{}: the database is locked by another process", path.display())]
     Busy {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
     },
     /// The cell is already in the store: another weir process runs the same run.
     #[error("{}: cell {index} of run {run} is already in the database", path.display())]
     CellExists {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// The run's id.
         run: String,
         /// The cell's index in the plan.
         index: u32,
     },
-    /// The stored plan is not a prefix of the new one: another weir process extended the run.
+    /// The stored plan is not a prefix of the new plan, because another weir process extended the run.
     #[error("{}: another process changed the plan of run {run}", path.display())]
     OtherPlan {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// The run's id.
         run: String,
@@ -87,17 +87,17 @@ pub enum StoreError {
     /// The run is already in the database, with other content.
     #[error("{}: run {run} is already in the database with different content: {difference}", path.display())]
     RunDiffers {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// The run's id.
         run: String,
         /// The first difference.
         difference: String,
     },
-    /// A value that does not fit its column.
+    /// A value does not fit its column.
     #[error("{}: cannot store a value: {detail}", path.display())]
     Unstorable {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// The value, and why it does not fit.
         detail: String,
@@ -105,9 +105,9 @@ pub enum StoreError {
     /// No run has this name.
     #[error("{}: no run `{wanted}`", path.display())]
     NoRun {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
-        /// The requested name.
+        /// The name that the caller requested.
         wanted: String,
         /// The latest runs, newest first.
         latest: Vec<String>,
@@ -115,17 +115,17 @@ pub enum StoreError {
     /// Several runs match the prefix.
     #[error("{}: `{prefix}` matches several runs: {}", path.display(), matches.join(", "))]
     Ambiguous {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
-        /// The requested prefix.
+        /// The prefix that the caller requested.
         prefix: String,
         /// Matching runs, newest first.
         matches: Vec<String>,
     },
-    /// Any other SQLite error.
+    /// Another SQLite error.
     #[error("{}: {detail}", path.display())]
     Other {
-        /// The file.
+        /// Path of the database.
         path: PathBuf,
         /// SQLite's message.
         detail: String,
@@ -133,7 +133,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What to do about it.
+    /// How the user can fix the problem.
     pub fn remedy(&self) -> String {
         match self {
             Self::Folder { .. } | Self::Unwritable { .. } => {
@@ -163,7 +163,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the caller's request is wrong, rather than the machine failing.
+    /// Whether the caller's request is wrong, rather than the machine at fault.
     pub fn is_wrong_use(&self) -> bool {
         matches!(
             self,
@@ -194,17 +194,17 @@ impl StoreError {
             None if matches!(error, rusqlite::Error::ToSqlConversionFailure(_)) => {
                 Self::Unstorable { path, detail }
             }
-            // A value cannot be converted, so the content contradicts the schema version of the file.
+            // Otherwise a stored value cannot be converted: the content contradicts the schema version of the file.
             None => Self::Damaged { path, detail },
         }
     }
 }
 
-/// Whether not even one more block fits next to `path`.
+/// Whether the disk that contains `path` is too full for one more block. Writes a probe file next to `path`.
 fn disk_is_full(path: &Path) -> bool {
     let probe = path.with_extension(format!("probe-{}", std::process::id()));
     let written = std::fs::File::create_new(&probe).and_then(|mut file| {
-        // Unlinked at once, so that the probe never stays.
+        // Remove the file before writing, so that the probe never stays.
         std::fs::remove_file(&probe)?;
         file.write_all(&[0; 8192])
     });

@@ -1,4 +1,4 @@
-//! Runs by name: listing, `last`, unique prefixes.
+//! Lists runs, and finds one by id, by the unique prefix of an id, or as `last`.
 
 use rusqlite::Row;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use super::{Store, StoreError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
-    /// Every cell of the plan is in the store.
+    /// All cells of the plan are in the store.
     Finished,
-    /// Cells are missing: it is running, or was interrupted and can be resumed.
+    /// Cells of the plan are missing: the run is in progress, or was interrupted and can be resumed.
     Unfinished,
 }
 
-/// A row of `weir runs`.
+/// A run as `weir runs` lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunListing {
     /// The run's id.
@@ -26,13 +26,13 @@ pub struct RunListing {
     pub started_unix_ms: u64,
     /// End of the last cell, milliseconds since the Unix epoch; `None` while unfinished.
     pub ended_unix_ms: Option<u64>,
-    /// Planned cells.
+    /// Number of cells in the plan.
     pub cells_planned: u32,
-    /// Planned cells that are in the store.
+    /// Number of cells in the store.
     pub cells_done: u32,
-    /// Stored cells that failed.
+    /// Number of cells in the store that failed.
     pub cells_failed: u32,
-    /// State of the run.
+    /// Whether cells of the plan are missing.
     pub state: RunState,
 }
 
@@ -44,7 +44,7 @@ SELECT runs.id, runs.name, runs.started_unix_ms, runs.ended_unix_ms,
 FROM runs ORDER BY runs.started_unix_ms DESC, runs.id DESC";
 
 impl Store {
-    /// Every run, newest first.
+    /// All runs, newest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -54,7 +54,7 @@ impl Store {
         rows.collect::<Result<_, _>>().map_err(self.failed())
     }
 
-    /// The id of the run with this name: an id, a unique prefix of an id, or `last`.
+    /// Finds the id of the run with this name: an id, the unique prefix of an id, or `last` for the newest run.
     ///
     /// # Errors
     /// When no run or several runs match, or the database cannot be read.

@@ -1,4 +1,4 @@
-//! Limits of hosts.
+//! Stored limits of hosts, as `weir doctor` measures them.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -6,7 +6,7 @@ use super::{Store, StoreError};
 use crate::HostBounds;
 
 impl Store {
-    /// Stores the limits of a host, and replaces earlier ones.
+    /// Stores the limits of a host. They replace earlier limits of the same host.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -22,7 +22,7 @@ impl Store {
         })
     }
 
-    /// The limits of the host with this fingerprint, if they were measured.
+    /// The stored limits of the host with this fingerprint, if any.
     ///
     /// # Errors
     /// When the database cannot be read.

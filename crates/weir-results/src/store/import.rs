@@ -1,4 +1,4 @@
-//! Import of a run from another database.
+//! Import of a run from an archive.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub enum Imported {
 }
 
 impl Store {
-    /// Writes a run under its id with its finished cells, in one transaction.
+    /// Writes a run and its finished cells in one transaction. The run keeps its id.
     ///
     /// # Errors
     /// When the database has other content under this id, or cannot be written. Nothing changes then.
@@ -43,7 +43,7 @@ impl Store {
         }
     }
 
-    /// The first difference between the stored run and `run` with `cells`, in words.
+    /// Describes the first difference between the stored run and `run` with `cells`; `None` if there is none.
     fn difference(&self, run: &Run, cells: &[Cell]) -> Result<Option<String>, StoreError> {
         let kept = self.cells(&run.id)?;
         let indexes = |cells: &[Cell]| -> BTreeSet<u32> { cells.iter().map(|cell| cell.key.index).collect() };

@@ -1,4 +1,4 @@
-//! Reading runs and cells.
+//! Reads runs and cells.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Store {
-    /// The run with this id (see [`Store::find`]).
+    /// Reads the run with this id. [`Store::find`] returns the id for a name.
     ///
     /// # Errors
     /// When there is no such run, or the database cannot be read.
@@ -47,7 +47,7 @@ impl Store {
         }
     }
 
-    /// The finished cells of a run, in the order of the plan.
+    /// Reads the finished cells of a run, in the order of the plan.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -59,7 +59,7 @@ impl Store {
         cells.collect::<Result<_, _>>().map_err(self.failed())
     }
 
-    /// Plan indexes of the finished cells of a run.
+    /// The indexes in the plan of all finished cells of a run.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -217,7 +217,7 @@ impl Store {
     }
 }
 
-/// The key in the first four columns: index, gateway, axes, repeat.
+/// Reads a cell key from the first four columns: index, gateway, axes, repeat.
 fn key(row: &Row<'_>) -> rusqlite::Result<CellKey> {
     Ok(CellKey { index: row.get(0)?, gateway: row.get(1)?, axes: json(row, 2)?, repeat: row.get(3)? })
 }
@@ -227,7 +227,7 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlit
     serde_json::from_str(text).map_err(|error| unreadable(column, error))
 }
 
-/// An enum variant from its JSON name.
+/// Reads an enum variant from its JSON name.
 fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     serde_json::from_value(text.into()).map_err(|error| unreadable(column, error))

@@ -1,4 +1,4 @@
-//! Tables and migrations.
+//! Tables of the database, and migrations of older databases.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::StoreError;
 /// `PRAGMA application_id` of weir's databases: "weir" in ASCII.
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
-/// Migration `i` upgrades version `i` to `i + 1`. Never edit a released migration.
+/// Migration `i` changes a database of version `i` to version `i + 1`. Never edit a released migration.
 pub(super) const MIGRATIONS: &[&str] = &[
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9,
     VERSION_10,
@@ -129,7 +129,7 @@ CREATE TABLE samples (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Routes and steps of loads; limits of hosts.
+/// Adds routes and steps of loads, and limits of hosts.
 const VERSION_2: &str = "
 ALTER TABLE measurements ADD COLUMN routes TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE measurements ADD COLUMN steps TEXT NOT NULL DEFAULT '[]';
@@ -140,22 +140,22 @@ CREATE TABLE hosts (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Files of cells.
+/// Adds files of cells.
 const VERSION_3: &str = "
 ALTER TABLE cells ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
 ";
 
-/// CPU use per core, and TCP statistics.
+/// Adds CPU use per core, and TCP statistics.
 const VERSION_4: &str = "
 ALTER TABLE measurements ADD COLUMN host_usage TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// Number of attempts per cell.
+/// Adds the number of attempts per cell.
 const VERSION_5: &str = "
 ALTER TABLE cells ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1;
 ";
 
-/// Route changes under load, and trials of searches.
+/// Adds route changes under load, and trials of searches.
 const VERSION_6: &str = "
 CREATE TABLE route_changes (
     run_id           TEXT NOT NULL,
@@ -169,22 +169,22 @@ CREATE TABLE route_changes (
 ALTER TABLE measurements ADD COLUMN trial TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// Cold starts of gateways.
+/// Adds cold starts of gateways.
 const VERSION_7: &str = "
 ALTER TABLE cells ADD COLUMN cold_start TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// Faults of the upstream under load.
+/// Adds faults of the upstream under load.
 const VERSION_8: &str = "
 ALTER TABLE measurements ADD COLUMN faults TEXT NOT NULL DEFAULT '[]';
 ";
 
-/// Results of slow clients.
+/// Adds results of slow clients.
 const VERSION_9: &str = "
 ALTER TABLE measurements ADD COLUMN slow TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// Events of disturbances. Documents replace columns that no query uses; their JSON is moved byte for byte.
+/// Adds events under load. Moves all columns that no query uses into documents; their JSON is copied byte for byte.
 const VERSION_10: &str = r#"
 ALTER TABLE cells ADD COLUMN document TEXT NOT NULL DEFAULT '{}';
 UPDATE cells SET document = '{"version":1'
@@ -254,7 +254,7 @@ ALTER TABLE measurements DROP COLUMN slow;
 pub(super) fn check(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-    // The first query reads the file header, so it fails for a file that is not a database.
+    // The first query reads the file header, so it fails if the file is not a database.
     let version = number("user_version").map_err(failed)?;
     let application = number("application_id").map_err(failed)?;
     let tables: i64 =
@@ -269,8 +269,8 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<bool, StoreE
     Ok(version == known)
 }
 
-/// Rejects a database with inconsistent pages before it is changed. Reads the whole database, about a second for every
-/// few hundred megabytes.
+/// Rejects a database with inconsistent pages, before anything changes it. Reads the whole database, which takes about
+/// a second for every few hundred megabytes.
 pub(super) fn check_whole(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(|error| StoreError::from_sqlite(path, error))?.as_str() {
@@ -282,11 +282,12 @@ pub(super) fn check_whole(path: &Path, connection: &Connection) -> Result<(), St
     }
 }
 
-/// Migrates the database to the newest version. Each migration is committed with its version.
+/// Migrates the database to the newest version. Each migration and its new version number are committed together.
 pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
     loop {
-        // Immediate, so that two programs that open a new file do not both create its tables.
+        // The transaction locks the database at once, so that two programs that open a new file do not both create its
+        // tables.
         let step = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
         let step = step.map_err(failed)?;
         let version: i64 = step.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;

@@ -219,7 +219,7 @@ fn runs_and_cells_are_read_as_written() {
     {
         let mut store = Store::open(&folder.db()).unwrap();
         store.begin_run(&run).unwrap();
-        // Cells finish out of order, and are read in the order of the plan.
+        // Cells can finish out of order, but are read in the order of the plan.
         store.add_cell(&run.id, &cells[1]).unwrap();
         store.add_cell(&run.id, &cells[0]).unwrap();
     }
@@ -347,7 +347,7 @@ fn a_full_disk_is_reported_and_earlier_cells_stay() {
     store.begin_run(&run).unwrap();
     store.add_cell(&run.id, &failed_cell(&run, 0)).unwrap();
     let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    // SQLite's own limit on the file size gives the same error as a full disk.
+    // SQLite's limit on the file size causes the same error as a full disk.
     store.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
     let error = store.add_cell(&run.id, &cell(&run, 1)).unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
@@ -394,7 +394,7 @@ fn an_overwritten_database_is_reported_as_damaged() {
     store.add_cell(&run.id, &cell(&run, 0)).unwrap();
     drop(store);
     let mut bytes = std::fs::read(folder.db()).unwrap();
-    // Keeps the header and overwrites every page after the first.
+    // Keep the header, and overwrite every page after the first.
     bytes[4096..].fill(0xff);
     std::fs::write(folder.db(), &bytes).unwrap();
     let error = Store::open(&folder.db()).and_then(|store| store.cells(&run.id)).unwrap_err();

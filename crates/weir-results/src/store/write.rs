@@ -1,4 +1,4 @@
-//! Writing: first the run with its plan, then one transaction per cell.
+//! Writes runs: first the run with its plan, then one transaction per cell.
 
 use rusqlite::{Transaction, TransactionBehavior, params};
 use serde::Serialize;
@@ -11,12 +11,13 @@ impl Store {
     /// Writes a run with its plan and manifest, before its first cell.
     ///
     /// # Errors
-    /// When the database cannot be written. Then it contains nothing of the run.
+    /// When the database cannot be written. Then it contains no part of the run.
     pub fn begin_run(&mut self, run: &Run) -> Result<(), StoreError> {
         self.commit(|t| insert_run(t, run))
     }
 
-    /// Adds new cells of `run` to its plan, and updates its scenario and manifest. The run is then unfinished.
+    /// Adds the new cells of `run` to its plan, and updates its scenario and manifest. The run then counts as
+    /// unfinished.
     ///
     /// # Errors
     /// When the database cannot be written, or the stored plan is not a prefix of the run's plan. Then nothing changes.
@@ -58,7 +59,7 @@ impl Store {
         self.commit(|t| insert_cell(t, run_id, cell))
     }
 
-    /// Marks the run as finished: every cell is in the store.
+    /// Marks the run as finished, after all its cells have been written.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -136,7 +137,7 @@ pub(super) fn insert_cell(t: &Transaction<'_>, run_id: &str, cell: &Cell) -> rus
     Ok(())
 }
 
-/// Key of a measurement.
+/// Identifies a measurement: its run, its cell, and its position in the cell.
 #[derive(Clone, Copy)]
 struct At<'a> {
     run_id: &'a str,
@@ -234,7 +235,7 @@ fn json(value: &impl Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// The JSON name of an enum variant.
+/// Returns the JSON name of an enum variant.
 fn word(value: &impl Serialize) -> rusqlite::Result<String> {
     Ok(json(value)?.trim_matches('"').to_owned())
 }

@@ -1,8 +1,8 @@
 //! The guard: a process that outlives the lab and cleans up after it.
 //!
 //! The lab holds the other end of the guard's standard input and never writes to it. When the lab exits, even by
-//! SIGKILL, the kernel closes that end. Then the guard kills every process in the run's ledger, and removes its control
-//! groups and work folder. A lab that exits normally has already removed the ledger.
+//! SIGKILL, the kernel closes that end. Then the guard kills every process in the run's ledger, and removes the cgroups
+//! and the work folder of the run. A lab that exits normally has already removed the ledger.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::ledger;
 
-/// How long an engine may take to create a requested container.
+/// How long a container engine may take to create a container that the lab requested just before it died.
 const LATE_CONTAINER: Duration = Duration::from_secs(2);
 
 /// Waits for the end of standard input, then cleans up after the run whose ledger is at `path`.
@@ -29,7 +29,7 @@ pub fn run_guard(path: &Path) {
     }
     let entries = ledger::read(path);
     ledger::clean(path);
-    // The engine may still process a request of the dead lab for one more container.
+    // A container engine may still create a container that the lab requested just before it died.
     for (engine, run) in ledger::containers(&entries) {
         thread::sleep(LATE_CONTAINER);
         engine.remove_containers(run);

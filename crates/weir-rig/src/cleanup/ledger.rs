@@ -14,10 +14,10 @@ use crate::cleanup::{self, ProcessId};
 use crate::engine::daemon::Daemon;
 use crate::namespace::is_interface_prefix;
 
-/// Names the folder for ledgers and the host lock.
+/// The environment variable that sets the folder for ledgers and the host lock.
 pub(crate) const STATE_DIR_VARIABLE: &str = "WEIR_STATE_DIR";
 
-/// A ledger without entries that is younger than this is about to get its first.
+/// An empty ledger that is younger than this is not a leftover: its process is about to write the first entry.
 const NEW: Duration = Duration::from_secs(10);
 
 /// One line of a ledger.
@@ -30,15 +30,15 @@ pub(crate) enum Entry {
     Guard(ProcessId),
     /// The mark in the environment of every process of the run.
     Mark(String),
-    /// The leader of a session.
+    /// The first process of a part, which leads its session.
     Process(ProcessId),
-    /// The folders of a control group, which may not exist yet.
+    /// The folders of a cgroup, which may not exist yet.
     Groups(Vec<PathBuf>),
-    /// The containers of the run at this engine; their label contains the run.
+    /// The containers of this engine whose label names the run `run`.
     Containers { engine: Daemon, run: String },
     /// The work folder.
     WorkDir(PathBuf),
-    /// The prefix of interface names in the run's network namespaces, which no other network uses.
+    /// The prefix of the interface names in the run's network namespaces. No other interface has this prefix.
     Interfaces(String),
 }
 
@@ -66,7 +66,7 @@ impl Ledger {
     }
 }
 
-/// The entries of the ledger at `path`, without a last line that was cut by a crash.
+/// The entries of the ledger at `path`. A last line that a crash cut off is skipped.
 pub(crate) fn read(path: &Path) -> Vec<Entry> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -81,7 +81,8 @@ pub(crate) fn clean(path: &Path) -> bool {
         _ => None,
     });
     let mut cleaned = cleanup::kill_sessions(&leaders.collect::<Vec<_>>());
-    // Containers come first: an engine can restart a killed process, and removes the groups of its containers itself.
+    // Containers come first, because a container engine can restart a killed process. The engine also removes the
+    // cgroups of its containers.
     for (engine, run) in containers(&entries) {
         cleaned &= engine.remove_containers(run);
     }
@@ -89,12 +90,13 @@ pub(crate) fn clean(path: &Path) -> bool {
         cleaned &= match entry {
             Entry::Groups(directories) => cleanup::kill_group(directories),
             Entry::Mark(mark) => cleanup::kill_marked(mark),
-            // Processes without group and mark are still in their namespace, and keep it alive.
+            // A process that left its cgroup and lost its mark is still in a namespace of the run, and keeps the
+            // namespace alive.
             Entry::Interfaces(prefix) if is_interface_prefix(prefix) => cleanup::kill_in_namespaces(prefix),
             _ => true,
         }
     }
-    // Parents are listed before their children, and removed after them.
+    // The ledger lists a folder before the folders below it, so remove in reverse order.
     for entry in entries.iter().rev() {
         cleaned &= match entry {
             Entry::Groups(directories) => cleanup::remove_groups(directories),
@@ -108,7 +110,7 @@ pub(crate) fn clean(path: &Path) -> bool {
     cleaned
 }
 
-/// Engines with containers of the run, each once.
+/// The container engines that may have containers of the run, each once.
 pub(crate) fn containers(entries: &[Entry]) -> Vec<(&Daemon, &str)> {
     let mut found: Vec<(&Daemon, &str)> = Vec::new();
     for entry in entries {
@@ -139,14 +141,14 @@ pub(crate) fn clean_leftovers(state_dir: &Path) {
             continue;
         }
         let guarded = alive(|entry| if let Entry::Guard(guard) = entry { Some(guard) } else { None });
-        // Its guard is already cleaning up. A second cleanup is harmless, but unnecessary.
+        // If the guard of the run is alive, it is already cleaning up: wait for it first. A second cleanup is harmless.
         if !guarded || !cleanup::wait_until(|| !path.exists()) {
             clean(&path);
         }
     }
 }
 
-/// Whether a file was written just now.
+/// Whether the file at `path` was modified less than [`NEW`] ago.
 fn is_new(path: &Path) -> bool {
     let modified = fs::metadata(path).and_then(|file| file.modified());
     modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < NEW))
@@ -154,8 +156,8 @@ fn is_new(path: &Path) -> bool {
 
 /// The folder for ledgers and the lock: private to the user, and the same for all runs of the user on this host.
 ///
-/// It is not in the folder of a login, which is removed at logout, nor in TMPDIR: runs in different terminals must see
-/// each other.
+/// It is not in `XDG_RUNTIME_DIR`, which is removed at logout, and not in `TMPDIR`, because runs in different terminals
+/// must use the same folder.
 pub(crate) fn state_dir() -> io::Result<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
     let directory = match std::env::var_os(STATE_DIR_VARIABLE) {
@@ -174,7 +176,7 @@ pub(crate) fn state_dir() -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Whether the user names the folder, which decides which runs exclude each other.
+/// Whether the user sets the state folder. If so, only runs with the same state folder exclude each other.
 pub(crate) fn is_state_dir_named() -> bool {
     std::env::var_os(STATE_DIR_VARIABLE).is_some()
 }

@@ -1,4 +1,4 @@
-//! Kills exactly the processes of a run, and removes its groups, namespaces and files.
+//! Kills exactly the processes of a run, and removes its cgroups, network namespaces and files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -17,11 +17,12 @@ pub(crate) mod ledger;
 
 pub use guard::run_guard;
 
-/// How long processes may take to disappear after SIGKILL, and their groups after them.
+/// How long to wait until killed processes have disappeared, and then until their cgroups are removed.
 const VANISH_TIMEOUT: Duration = Duration::from_secs(5);
 const VANISH_POLL: Duration = Duration::from_millis(5);
 
-/// The environment variable that marks a process and its descendants, in all sessions and groups.
+/// The environment variable that identifies the processes of a run. Descendants inherit it, even in other sessions and
+/// cgroups. Its value is the *mark*.
 pub(crate) const MARK_VARIABLE: &str = "WEIR_RUN_PART";
 
 /// A process, distinguished from later ones with the same ID.
@@ -39,13 +40,13 @@ impl ProcessId {
         Some(Self { pid, started_ticks: stat.starttime })
     }
 
-    /// Whether it still runs; zombies do not.
+    /// Whether the process still runs; a zombie does not.
     pub(crate) fn is_alive(&self) -> bool {
         let stat = Process::new(self.pid).and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.starttime == self.started_ticks && !matches!(stat.state, 'Z' | 'X'))
     }
 
-    /// Whether another process has its ID now.
+    /// Whether another process now has this process ID.
     fn is_reused(&self) -> bool {
         Self::of(self.pid).is_some_and(|now| now.started_ticks != self.started_ticks)
     }
@@ -53,8 +54,8 @@ impl ProcessId {
 
 /// The running processes of the sessions of `leaders`, in all process groups.
 ///
-/// The kernel does not reuse the ID of a session while it has members. So a session whose leader's ID has another owner
-/// is not ours.
+/// The kernel does not reuse the ID of a session while the session has members. So if another process now has the ID of
+/// a leader, a session with this ID is not ours.
 pub(crate) fn members_of(leaders: &[ProcessId]) -> Vec<i32> {
     let ours = leaders.iter().filter(|leader| !leader.is_reused());
     let started: HashMap<i32, u64> = ours.map(|leader| (leader.pid, leader.started_ticks)).collect();
@@ -81,7 +82,7 @@ pub(crate) fn kill_sessions(leaders: &[ProcessId]) -> bool {
 /// Kills every process with `mark` or a mark below it; returns whether no process is left.
 pub(crate) fn kill_marked(mark: &str) -> bool {
     kill_until_none(|| match marked(mark) {
-        // A process has no environment during its exec. So one look is not enough.
+        // A process has no environment for a moment during exec, so search twice.
         none if none.is_empty() => {
             thread::sleep(VANISH_POLL);
             marked(mark)
@@ -90,8 +91,8 @@ pub(crate) fn kill_marked(mark: &str) -> bool {
     })
 }
 
-/// The running processes with `mark` or a mark below it (`mark/..`). Only the mark identifies a process that forked
-/// into its own session without a control group.
+/// The running processes with `mark` or a mark below it (`mark/..`). Without cgroups, only the mark identifies a
+/// process that forked into its own session.
 pub(crate) fn marked(mark: &str) -> Vec<i32> {
     let name = format!("{MARK_VARIABLE}=");
     let bears = |environment: &[u8]| {
@@ -109,30 +110,30 @@ pub(crate) fn marked(mark: &str) -> Vec<i32> {
         .collect()
 }
 
-/// The running processes in the control group with these folders (one per controller).
+/// The running processes in the cgroup with these folders (one per hierarchy), and in the cgroups below it.
 pub(crate) fn living_in(directories: &[PathBuf]) -> Vec<i32> {
-    // A control group lists zombies too; their parent must reap them, signals do not help.
+    // A cgroup also lists zombies. Skip them: only their parent can remove them, not a signal.
     let living = |pid: &i32| ProcessId::of(*pid).is_some_and(|process| process.is_alive());
     let mut pids: Vec<i32> =
         directories.iter().flat_map(|directory| pids_below(directory)).filter(living).collect();
-    // Each controller lists all of them.
+    // Each hierarchy lists the same processes.
     pids.sort_unstable();
     pids.dedup();
     pids
 }
 
-/// Kills every process in the control group with these folders; returns whether no process is left.
+/// Kills every process in the cgroup with these folders; returns whether no process is left.
 pub(crate) fn kill_group(directories: &[PathBuf]) -> bool {
     kill_until_none(|| living_in(directories))
 }
 
-/// Kills every process in the control group with these folders and removes them; returns whether nothing is left.
+/// Kills every process in the cgroup with these folders, and removes the cgroup; returns whether nothing is left.
 pub(crate) fn kill_and_remove(directories: &[PathBuf]) -> bool {
     kill_group(directories) && remove_groups(directories)
 }
 
-/// Kills every process in network namespaces that have an interface with this prefix; returns whether no process is
-/// left. The kernel removes a namespace with its last process and open file.
+/// Kills every process in the network namespaces that have an interface whose name starts with `prefix`; returns
+/// whether no process is left. The kernel removes a namespace when its last process and open file are gone.
 pub(crate) fn kill_in_namespaces(prefix: &str) -> bool {
     kill_until_none(|| processes_in_namespaces(prefix))
 }
@@ -144,11 +145,11 @@ fn processes_in_namespaces(prefix: &str) -> Vec<i32> {
         Some(text.lines().any(|line| line.trim_start().starts_with(prefix)))
     };
     let Ok(processes) = all_processes() else { return Vec::new() };
-    // The namespace of this process is that of the host or a container, and never one of a run.
+    // This process is in the namespace of the host or of a container, never in one of a run: skip that namespace.
     let mut known: BTreeMap<PathBuf, bool> = network(&"self").into_iter().map(|own| (own, false)).collect();
     let mut found = Vec::new();
     for pid in processes.flatten().map(|process| process.pid()) {
-        // Zombies and processes of other users cannot be checked.
+        // The namespaces of zombies and of other users' processes cannot be read.
         let Some(network) = network(&pid) else { continue };
         let is_ours = match known.get(&network) {
             Some(known) => *known,
@@ -163,7 +164,7 @@ fn processes_in_namespaces(prefix: &str) -> Vec<i32> {
     found
 }
 
-/// The processes of a control group and of its children.
+/// The processes in the cgroup `directory` and in the cgroups below it.
 fn pids_below(directory: &Path) -> Vec<i32> {
     let mut pids = pids_in(directory);
     let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -173,19 +174,20 @@ fn pids_below(directory: &Path) -> Vec<i32> {
     pids
 }
 
-/// The processes of a control group.
+/// The processes in the cgroup `directory`.
 pub(crate) fn pids_in(directory: &Path) -> Vec<i32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// Removes control groups without processes, with their children; returns whether all are gone. The kernel keeps a
-/// group busy for a moment after its last process exits.
+/// Removes cgroups without processes, and the cgroups below them; returns whether all are gone. It retries, because a
+/// cgroup stays busy for a moment after its last process exits.
 pub(crate) fn remove_groups(directories: &[PathBuf]) -> bool {
     wait_until(|| directories.iter().filter(|directory| !remove_group(directory)).count() == 0)
 }
 
-/// Engines leave their own groups below those of a run.
+/// Removes the cgroup `directory`, after all cgroups below it. Container engines leave cgroups of their own below those
+/// of a run.
 fn remove_group(directory: &Path) -> bool {
     let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     children.filter(|path| path.is_dir()).for_each(|child| {
@@ -202,8 +204,8 @@ pub(crate) fn remove_folder(directory: &Path) -> bool {
     })
 }
 
-/// Kills what `living` finds until it finds nothing, because a process can fork meanwhile. Returns whether nothing is
-/// left.
+/// Kills the processes that `living` finds, repeatedly, because a process can fork meanwhile. Returns whether no
+/// process is left before [`VANISH_TIMEOUT`].
 fn kill_until_none(living: impl Fn() -> Vec<i32>) -> bool {
     wait_until(|| {
         let found = living();

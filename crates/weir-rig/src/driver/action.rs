@@ -1,4 +1,4 @@
-//! The steps of a driver or service other than files and processes: messages, requests, manifests.
+//! The steps of a driver or service that write no file and start no process: messages, requests, manifests.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,25 +17,25 @@ use crate::{Certificates, Credentials, Namespace, RigError};
 /// Default timeout of the step `kube_wait`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Timeout of the response to the request of a step.
+/// Timeout of each request that a step sends.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The pause before a request is repeated.
+/// The pause before a failed request is repeated.
 const SEND_AGAIN: Duration = Duration::from_millis(20);
 
-/// Maximum characters of an unexpected response in an error.
+/// Maximum number of characters that an error quotes from an unexpected response.
 const BODY_SHOWN: usize = 300;
 
-/// An action, and when it is due.
+/// A step that the rig's caller executes, and when.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// The number of processes that are launched before it.
+    /// The number of processes that must be launched before this action.
     pub after: usize,
-    /// The operation.
+    /// What to do.
     pub what: Act,
 }
 
-/// An operation of an action.
+/// What an [`Action`] does.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Publishes messages to NATS.
@@ -44,11 +44,11 @@ pub enum Act {
     Request(Box<StepRequest>),
     /// Applies manifests to a Kubernetes API.
     Apply(KubeAccess, Vec<Value>),
-    /// Waits for an object of a Kubernetes API.
+    /// Waits until an object of a Kubernetes API exists, or meets a condition.
     Await(KubeAccess, AwaitedObject),
 }
 
-/// The request of a step.
+/// The HTTP request of a step `http`.
 #[derive(Clone, Debug)]
 pub struct StepRequest {
     place: String,
@@ -59,7 +59,7 @@ pub struct StepRequest {
     content_type: String,
     body: String,
     status: u16,
-    /// How long the request is repeated until it gets that status.
+    /// How long the request is repeated until the response has the status `status`; zero sends it once.
     patience: Duration,
     credentials: Credentials,
 }
@@ -67,59 +67,60 @@ pub struct StepRequest {
 /// How to reach a Kubernetes API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeAccess {
-    /// By the outputs of a service.
+    /// The API of the service with this name. The outputs of the service contain address and credentials.
     Service(String),
-    /// By this address and these files.
+    /// The API that a gateway or service itself serves, at this address and with these files.
     Own(KubeEndpoint),
 }
 
-/// A Kubernetes API and the files for it, PEM.
+/// The address of a Kubernetes API, and the PEM files to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeEndpoint {
-    /// Its address.
+    /// The address of the API server.
     pub address: SocketAddr,
-    /// The certificate of its authority.
+    /// The certificate of the CA that signed the server's certificate.
     pub ca: PathBuf,
-    /// The client's certificate.
+    /// The client certificate.
     pub certificate: PathBuf,
-    /// The key of that certificate.
+    /// The private key of the client certificate.
     pub key: PathBuf,
 }
 
 /// An object of a Kubernetes API for which a step waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwaitedObject {
-    /// Group and version.
+    /// API group and version, such as `apps/v1`.
     pub api_version: String,
-    /// The kind.
+    /// The kind of the object.
     pub kind: String,
-    /// The namespace.
+    /// The namespace of the object; `None` for the default namespace, and for kinds without namespaces.
     pub namespace: Option<String>,
-    /// The name.
+    /// The name of the object.
     pub name: String,
     /// The condition that must be `True`; `None` if the object only has to exist.
     pub condition: Option<String>,
-    /// Timeout.
+    /// How long to wait.
     pub patience: Duration,
 }
 
-/// The values that the rig passes to actions.
+/// The values with which steps become actions.
 pub(super) struct ActionContext<'a> {
-    /// The path of the file with these steps, for errors.
+    /// The path of the `driver.yaml` or `service.yaml` with the steps, for errors.
     pub(super) place: &'a str,
     pub(super) templates: &'a Templates<'a>,
     pub(super) certificates: Option<&'a Certificates>,
-    /// An address by its name; `None` if nothing will listen there.
+    /// Returns the address with a name such as `listen`; `None` if no process will listen on it.
     pub(super) address: &'a dyn Fn(&str) -> Option<SocketAddr>,
-    /// The messages of the step `nats_publish`.
+    /// Returns the messages of a step `nats_publish`.
     pub(super) publication: &'a dyn Fn(&Step) -> Result<Option<Publication>, RigError>,
 }
 
 impl StepRequest {
-    /// Sends it to its address, in `namespace` or on the host.
+    /// Sends the request from `namespace`, or from the host's network. Repeats it until the response has the expected
+    /// status, as long as the step's `patience` allows.
     ///
     /// # Errors
-    /// [`RigError::Launch`] if the response has another status, or the request fails.
+    /// [`RigError::Launch`] if the last response has another status, or the last request fails.
     pub fn send(&self, namespace: Option<&Namespace>) -> Result<(), RigError> {
         let deadline = Instant::now() + self.patience;
         loop {
@@ -133,7 +134,7 @@ impl StepRequest {
         }
     }
 
-    /// Sends it once; the error describes the unexpected response.
+    /// Sends the request once; the error describes the unexpected response.
     fn try_send(&self, namespace: Option<&Namespace>) -> Result<(), String> {
         let Self { address, host, method, path, content_type, body, status, .. } = self;
         let (asked, sent) = (Asked { host, path }, Sent { method, content_type, body });
@@ -149,7 +150,7 @@ impl StepRequest {
 }
 
 impl ActionContext<'_> {
-    /// The actions of `steps`, in their order.
+    /// The actions of `steps`, in the same order.
     pub(super) fn actions(&self, steps: &[Step]) -> Result<Vec<Action>, RigError> {
         let mut after = 0;
         let mut actions = Vec::new();
@@ -204,7 +205,7 @@ impl ActionContext<'_> {
         })
     }
 
-    /// How to reach the API.
+    /// How to reach the Kubernetes API `api`. Errors name the step `step`.
     pub(super) fn access(&self, step: &str, api: &KubeApi) -> Result<KubeAccess, RigError> {
         access(self.place, step, api, self.certificates, self.address)
     }
@@ -214,7 +215,7 @@ impl ActionContext<'_> {
     }
 }
 
-/// How to reach a Kubernetes API; `place` and `step` are for errors.
+/// How to reach the Kubernetes API `api`. Errors name the file `place` and the step `step`.
 pub(super) fn access(
     place: &str,
     step: &str,
@@ -252,22 +253,23 @@ fn place_of(
     address: &dyn Fn(&str) -> Option<SocketAddr>,
 ) -> Result<SocketAddr, RigError> {
     address(&on.0).ok_or_else(|| {
-        wrong(place, &format!("`{step}`: nothing listens at `{}`", on.0), "name one of the addresses")
+        let message = format!("`{step}`: `on: {}` names no address", on.0);
+        wrong(place, &message, "use `listen`, `admin` or a name in `addresses`")
     })
 }
 
-/// The credentials of the rig's client for an address; `tls` is whether it speaks TLS.
+/// The credentials of the rig's own requests: the client certificate if `tls` is set, otherwise none.
 pub(super) fn credentials(certificates: Option<&Certificates>, tls: bool) -> Credentials {
     Credentials { certificates: certificates.filter(|_| tls).cloned(), shows_certificate: tls, token: None }
 }
 
-/// The manifests of a rendered template.
+/// Parses the manifests in `text`, the rendered template `template`.
 pub(super) fn manifests(template: &str, text: &str) -> Result<Vec<Value>, RigError> {
     let read = |part: &weir_document::StreamPart<'_>| Ok(weir_document::read(template, part.text)?);
     weir_document::documents(text).iter().map(read).collect()
 }
 
-/// The addresses that a step names.
+/// The name of the address that a step uses, if any.
 pub(super) fn places(step: &Step) -> Option<&Place> {
     match step {
         Step::Http { on, .. } => Some(on),

@@ -1,8 +1,9 @@
-//! Changes of the topology of a running gateway. The driver selects one way: replace files that were rendered before
-//! and send a signal, publish messages for added and removed routes, or apply and delete manifests.
+//! Changes the topology of a running gateway. The driver selects how: replace files and send a signal, publish messages
+//! for added and removed routes, or apply and delete manifests.
 //!
-//! Rendering a hundred thousand routes takes a fraction of a second of CPU time, which would disturb a running load.
-//! Applying a prepared change costs only two system calls per file and a signal.
+//! A change is rendered before the load, because rendering a hundred thousand routes takes a fraction of a second of
+//! CPU time, which would disturb the load. Applying the prepared change then costs two system calls per file and a
+//! signal.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,10 +20,10 @@ use super::{Apply, Binding, Driver, KubeAccess, Message, Step, action, publish};
 use crate::cleanup::ProcessId;
 use crate::{Credentials, RigError, Running};
 
-/// Signals that reload gateways, by name.
+/// The signals that a driver can name in `apply`.
 const SIGNALS: [(&str, Signal); 3] = [("HUP", Signal::HUP), ("USR1", Signal::USR1), ("USR2", Signal::USR2)];
 
-/// A prepared topology for a running gateway. It can be applied repeatedly.
+/// A prepared change to another topology, for a running gateway. It can be applied repeatedly.
 #[derive(Debug)]
 pub struct Change {
     files: Vec<Prepared>,
@@ -32,23 +33,23 @@ pub struct Change {
     again_after: Option<Duration>,
 }
 
-/// Manifests of a change.
+/// The Kubernetes manifests of a change.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// Manifests to apply.
+    /// The manifests to apply.
     pub applied: Vec<Value>,
-    /// Manifests to delete.
+    /// The manifests whose objects are deleted.
     pub deleted: Vec<Value>,
 }
 
-/// How changes reach a gateway besides files.
+/// How changes reach a gateway that does not read them from files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeChannel {
-    /// By messages to the service, a NATS server.
+    /// By messages to the service with this name, which is a NATS server.
     Nats(String),
-    /// By manifests for a Kubernetes API.
+    /// By changed manifests, applied to a Kubernetes API.
     Kubernetes(KubeAccess),
-    /// By all objects of its routes, applied to its cluster.
+    /// By all objects that define its routes, applied to the cluster in which the gateway already runs.
     Cluster,
 }
 
@@ -67,9 +68,9 @@ enum Applied<'a> {
     Cluster,
 }
 
-/// Files and a signal.
+/// The `apply` section of a driver that changes files and sends a signal.
 struct AppliedFiles<'a> {
-    /// Templates with their target files.
+    /// Each template with the file into which it is rendered.
     templates: Vec<(&'a str, &'a str)>,
     signal: Option<Signal>,
     again_after: Option<Duration>,
@@ -84,24 +85,25 @@ struct Prepared {
 }
 
 impl Driver {
-    /// Rejects a driver that cannot change a running gateway.
+    /// Checks that the driver can change a running gateway.
     ///
     /// # Errors
-    /// [`RigError::Driver`] if the driver has no `apply`; [`RigError::NotYetServed`] if its kind is not supported yet.
+    /// [`RigError::Driver`] if the driver has no `apply`; [`RigError::NotYetServed`] if weir does not support the kind
+    /// of its `apply` yet.
     pub fn check_apply(&self) -> Result<(), RigError> {
         self.applied().map(drop)
     }
 
-    /// Whether it publishes to NATS.
+    /// Whether the driver publishes messages to NATS, at the start or for changes.
     pub fn publishes(&self) -> bool {
         matches!(&self.file.apply, Some(Apply::Nats { .. }))
             || self.file.steps.iter().any(|step| matches!(step, Step::NatsPublish { .. }))
     }
 
-    /// How changes reach the gateway of `binding`; `None` if they go by files.
+    /// How changes reach the gateway of `binding`; `None` if it reads them from files.
     ///
     /// # Errors
-    /// [`RigError::Driver`] if the gateway's own API has no TLS.
+    /// [`RigError::Driver`] if changes go to the gateway's own Kubernetes API, but there are no certificates for it.
     pub fn changes_over(
         &self,
         binding: &Binding,
@@ -119,13 +121,14 @@ impl Driver {
         })
     }
 
-    /// Renders the files that differ for `binding` into `dir`. `name` distinguishes changes; `credentials` has the
-    /// certificates. [`Change::apply`] makes the change visible to the gateway, which is one of `running`. Messages
-    /// cover only routes that differ from `before`.
+    /// Prepares the change from the topology `before` to `binding`. Files are rendered next to their targets in `dir`,
+    /// with the suffix `name`, which must be unique among the changes; [`Change::apply`] puts them in place. Messages
+    /// and manifests contain only the differences. For a gateway that already runs in a cluster, manifests contain all
+    /// objects instead. `credentials` contains the certificates. `running` contains the process that gets the signal.
     ///
     /// # Errors
-    /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] if the process for the signal does not
-    /// run.
+    /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] if the process for the signal is not in
+    /// `running`.
     pub fn prepare_change(
         &self,
         before: &Binding,
@@ -158,7 +161,7 @@ impl Driver {
                 return Ok(Change { manifests, ..Change::none() });
             }
             Applied::Cluster => {
-                // The code that applies them compares them with the objects in the cluster.
+                // Pass all objects: the code that applies them compares them with the objects in the cluster.
                 let applied = self.cluster_routes(binding, certificates, &dir)?.objects;
                 let manifests = Manifests { applied, deleted: Vec::new() };
                 return Ok(Change { manifests, ..Change::none() });
@@ -178,7 +181,7 @@ impl Driver {
         Ok(Change { files, signal, again_after, ..Change::none() })
     }
 
-    /// The parsed `apply` section.
+    /// Parses and validates the `apply` section.
     fn applied(&self) -> Result<Applied<'_>, RigError> {
         let (templates, signal, again_after) = match &self.file.apply {
             Some(Apply::Files { templates, signal, again_after }) => (templates, signal, again_after),
@@ -226,7 +229,7 @@ impl Driver {
         Ok(Applied::Files(AppliedFiles { templates, signal: signal.transpose()?, again_after }))
     }
 
-    /// Validates the `apply` section, if its kind is supported.
+    /// Validates the `apply` section if weir supports its kind. Does nothing without such a section.
     pub(super) fn check_applied(&self) -> Result<(), RigError> {
         match &self.file.apply {
             Some(Apply::Files { .. } | Apply::Nats { .. } | Apply::Kubernetes { .. }) => self.check_apply(),
@@ -234,18 +237,19 @@ impl Driver {
         }
     }
 
-    /// The process that was started first; it controls the others of a gateway.
+    /// The first process of the driver, which gets the signal: it controls the other processes of the gateway.
     fn leader(&self, running: &[Running]) -> Result<ProcessId, RigError> {
         let first = self.file.processes.first().map_or("", |process| process.name.as_str());
         let leader = running.iter().find(|running| running.name() == first).map(Running::leader);
         leader.ok_or_else(|| {
-            self.wrong(&format!("`{first}` gets a signal but does not run"), "start it with a step")
+            let message = format!("`apply` sends a signal to `{first}`, but this process does not run");
+            self.wrong(&message, "add a step that starts the process")
         })
     }
 }
 
 impl Manifests {
-    /// The change from `before` to `after`: manifests that differ are applied, removed ones are deleted.
+    /// Computes the change from `before` to `after`: applies new and changed manifests, deletes removed ones.
     fn between(before: Vec<Value>, after: Vec<Value>) -> Self {
         let identity = |manifest: &Value| -> Vec<String> {
             let text = |pointer: &str| manifest.pointer(pointer).map(Value::to_string).unwrap_or_default();
@@ -270,10 +274,11 @@ impl Change {
         }
     }
 
-    /// Replaces each file by one rename, so that no partial file is read, and sends the signal.
+    /// Replaces each file with a rename, so that the gateway never reads a partial file, then sends the signal.
     ///
     /// # Errors
-    /// [`RigError::File`] or [`RigError::DiskFull`]. A missing process is not an error here; its watcher reports it.
+    /// [`RigError::File`] or [`RigError::DiskFull`] if a file cannot be replaced. A process that has exited is not an
+    /// error here: the code that watches the gateway reports it.
     pub fn apply(&self) -> Result<(), RigError> {
         for Prepared { from, to } in &self.files {
             put(from, to).map_err(|error| RigError::file(to, error))?;
@@ -292,12 +297,13 @@ impl Change {
         &self.manifests
     }
 
-    /// When to repeat the signal if the change has not taken effect; `None` if signals are not lost.
+    /// After which time to repeat the signal if the change has not taken effect; `None` if the gateway never loses a
+    /// signal.
     pub fn again_after(&self) -> Option<Duration> {
         self.again_after
     }
 
-    /// Sends only the signal.
+    /// Sends the signal again, without replacing files.
     pub fn signal(&self) {
         if let Some((signal, leader)) = self.signal
             && leader.is_alive()
@@ -308,16 +314,16 @@ impl Change {
     }
 }
 
-/// Replaces `to` by `from` atomically.
+/// Replaces `to` by a copy of `from` atomically; `from` stays.
 fn put(from: &Path, to: &Path) -> io::Result<()> {
     let mut next = to.to_owned().into_os_string();
     next.push(".next");
     let next = PathBuf::from(next);
-    // Left by an apply that failed halfway.
+    // An earlier apply that failed halfway may have left this file.
     let _ = fs::remove_file(&next);
-    // A hard link takes the same time for every size; some file systems do not support it.
+    // A hard link is fast for files of any size. File systems without hard links need a copy.
     fs::hard_link(from, &next).or_else(|_| fs::copy(from, &next).map(drop))?;
-    // Renaming a link to the same file would keep both names.
+    // If `to` already is a link to the same file, the rename does nothing and keeps `next`.
     fs::rename(&next, to)
 }
 

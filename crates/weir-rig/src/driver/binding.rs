@@ -1,4 +1,4 @@
-//! Bindings: the addresses, topology and limits for which a driver renders a gateway or an upstream.
+//! Bindings: the values for which a driver renders a gateway or an upstream, such as addresses, topology and limits.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,90 +13,90 @@ use super::kubernetes::PodBinding;
 use super::locate::Binary;
 use crate::{CertificateFiles, Certificates, Limits};
 
-/// A gateway: its addresses, topology and limits.
+/// The values for which a driver renders a gateway.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// The address for load.
+    /// The address to which the load generator sends requests.
     pub listen: SocketAddr,
     /// The admin address.
     pub admin: SocketAddr,
-    /// Its additional addresses, by name.
+    /// Additional addresses of the gateway, by name.
     pub addresses: BTreeMap<String, SocketAddr>,
-    /// The upstreams, for round-robin load balancing.
+    /// The addresses of the upstream, for round-robin load balancing.
     pub origins: Vec<SocketAddr>,
-    /// Host names; empty matches every host.
+    /// Host names of the routes. If empty, routes match every host.
     pub hosts: Vec<String>,
-    /// Exact paths on every host; all others get 404.
+    /// Exact paths of the routes, on every host. The gateway responds to other paths with 404.
     pub paths: Vec<String>,
-    /// The path sent upstream instead of the request's path.
+    /// The path that the gateway sends upstream; `None` sends the request's path.
     pub rewrite: Option<String>,
     /// TLS for clients; `None` is plain HTTP.
     pub tls: Option<TlsBinding>,
-    /// Existing certificates; without them, certificates are created in the folder of the gateway.
+    /// Existing certificates; `None` creates certificates in the folder of the gateway.
     pub certificates: Option<Certificates>,
-    /// Bearer tokens: requests without one of them get 401. Empty requires none.
+    /// Bearer tokens. The gateway responds with 401 to requests without one of them. If empty, no token is required.
     pub tokens: Vec<String>,
     /// How long a gateway that validates tokens at the upstream may cache the result.
     pub token_cache: Duration,
-    /// Worker threads: the CPU limit of the data plane rounded up.
+    /// Number of worker threads: the CPU limit of the data plane, rounded up.
     pub workers: u32,
-    /// Limits by role.
+    /// Limits of the gateway's processes, by role.
     pub limits: BTreeMap<Role, Limits>,
     /// Settings of the driver that the scenario overrides.
     pub set: BTreeMap<String, Value>,
-    /// The binary.
+    /// The program of the gateway.
     pub binary: Binary,
-    /// The user's own configuration file, which replaces the main one of the driver.
+    /// The user's own configuration file, which replaces the main template of the driver.
     pub config: Option<Configuration>,
-    /// Whether its routes change while it runs.
+    /// Whether the routes change while the gateway runs.
     pub changes: bool,
-    /// Outputs of the required services, by service and name.
+    /// Outputs of the services that the driver needs, by service and name of the output.
     pub services: BTreeMap<String, BTreeMap<String, String>>,
     /// How to reach an upstream that uses TLS and authenticates clients.
     pub secure_origin: Option<SecureOrigin>,
-    /// The cluster that it runs in, if it runs in one.
+    /// Names in the cluster where the gateway runs; `None` outside a cluster.
     pub pods: Option<PodBinding>,
 }
 
-/// A service as upstream: it uses TLS and authenticates clients.
+/// How a gateway connects to an upstream that uses TLS and authenticates clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureOrigin {
-    /// Its CA certificate.
+    /// The CA certificate of the upstream.
     pub ca: PathBuf,
-    /// The client certificate of the gateway; `None` if clients send a token, which the gateway forwards.
+    /// The client certificate of the gateway; `None` if clients send a token that the gateway forwards.
     pub client: Option<CertificateFiles>,
 }
 
-/// TLS for clients.
+/// The TLS settings of a gateway for its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlsBinding {
-    /// Whether clients must send a certificate of the cell's CA.
+    /// Whether clients must send a certificate that the cell's CA has signed.
     pub client_certificate: bool,
     /// Whether each host has its own certificate and key.
     pub certificate_each: bool,
 }
 
-/// An upstream.
+/// The values for which a driver renders an upstream.
 #[derive(Clone, Debug)]
 pub struct OriginBinding {
-    /// Its name, unique in the cell; also the name of its process.
+    /// The name of the upstream and its process, unique in the cell.
     pub name: String,
     /// The address for requests.
     pub listen: SocketAddr,
     /// The admin address.
     pub admin: SocketAddr,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: u32,
-    /// Its limits.
+    /// Limits of each process.
     pub limits: Limits,
-    /// Length of response bodies.
+    /// Length of response bodies, bytes.
     pub body_bytes: u64,
-    /// The binary.
+    /// The program of the upstream.
     pub binary: Binary,
 }
 
 impl Binding {
-    /// Its address with this name.
+    /// The gateway's address with this name.
     pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
         match name {
             Place::LISTEN => Some(self.listen),
@@ -105,7 +105,7 @@ impl Binding {
         }
     }
 
-    /// The features that it requires from a driver besides hosts, paths and a rewrite.
+    /// The features that this gateway requires from its driver, besides hosts, paths and a rewrite.
     pub(super) fn wants(&self) -> Vec<Serves> {
         let wants = [
             (Serves::Tls, self.tls.is_some()),

@@ -12,7 +12,7 @@ use super::form::{CountersFile, KindsFile, Parser};
 use crate::launch::reach;
 use crate::{Credentials, Namespace, RigError, http};
 
-/// Envoy takes seconds to print the statistics of a hundred thousand routes.
+/// Timeout to read the counters. Envoy takes seconds to print the statistics of a hundred thousand routes.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where and how to read the counters of a gateway.
@@ -24,37 +24,38 @@ pub struct CounterSource {
 #[derive(Clone, Debug)]
 struct Source {
     address: SocketAddr,
-    /// The namespace of the address; `None` is the host.
+    /// The network namespace of `address`; `None` is the host.
     namespace: Option<Namespace>,
     path: String,
     parser: Parser,
-    /// Successful polls, if the gateway counts them as requests.
+    /// How often weir has read the counters, if the gateway counts these reads as requests; otherwise `None`.
     own_polls: Option<Arc<AtomicU64>>,
     restarts_on_apply: bool,
-    /// The credentials for it, and its host name.
+    /// Credentials for reading the counters.
     credentials: Credentials,
+    /// The Host header, and the TLS server name.
     host: String,
-    /// The kinds of requests that are counted separately.
+    /// The kinds of requests that are also counted separately.
     by: Option<KindsFile>,
 }
 
 /// The counters of a part since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// The requests that it received, without polls of its counters.
+    /// The requests that the part received, without those by which weir reads the counters.
     pub requests: u64,
-    /// All requests by the values of a label; empty if the counters have none.
+    /// The number of requests per kind, which is the value of a label; empty if the driver configures no kinds.
     pub by: BTreeMap<String, u64>,
 }
 
 impl CounterSource {
-    /// For a gateway without counters.
+    /// The source for a gateway without counters.
     pub(crate) fn none() -> Self {
         Self { source: None }
     }
 
-    /// For a part that responds with JSON on `path`, has its number of requests at `pointer` (RFC 6901), and does not
-    /// count these requests.
+    /// The source for a part that returns JSON at `path`, with its number of requests at `pointer` (RFC 6901). The part
+    /// must not count the requests by which weir reads this JSON.
     pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
         let parser = Parser::Json { pointer: pointer.into() };
         Self { source: Some(Source::new(address, path.into(), parser, None)) }
@@ -68,7 +69,7 @@ impl CounterSource {
         Self { source: Some(Source { restarts_on_apply, by, ..source }) }
     }
 
-    /// The same counters in `namespace`; `None` is the host.
+    /// Reads the counters from within `namespace`; `None` is the host.
     #[must_use]
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         if let Some(source) = &mut self.source {
@@ -77,7 +78,7 @@ impl CounterSource {
         self
     }
 
-    /// The same counters at `ip`, if their address has no host.
+    /// Replaces the IP of the counters' address by `ip` if it is unspecified (`0.0.0.0`, `::`).
     #[must_use]
     pub fn reached_at(mut self, ip: IpAddr) -> Self {
         if let Some(source) = &mut self.source {
@@ -90,12 +91,12 @@ impl CounterSource {
         self
     }
 
-    /// Whether a change of the topology resets them.
+    /// Whether a change of the topology resets the counters.
     pub fn restarts_on_apply(&self) -> bool {
         self.source.as_ref().is_some_and(|source| source.restarts_on_apply)
     }
 
-    /// The same counters behind a certificate for `host` and with `credentials`.
+    /// Reads the counters with `credentials`. The server's certificate must be valid for `host`.
     #[must_use]
     pub fn secured(mut self, credentials: &Credentials, host: &str) -> Self {
         if let Some(source) = &mut self.source {
@@ -105,16 +106,16 @@ impl CounterSource {
         self
     }
 
-    /// The requests that the gateway received since its start, without polls of its counters. `None` if the gateway has
-    /// no counters.
+    /// Reads how many requests the gateway has received since its start, without the reads of its counters. `None` if
+    /// the gateway has no counters.
     ///
     /// # Errors
-    /// [`RigError::Counters`] if they cannot be read or are missing.
+    /// [`RigError::Counters`] if the counters cannot be read or are missing.
     pub fn read(&self) -> Result<Option<u64>, RigError> {
         Ok(self.read_all()?.map(|counted| counted.requests))
     }
 
-    /// As [`CounterSource::read`], with the requests by label.
+    /// As [`CounterSource::read`], and also reads the requests per kind.
     ///
     /// # Errors
     /// As [`CounterSource::read`].
@@ -145,7 +146,7 @@ impl Source {
 }
 
 impl Parser {
-    /// The sums over all series of the metric by kind; empty for parsers without labels.
+    /// Adds up the series of the metric per kind of request; empty for parsers without labels.
     fn read_by(&self, text: &str, kinds: &KindsFile) -> BTreeMap<String, u64> {
         let Self::Prometheus { metric, .. } = self else { return BTreeMap::new() };
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -167,7 +168,7 @@ impl Parser {
                 let lines = lines.filter(|line| line.metric == metric && line.has(labels));
                 let series: Vec<f64> = lines.filter_map(|line| line.value()).collect();
                 match series.is_empty() && !appears_later {
-                    true => Err(format!("no series of {metric} has the labels")),
+                    true => Err(format!("no series of {metric} has these labels")),
                     false => Ok(series.iter().sum::<f64>() as u64),
                 }
             }
@@ -195,7 +196,7 @@ pub(crate) struct MetricLine<'t> {
 }
 
 impl<'t> MetricLine<'t> {
-    /// The parsed `line`; `None` if it is empty. The name of a comment is `#`, which is no metric.
+    /// Parses `line`; `None` if it has no value. A comment becomes a metric with the name `#`, which matches nothing.
     pub(crate) fn of(line: &'t str) -> Option<Self> {
         let (metric, rest) = line.split_at(line.find(['{', ' '])?);
         let (labels, rest) = match rest.strip_prefix('{') {
@@ -205,7 +206,7 @@ impl<'t> MetricLine<'t> {
         Some(Self { metric, labels, rest })
     }
 
-    /// The value.
+    /// The value of the series; `None` if it is not a number.
     pub(crate) fn value(&self) -> Option<f64> {
         self.rest.split_whitespace().next()?.parse().ok()
     }
@@ -215,7 +216,7 @@ impl<'t> MetricLine<'t> {
         self.rest.split_whitespace().nth(1)?.parse().ok()
     }
 
-    /// The value of a label.
+    /// The value of the label `name`; `None` if the line does not have this label.
     pub(crate) fn label(&self, name: &str) -> Option<&'t str> {
         let start = format!("{name}=\"");
         let mut found = self.labels.match_indices(&start);
@@ -223,14 +224,14 @@ impl<'t> MetricLine<'t> {
         self.labels[at + start.len()..].split_once('"').map(|(value, _)| value)
     }
 
-    /// Whether it has all these labels.
+    /// Whether the line has all of `labels`, with the same values.
     fn has(&self, labels: &BTreeMap<String, String>) -> bool {
         let set = format!(",{}", self.labels);
         labels.iter().all(|(name, value)| set.contains(&format!(",{name}=\"{value}\"")))
     }
 }
 
-/// A line `server accepts handled requests`, then a line of three numbers.
+/// Parses nginx's `stub_status`: a line `server accepts handled requests`, then a line with these three numbers.
 fn stub_status(text: &str) -> Option<u64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("server accepts handled requests"));
     lines.nth(1)?.split_whitespace().nth(2)?.parse().ok()

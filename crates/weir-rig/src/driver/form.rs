@@ -1,4 +1,4 @@
-//! The complete format of a `driver.yaml`. Fields that weir does not support yet are parsed, and rejected by name.
+//! The format of `driver.yaml`. weir also parses fields that it does not support yet, so that the error names them.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ pub struct DriverFile {
     /// as `set.NAME`. A new value must have the type of the default.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// Features that the driver configures besides hosts, paths and a rewrite. weir rejects a scenario that needs
-    /// others.
+    /// Features that the driver configures besides hosts, paths and a rewrite. weir rejects a scenario that requires a
+    /// feature that is not listed.
     #[serde(default)]
     pub serves: Vec<Serves>,
     /// Names of addresses that the gateway needs besides `listen` and `admin`. Templates have each as `NAME`,
@@ -41,18 +41,19 @@ pub struct DriverFile {
     pub steps: Vec<Step>,
     /// How changes of the topology reach the running gateway. Required for scenarios with `changes`.
     pub apply: Option<Apply>,
-    /// Where the gateway counts requests. Without it, reports have no count of the gateway; generator and upstream
-    /// are still reconciled.
+    /// Where weir reads how many requests the gateway has received. Without `counters`, weir only compares the counts
+    /// of load generator and upstream.
     pub counters: Option<CountersFile>,
-    /// The template that `config` of a scenario replaces. Required if the steps render several.
+    /// The template that the file in `config` of a scenario replaces. Required if the steps render several templates.
     #[schemars(extend("x-default" = "the only rendered template"))]
     pub main: Option<String>,
-    /// Properties that the templates make equal to other gateways, each with its configuration text. weir searches the
-    /// `config` of a scenario for these texts, and the report lists missing ones.
+    /// Settings that the driver sets the same as other drivers, each with its configuration text. If `config` of a
+    /// scenario replaces the configuration, weir searches the new file for these texts, and the report lists missing
+    /// ones.
     #[serde(default)]
     pub equal: Vec<EqualFile>,
-    /// Differences that cannot be made equal, printed in every report. Each is a template; one that renders empty does
-    /// not apply.
+    /// Differences from other gateways that the driver cannot remove, as sentences for every report. Each is a
+    /// template. weir omits a sentence that renders empty.
     #[serde(default)]
     pub unequal: Vec<String>,
     /// How the program serves as upstream, if it can (`origin: { driver: NAME }` in a scenario).
@@ -61,30 +62,31 @@ pub struct DriverFile {
     pub kubernetes: Option<KubernetesFile>,
 }
 
-/// A gateway that already runs in a cluster. weir adds routes and limits, restarts its pods, and restores everything
-/// at the end. Templates have `pods.namespace` (of the run), `pods.run`, `pods.service` and `pods.port` (of the
-/// upstream).
+/// A gateway that already runs in a cluster. weir adds routes and limits, restarts the gateway's pods, and restores
+/// everything at the end. Templates can use `pods.run` and `pods.namespace` (name and namespace of the run),
+/// `pods.service` and `pods.port` (of the upstream), and `pods.resources` (limits of the data plane's container, for
+/// gateways whose control plane sets them).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesFile {
     /// Template of the objects that define the routes. weir applies them server-side, and deletes them at the end.
     pub routes: String,
-    /// Condition that the objects of a kind in `routes` must meet before the load.
+    /// Condition that all objects of one kind in `routes` must meet before the load.
     pub accepted: Option<AcceptedFile>,
     /// The workload that proxies the load.
     pub data: WorkloadFile,
     /// The workload that configures the data plane.
     pub control: Option<WorkloadFile>,
-    /// Port of the pods for load.
+    /// Port of the data plane's pods to which load is sent.
     pub port: u16,
-    /// Port of the pods for load over TLS.
+    /// Port of the data plane's pods to which load over TLS is sent.
     pub tls_port: Option<u16>,
-    /// Admin port of the pods, which other fields name `admin`.
+    /// Admin port of the data plane's pods. Other fields refer to it as `admin`.
     pub admin_port: Option<u16>,
     /// The Service of the data plane, in its namespace. If the scenario has faults of the gateway, load goes to this
     /// Service, because faults change the addresses of pods.
     pub service: Option<DataServiceFile>,
-    /// Kinds of the objects in `routes`, for RBAC.
+    /// Kinds of the objects in `routes`. weir needs RBAC permissions for them.
     pub rights: Vec<RightFile>,
 }
 
@@ -92,21 +94,21 @@ pub struct KubernetesFile {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DataServiceFile {
-    /// Name, a template.
+    /// Name of the Service, a template.
     pub name: String,
-    /// Port for plain HTTP.
+    /// Port of the Service for plain HTTP.
     pub port: u16,
-    /// Port for TLS.
+    /// Port of the Service for TLS.
     pub tls_port: Option<u16>,
 }
 
-/// A condition of objects.
+/// A condition of objects of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptedFile {
     /// Group and version, like `projectcontour.io/v1`.
     pub api_version: String,
-    /// Kind.
+    /// Kind of the objects.
     pub kind: String,
     /// Type of the condition, which must be `True`.
     pub condition: String,
@@ -118,11 +120,11 @@ pub struct AcceptedFile {
 pub struct WorkloadFile {
     /// Kind of the workload.
     pub kind: WorkloadKind,
-    /// Namespace.
+    /// Namespace of the workload.
     pub namespace: String,
-    /// Name.
+    /// Name of the workload.
     pub name: String,
-    /// Container whose CPU and memory are measured and limited.
+    /// Container whose CPU and memory weir measures and limits.
     pub container: String,
 }
 
@@ -143,7 +145,7 @@ pub struct RightFile {
     pub group: String,
     /// Plural names of the kinds, like `[httpproxies]`.
     pub resources: Vec<String>,
-    /// Whether some of the objects are in the namespace of the data plane instead of the run's.
+    /// Whether some of these objects are in the data plane's namespace instead of the run's namespace.
     #[serde(default)]
     pub beside_data: bool,
 }
@@ -170,13 +172,13 @@ pub enum Serves {
 pub struct BinaryFile {
     /// File name. weir searches `target/peers/bin`, its own folder, `PATH` and `KUBEBUILDER_ASSETS`.
     pub name: String,
-    /// How to get its version.
+    /// How weir gets the version of the program.
     #[schemars(extend("x-default" = "the hash of the file"))]
     pub version: Option<VersionFile>,
     /// How to get the program, as a sentence for error messages.
     pub get: String,
-    /// Container image with the program, like `nginx:1.29`, with tag or digest: used by `--images` on hosts without
-    /// the program.
+    /// Container image that contains the program, with tag or digest, like `nginx:1.29`. With `--images`, weir uses it
+    /// on hosts without the program.
     pub image: Option<ImageName>,
 }
 
@@ -184,7 +186,7 @@ pub struct BinaryFile {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VersionFile {
-    /// Arguments, like `[--version]`.
+    /// Arguments that print the version, like `[--version]`.
     pub args: Vec<String>,
     /// The version is the word after this text in the first line of the output.
     pub after: String,
@@ -193,70 +195,69 @@ pub struct VersionFile {
     pub piece: Option<usize>,
 }
 
-/// Something that the templates make equal to other gateways.
+/// A setting that the driver sets the same as other drivers.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EqualFile {
-    /// What it is, in a few words.
+    /// The setting, in a few words.
     pub what: String,
-    /// The configuration text that does so, a template. White space does not matter.
+    /// The configuration text of the setting, a template. White space does not matter.
     pub text: String,
 }
 
-/// A program as upstream: it answers every path with status 200 and a body of the given size. Templates have `body`
-/// and `body_bytes`, and no values about routes and TLS.
+/// A program that is the upstream. It must respond to every path with status 200 and a body of the given size.
+/// Templates can use `body` and `body_bytes`, but no values about routes and TLS.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginFile {
-    /// Its processes, with the role `origin`.
+    /// Processes of the upstream, with the role `origin`.
     pub processes: Vec<ProcessFile>,
-    /// Steps that start it, in order: `render`, `start` and `wait`.
+    /// Steps that start the upstream, in order. Only `render`, `start` and `wait` are allowed.
     pub steps: Vec<Step>,
-    /// Where it counts requests.
+    /// Where weir reads how many requests the upstream has received.
     pub counters: Option<CountersFile>,
 }
 
 /// A process. It must stay in the foreground: weir limits, samples and ends the process that it starts, and its
-/// descendants. weir ends it with SIGTERM, and with SIGKILL 2 s later. The last MiB of its output is kept as log.
+/// descendants. weir ends it with SIGTERM, and 2 s later with SIGKILL. weir keeps the last MiB of the output as log.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessFile {
-    /// Name, unique in the driver.
+    /// Name, unique in the driver or service.
     pub name: String,
-    /// `data` or `control`; `origin` for processes under `origin`; `service` in a service. The role determines the
-    /// limits.
+    /// `data` or `control`; under `origin`: `origin`; in a service: `service`. The role determines the limits.
     #[schemars(with = "String")]
     pub role: Role,
-    /// In a service with several binaries, the name of its binary.
+    /// Only in a service with several binaries: name of the binary that the process runs.
     pub binary: Option<String>,
     /// Program and arguments; each is a template.
     pub command: Vec<String>,
     /// Environment variables; values are templates.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Names of the addresses that it listens on: `listen` gets the load, `admin` is its own. They must be free
-    /// before it starts.
+    /// Names of the addresses on which the process listens, such as `listen` and `admin`. They must be free before the
+    /// process starts.
     #[serde(default)]
     pub listens: Vec<Place>,
-    /// When it is ready. It must also accept connections on all of `listens`.
+    /// When the process is ready. It must also accept connections on all addresses in `listens`.
     #[schemars(extend("x-default" = "when it listens"))]
     pub ready: Option<ReadyFile>,
-    /// Maximum time until it is ready.
+    /// Maximum time until the process is ready.
     #[schemars(with = "Option<String>")]
     #[schemars(extend("x-default" = "`30s`"))]
     pub ready_timeout: Option<Time>,
 }
 
-/// The name of an address. A gateway has `listen` (for load), `admin` (its own), and those of `addresses`; a service
-/// has those of its `addresses`.
+/// The name of an address. A gateway has `listen` (for load), `admin` (for administration), and those of `addresses`; a
+/// service has those of its `addresses`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Place(pub String);
 
 impl Place {
-    /// Where load arrives at a gateway.
+    /// The gateway's address to which load is sent.
     pub(super) const LISTEN: &str = "listen";
-    /// The gateway's own administration.
+    /// The gateway's address for administration.
     pub(super) const ADMIN: &str = "admin";
 }
 
@@ -266,11 +267,11 @@ impl Place {
 pub enum ReadyFile {
     /// When the address accepts connections.
     Tcp(Place),
-    /// When a GET request gets the status.
+    /// When a GET request returns the expected status.
     Http {
-        /// Address.
+        /// Name of the address to which the request is sent.
         on: Place,
-        /// Path.
+        /// Path of the request.
         path: String,
         /// Expected status.
         status: u16,
@@ -286,35 +287,35 @@ pub enum ReadyFile {
 pub enum Step {
     /// Render a template into a file.
     Render {
-        /// Template, a file in the driver's folder.
+        /// Template, a file in the folder of the driver or service.
         template: String,
-        /// File name in the gateway's folder (`dir`).
+        /// File name in the folder of the gateway or service (`dir`).
         to: String,
     },
     /// Start the process of this name.
     Start(String),
     /// Wait until the process of this name is ready.
     Wait(String),
-    /// Create a CA, a server certificate for all hosts, and a client certificate. A driver does so if the topology
-    /// has TLS, a service always. Templates have the files in `tls`.
+    /// Create a CA, a server certificate for all hosts, and a client certificate. In a driver, this step runs only if
+    /// the topology has TLS; in a service, always. Templates have the files in `tls`.
     Certificate {
-        /// Folder for the files, in the gateway's folder.
+        /// Folder for the files, in the folder of the gateway or service.
         to: String,
         /// Additional client certificates, by name. Templates have each as `tls.clients.NAME`, with `certificate` and
         /// `key`.
         #[serde(default)]
         clients: BTreeMap<String, Subject>,
-        /// Also issue the certificate for the gateway's own IP address. Certificates of services always include it.
+        /// Whether the server certificate is also valid for the IP address of the gateway. In a service, it always is.
         #[serde(default)]
         addresses: bool,
     },
-    /// Send a request to one of its own addresses.
+    /// Send an HTTP request to an address of the gateway or service.
     Http {
-        /// Address.
+        /// Name of the address to which the request is sent.
         on: Place,
-        /// Method.
+        /// Method of the request.
         method: String,
-        /// Path, a template.
+        /// Path of the request, a template.
         path: String,
         /// Host header and SNI, a template.
         #[schemars(extend("x-default" = "the address"))]
@@ -326,7 +327,7 @@ pub enum Step {
         content_type: Option<String>,
         /// Expected status.
         status: u16,
-        /// How long weir repeats the request until it gets the status, like `10s`.
+        /// How long weir repeats the request until the response has the expected status, like `10s`.
         #[schemars(with = "Option<String>")]
         #[schemars(extend("x-default" = "sent once"))]
         patience: Option<Time>,
@@ -334,10 +335,10 @@ pub enum Step {
         #[serde(default)]
         tls: bool,
     },
-    /// Apply manifests to a Kubernetes API, server-side; this takes over fields that others manage. Needs a weir with
-    /// the feature `kubernetes`.
+    /// Apply manifests to a Kubernetes API, server-side, and take over fields of other field managers. Needs a weir
+    /// with the feature `kubernetes`.
     KubeApply {
-        /// The API.
+        /// Kubernetes API to which the manifests are applied.
         api: KubeApi,
         /// Template of the manifests. If it renders empty, nothing is applied.
         template: String,
@@ -345,21 +346,21 @@ pub enum Step {
     /// Wait until an object of a Kubernetes API exists and its condition is `True`. Texts are templates. Needs a weir
     /// with the feature `kubernetes`.
     KubeWait {
-        /// The API.
+        /// Kubernetes API that has the object.
         api: KubeApi,
-        /// Group and version, like `apps/v1`.
+        /// API group and version of the object, like `apps/v1`.
         api_version: String,
-        /// Kind.
+        /// Kind of the object.
         kind: String,
-        /// Namespace, for kinds that have one.
+        /// Namespace of the object, for kinds that have namespaces.
         #[schemars(extend("x-default" = "`default`"))]
         namespace: Option<String>,
-        /// Name.
+        /// Name of the object.
         name: String,
-        /// Type of the condition.
+        /// Type of the condition that must be `True`.
         #[schemars(extend("x-default" = "existence is enough"))]
         condition: Option<String>,
-        /// Maximum time.
+        /// How long weir waits.
         #[schemars(with = "Option<String>")]
         #[schemars(extend("x-default" = "`30s`"))]
         patience: Option<Time>,
@@ -367,16 +368,17 @@ pub enum Step {
     /// Publish a message to NATS for each route: each path of each host at each upstream address. Needs a weir with
     /// the feature `nats`.
     NatsPublish {
-        /// The service, one of `needs`; its output `address` is the address of NATS.
+        /// Service that is the NATS server, one of `needs`. weir connects to its output `address`.
         service: String,
-        /// Subject.
+        /// Subject to which the messages are published.
         subject: String,
         /// Template of a message, with `route.host`, `route.path`, `route.origin_ip` and `route.origin_port`.
         template: String,
         /// Time between two messages, a template, like `50us`.
         #[schemars(extend("x-default" = "none"))]
         gap: Option<String>,
-        /// Interval at which all messages are published again, a template, like `60s`. If it renders empty, never.
+        /// Interval at which all messages are published again, a template, like `60s`. If it renders empty, they are
+        /// published once.
         #[schemars(extend("x-default" = "never"))]
         every: Option<String>,
     },
@@ -386,9 +388,9 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
-    /// Common name; the user for Kubernetes.
+    /// Common name. For Kubernetes, it is the user.
     pub name: String,
-    /// Organization; the group for Kubernetes.
+    /// Organization. For Kubernetes, it is the user's group.
     pub organization: Option<String>,
 }
 
@@ -398,12 +400,12 @@ pub struct Subject {
 pub enum KubeApi {
     /// The API of a service.
     Service(KubeService),
-    /// The gateway's or service's own API, at one of its addresses.
+    /// The API that the gateway or service itself serves, at one of its addresses.
     Own(OwnKubeApi),
 }
 
-/// The Kubernetes API of a service, which must be one of `needs`. weir uses its outputs `address`, `ca`,
-/// `certificate` and `key`.
+/// The Kubernetes API of a service, which must be one of `needs`. weir uses the outputs `address`, `ca`, `certificate`
+/// and `key` of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeService {
@@ -411,20 +413,20 @@ pub struct KubeService {
     pub service: String,
 }
 
-/// A Kubernetes API at one of its own addresses.
+/// The Kubernetes API that the gateway or service itself serves, at one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnKubeApi {
-    /// Address.
+    /// Name of the address.
     pub on: Place,
     /// Client certificate to use: one of `clients` of the step `certificate`.
     #[serde(rename = "as")]
-    #[schemars(extend("x-default" = "the rig's own"))]
+    #[schemars(extend("x-default" = "the unnamed client certificate"))]
     pub client: Option<String>,
 }
 
 impl ProcessFile {
-    /// The addresses that it names.
+    /// The names of the addresses that the process uses.
     pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
         let ready = self.ready.as_ref().map(|ready| match ready {
             ReadyFile::Tcp(place) | ReadyFile::Http { on: place, .. } => place,
@@ -434,7 +436,7 @@ impl ProcessFile {
 }
 
 impl Serves {
-    /// The field of a scenario that requires it.
+    /// The field of a scenario that requires this feature.
     pub fn field(self) -> &'static str {
         match self {
             Self::Tls => "topology.tls",
@@ -445,7 +447,7 @@ impl Serves {
         }
     }
 
-    /// Its name in the file.
+    /// The name of this feature in `driver.yaml`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tls => "tls",
@@ -458,7 +460,7 @@ impl Serves {
 }
 
 impl Step {
-    /// The template that it renders.
+    /// The name of the template file that this step renders, if any.
     pub(super) fn template(&self) -> Option<&String> {
         match self {
             Self::Render { template, .. }
@@ -469,12 +471,12 @@ impl Step {
         }
     }
 
-    /// Whether it uses a Kubernetes API.
+    /// Whether this step uses a Kubernetes API.
     pub(super) fn uses_kubernetes(&self) -> bool {
         matches!(self, Self::KubeApply { .. } | Self::KubeWait { .. })
     }
 
-    /// Its name in the file.
+    /// The name of this step in `driver.yaml` and `service.yaml`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Render { .. } => "render",
@@ -493,27 +495,28 @@ impl Step {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Apply {
-    /// Render files again, move each over the present one, and signal the first process.
+    /// Render files again, replace each file with a rename, and send a signal to the first process.
     Files {
         /// Templates with routes, endpoints and certificates.
         templates: Vec<String>,
-        /// Signal: `HUP`, `USR1` or `USR2`. None for gateways that watch their files.
+        /// Signal to send: `HUP`, `USR1` or `USR2`. Omit it for gateways that watch their files.
         #[schemars(extend("x-default" = "none"))]
         signal: Option<String>,
-        /// Signal again if the change has not taken effect after this time, for gateways that can lose a signal.
+        /// Time after which weir sends the signal again if the change has not taken effect, for gateways that can lose
+        /// a signal.
         #[schemars(with = "Option<String>")]
         again_after: Option<Time>,
     },
     /// Apply the changed manifests to a Kubernetes API, and delete the removed ones.
     Kubernetes {
-        /// The API.
+        /// Kubernetes API to which the manifests are applied.
         api: KubeApi,
         /// Template of the manifests.
         template: String,
     },
     /// Publish a message to NATS for each route that is added or removed.
     Nats {
-        /// The service, one of `needs`.
+        /// Service that is the NATS server, one of `needs`.
         service: String,
         /// Template of a message, as in the step `nats_publish`.
         template: String,
@@ -527,7 +530,7 @@ pub enum Apply {
 }
 
 impl Apply {
-    /// Its name in the file.
+    /// The name of this kind of `apply` in `driver.yaml`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Files { .. } => "files",
@@ -538,52 +541,53 @@ impl Apply {
     }
 }
 
-/// Where a gateway counts the requests that it received.
+/// Where weir reads how many requests a gateway, upstream or service has received.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountersFile {
-    /// Address.
+    /// Name of the address that returns the counters.
     pub on: Place,
-    /// Path.
+    /// Path that returns the counters.
     pub path: String,
     /// How to parse the response.
     pub parser: Parser,
-    /// Whether requests for the counters are counted too.
+    /// Whether the counter includes the requests that weir sends to read it.
     #[serde(default)]
     pub counts_own_polls: bool,
-    /// Whether the counter restarts after a change of the topology. weir does not read it in loads with changes then.
+    /// Whether a change of the topology resets the counter. If so, weir does not read the counter in loads with
+    /// changes.
     #[serde(default)]
     pub restarts_on_apply: bool,
     /// Use TLS, with the client certificate of the step `certificate`.
     #[serde(default)]
     pub tls: bool,
-    /// Parser `prometheus` only: also sum all series of the metric by the values of a label, for the amplification of
-    /// requests.
+    /// Only with the parser `prometheus`: also count requests by kind, which is the value of a label. From these
+    /// counts, weir computes the amplification: requests to the upstream per client request.
     pub by: Option<KindsFile>,
 }
 
-/// Kinds of requests, by the values of a label.
+/// The kinds of requests that weir counts separately: values of a label.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KindsFile {
-    /// Label.
+    /// Name of the label.
     pub label: String,
-    /// Values that clients and gateways cause; others are ignored.
+    /// Values of the label that requests of clients and gateways have. weir ignores series with other values.
     pub values: Vec<String>,
 }
 
-/// How to parse counters.
+/// How weir parses the counters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Parser {
     /// Prometheus text format: the sum of the series of `metric` with these labels.
     Prometheus {
-        /// Metric.
+        /// Name of the metric.
         metric: String,
         /// Labels that a series must have.
         #[serde(default)]
         labels: BTreeMap<String, String>,
-        /// A missing series means 0, for gateways whose series appear with the first request.
+        /// Whether missing series mean 0, for gateways whose series appear with the first request.
         #[serde(default)]
         appears_later: bool,
     },

@@ -1,4 +1,4 @@
-//! Gateways that already run in a cluster: their routes as objects, and their workloads.
+//! Gateways that already run in a cluster: renders the objects that define their routes, and names their workloads.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,60 +13,63 @@ use super::templates::{Templates, environment, template_error};
 use super::{Binding, Driver};
 use crate::{Certificates, RigError};
 
-/// The template values about the cluster.
+/// The template values `pods`, about the cluster in which the gateway runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PodBinding {
     /// The namespace of the run.
     pub namespace: String,
-    /// The run's name in the names of objects.
+    /// The run's name, which the names of objects contain.
     pub run: String,
-    /// The Service of the upstream, in that namespace.
+    /// The name of the upstream's Service, in `namespace`.
     pub service: String,
-    /// The port of that Service.
+    /// The port of the upstream's Service.
     pub port: u16,
+    /// The resources (limits) of the data plane's container, for gateways whose control plane sets them; null without
+    /// limits.
+    pub resources: Value,
 }
 
-/// A workload of a gateway.
+/// A Deployment or DaemonSet of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its kind.
+    /// The kind of the workload.
     pub kind: WorkloadKind,
-    /// Its namespace.
+    /// The namespace of the workload.
     pub namespace: String,
-    /// Its name.
+    /// The name of the workload.
     pub name: String,
-    /// The container that is measured and limited.
+    /// The container that weir measures and limits.
     pub container: String,
 }
 
-/// The routes of a gateway in a cluster, and its workloads.
+/// The routes of a gateway that runs in a cluster, and its workloads.
 #[derive(Clone, Debug)]
 pub struct ClusterRoutes {
-    /// The objects, in the order in which they are applied.
+    /// The objects that define the routes, in the order in which they are applied.
     pub objects: Vec<Value>,
-    /// The conditions that they must meet before the load.
+    /// The condition that objects of one kind must meet before the load.
     pub accepted: Option<AcceptedFile>,
-    /// The workload that proxies the load.
+    /// The data plane: the workload that proxies the load.
     pub data: Workload,
-    /// The workload that configures it.
+    /// The control plane: the workload that configures the data plane.
     pub control: Option<Workload>,
-    /// The Service of the data plane: namespace, name, and port for this topology.
+    /// The Service of the data plane; `None` if the driver names none, or it has no port for this topology.
     pub service: Option<DataService>,
 }
 
 /// The Service of a data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataService {
-    /// Its namespace.
+    /// The namespace of the Service.
     pub namespace: String,
-    /// Its name.
+    /// The name of the Service.
     pub name: String,
-    /// Its port for the topology: for TLS or plain HTTP.
+    /// The port of the Service that the topology uses: that for TLS, or that for plain HTTP.
     pub port: u16,
 }
 
 impl WorkloadKind {
-    /// Its name.
+    /// The name of the kind in Kubernetes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Deployment => "Deployment",
@@ -76,12 +79,12 @@ impl WorkloadKind {
 }
 
 impl Driver {
-    /// Its section `kubernetes`, for a gateway that already runs in a cluster.
+    /// The driver's section `kubernetes`; `None` unless its gateway already runs in a cluster.
     pub fn kubernetes(&self) -> Option<&KubernetesFile> {
         self.file.kubernetes.as_ref()
     }
 
-    /// Rejects a section `kubernetes` that contradicts the rest of the file.
+    /// Checks that the section `kubernetes`, if there is one, does not contradict the rest of the file.
     pub(super) fn check_kubernetes(&self) -> Result<(), RigError> {
         let Some(of) = &self.file.kubernetes else { return Ok(()) };
         if !self.file.processes.is_empty() || self.file.binary.is_some() {
@@ -98,16 +101,19 @@ impl Driver {
         }
     }
 
-    /// The names of its workloads by namespace; `set` overrides its settings. The data plane's namespace comes first.
+    /// The namespaces in which the run `run` uses workloads of the gateway, each with the names of these workloads. The
+    /// data plane's namespace comes first. `set` overrides settings of the driver.
     ///
     /// # Errors
-    /// [`RigError::Driver`] if it has no such setting; [`RigError::Render`] for an invalid template.
+    /// [`RigError::Driver`] if the driver does not have a setting in `set`; [`RigError::Render`] for an invalid
+    /// template.
     pub fn cluster_workloads(
         &self,
         set: &BTreeMap<String, Value>,
+        run: &str,
     ) -> Result<Vec<(String, Vec<String>)>, RigError> {
         let Some(of) = &self.file.kubernetes else { return Ok(Vec::new()) };
-        let values = context! { set => self.settings(set)? };
+        let values = context! { set => self.settings(set)?, pods => context! { run } };
         let text = |text: &String| {
             environment().render_str(text, &values).map_err(|error| template_error(&self.place, &error))
         };
@@ -122,7 +128,7 @@ impl Driver {
         Ok(found)
     }
 
-    /// Its routes as objects; `certificates` come from [`Driver::render`].
+    /// Renders the objects that define the routes of `binding`. `certificates` come from [`Driver::render`].
     ///
     /// # Errors
     /// [`RigError::Render`] or [`RigError::Driver`] for an invalid template, or a driver without a section

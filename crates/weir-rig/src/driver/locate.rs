@@ -1,4 +1,4 @@
-//! Finds the binary of a driver and computes its hash.
+//! Finds the binary of a driver or service, and computes its hash.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,24 +14,25 @@ use crate::digest::Digest;
 use crate::engine::{Engines, Image, ImageName};
 use crate::host::is_executable;
 
-/// The line of a wrapper that names the real binary, relative to the wrapper.
+/// The start of the line in a wrapper script that names the real binary, relative to the script.
 const WRAPPED: &str = "# binary: ";
 
-/// Digits of the hash that replace the version of a binary without one.
+/// Number of hash digits that stand for the version of a binary that reports none.
 const HASH_SHOWN: usize = 12;
 
 /// A binary that was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binary {
-    /// The file to start.
+    /// The file to start, on this host or in the image.
     pub path: PathBuf,
-    /// Its reported version.
+    /// The version that the binary reports; in a pod, the tag of the image.
     pub version: String,
-    /// SHA-256, hexadecimal: of the file, of the real binary behind a wrapper, or of the image.
+    /// SHA-256 in hexadecimal digits, of the file, of the real binary behind a wrapper script, or of the image. Empty
+    /// in a pod.
     pub sha256: String,
-    /// The image that contains it; `None` for a file of this host.
+    /// The image that contains the binary; `None` for a file of this host.
     pub image: Option<Image>,
-    /// The image of its pod; `None` outside a cluster, and for weir itself.
+    /// The image of the pod in which the binary runs; `None` outside a cluster, and for weir itself.
     pub pod_image: Option<ImageName>,
 }
 
@@ -39,7 +40,7 @@ impl Binary {
     /// The binary of this process, for parts that are weir itself.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file of this process cannot be read.
     pub fn own() -> Result<Self, RigError> {
         let path = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
         let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
@@ -48,11 +49,11 @@ impl Binary {
 }
 
 impl Driver {
-    /// Finds the binary: `binary` if given, else in `target/peers/bin` above this executable or the working folder,
-    /// next to this executable, on PATH, and in the folder that KUBEBUILDER_ASSETS names.
+    /// Finds the binary: the file `binary` if given. Otherwise searches `target/peers/bin` above this executable or the
+    /// working folder, then next to this executable, then PATH, then the folder that KUBEBUILDER_ASSETS names.
     ///
     /// # Errors
-    /// [`RigError::BinaryMissing`], which says how to get it.
+    /// [`RigError::BinaryMissing`], whose remedy is how to get the binary.
     pub fn locate(&self, binary: Option<&Path>) -> Result<Binary, RigError> {
         let Some(file) = &self.file.binary else {
             return Err(self.wrong("the driver has no `binary`", "add one"));
@@ -60,7 +61,8 @@ impl Driver {
         Binary::find(&self.name, file, binary)
     }
 
-    /// As [`Driver::locate`], or in an image: in `image` if given, where `binary` is the program's path.
+    /// As [`Driver::locate`], but the binary can also be in an image. If `image` is given, the binary is in this image,
+    /// at the path `binary`. Otherwise `programs` decides whether the driver's image replaces a missing binary.
     ///
     /// # Errors
     /// [`RigError::BinaryMissing`]; [`RigError::EngineMissing`] and [`RigError::Image`] if the image cannot be used.
@@ -110,15 +112,16 @@ impl Binary {
     }
 }
 
-/// Where programs come from.
+/// Where the programs of drivers and services come from.
 pub struct Programs<'a> {
     /// Whether to use the image of a driver or service if its program is missing.
     pub images: bool,
-    /// The engine for containers.
+    /// The container engine that runs images.
     pub engines: Engines,
     /// Called with a message before weir pulls an image, which can take minutes.
     pub before_pull: &'a dyn Fn(&str),
-    /// The image of weir, if programs run in pods: each comes from an image that the cluster pulls.
+    /// The image of weir, if programs run in pods; `None` if they run on this host. In pods, each program comes from an
+    /// image that the cluster pulls.
     pub pods: Option<ImageName>,
 }
 
@@ -128,12 +131,12 @@ impl Default for Programs<'_> {
     }
 }
 
-/// The image of weir's own gateway is in the same repository folder as weir's image.
+/// The program of weir's own gateway. Its image is in the same repository folder as weir's image.
 const OWN_GATEWAY: &str = "weir-gateway";
 
 impl Programs<'_> {
-    /// The binary of the driver or service `part`: in `image` if given, where `binary` is its path, else on this host,
-    /// else in the image of `file`.
+    /// Finds the binary of the driver or service `part`. If `image` is given, the binary is in this image, at the path
+    /// `binary`. Otherwise it is on this host or, if it is missing there, in the image that `file` names.
     pub(super) fn find(
         &self,
         part: &str,
@@ -180,7 +183,7 @@ impl Programs<'_> {
     }
 }
 
-/// The binary in the image of a pod. Its version is the image's tag, because only the cluster has the image.
+/// The binary in the image of a pod. Its version is the tag of the image, because this host cannot run the image.
 fn in_pod(
     part: &str,
     file: &BinaryFile,
@@ -205,12 +208,12 @@ fn in_pod(
     })
 }
 
-/// Replaces the version of a binary that does not report one.
+/// The text that stands for the version of a binary that reports none.
 fn short(sha256: &str) -> String {
     format!("SHA-256 {}", sha256.get(..HASH_SHOWN).unwrap_or(sha256))
 }
 
-/// Folders to search, in order.
+/// The folders in which binaries are searched, in order.
 fn places() -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();
@@ -220,12 +223,12 @@ fn places() -> Vec<PathBuf> {
     let next_to_own = own.iter().flat_map(|path| path.ancestors().skip(1).take(2)).map(Path::to_owned);
     places.extend(next_to_own);
     places.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
-    // Where tests of Kubernetes controllers have an API server and etcd.
+    // Kubebuilder's test environment has an API server and etcd in this folder.
     places.extend(std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from));
     places
 }
 
-/// The hash of a file; cached until the file changes.
+/// The SHA-256 of the binary at `path`, cached until the file changes.
 fn sha256(path: &Path) -> io::Result<String> {
     type Known = BTreeMap<(PathBuf, u64, i64, i64), String>;
     static KNOWN: Mutex<Known> = Mutex::new(Known::new());
@@ -243,7 +246,7 @@ fn sha256(path: &Path) -> io::Result<String> {
     Ok(hash)
 }
 
-/// The real binary behind a wrapper of `make peers`; other files are returned as they are.
+/// If `path` is a wrapper script of `make peers`, the path of the real binary; otherwise `path` itself. Resolves links.
 fn wrapped(path: &Path) -> io::Result<PathBuf> {
     let mut head = Vec::new();
     File::open(path)?.take(4096).read_to_end(&mut head)?;

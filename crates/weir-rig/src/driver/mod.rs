@@ -47,13 +47,13 @@ use crate::RigError;
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../drivers");
 static EMBEDDED_SERVICES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../services");
 
-/// The main file of a driver's folder.
+/// The file in a driver's folder that describes the driver.
 const DRIVER_FILE: &str = "driver.yaml";
 
-/// The reserved driver name for remote gateways: they have no process, and the scenario names their address.
+/// The reserved driver name for remote gateways: weir does not start them, and the scenario names their address.
 pub const REMOTE: &str = "remote";
 
-/// The main file of a service's folder.
+/// The file in a service's folder that describes the service.
 const SERVICE_FILE: &str = "service.yaml";
 
 /// All known drivers, and the services that they may need.
@@ -63,22 +63,22 @@ pub struct Drivers {
     services: BTreeMap<String, Service>,
 }
 
-/// One driver.
+/// A driver, read from its folder.
 #[derive(Clone, Debug)]
 pub struct Driver {
     name: String,
-    /// The path of its file, for errors.
+    /// The path of its `driver.yaml`, for errors.
     place: String,
     file: DriverFile,
     templates: BTreeMap<String, String>,
 }
 
 impl Drivers {
-    /// The built-in drivers and services, and those in the folders `extra`, which can replace built-in ones. A folder
-    /// is a driver or a service, or contains some.
+    /// Loads the built-in drivers and services, then those in the folders `extra`, which replace built-in ones of the
+    /// same name. A folder in `extra` is a driver or a service, or contains some.
     ///
     /// # Errors
-    /// If a driver cannot be read, or uses something that is not supported yet.
+    /// If a driver or service cannot be read, is inconsistent, or uses something that is not supported yet.
     pub fn load(extra: &[PathBuf]) -> Result<Self, RigError> {
         let mut all = Self { drivers: BTreeMap::new(), services: BTreeMap::new() };
         for (kind, embedded) in [("drivers", &EMBEDDED), ("services", &EMBEDDED_SERVICES)] {
@@ -97,7 +97,7 @@ impl Drivers {
         Ok(all)
     }
 
-    /// Adds the driver or service in a folder.
+    /// Adds the driver or service `name`, whose folder contains `files`.
     fn add(&mut self, name: &str, place: &str, files: BTreeMap<String, String>) -> Result<(), RigError> {
         if files.contains_key(SERVICE_FILE) {
             self.services.insert(name.to_owned(), Service::read(name, place, files)?);
@@ -107,7 +107,7 @@ impl Drivers {
         Ok(())
     }
 
-    /// Adds a folder of the user, or the folders in it.
+    /// Adds the driver or service in the user's folder `folder`, or those in its subfolders.
     fn add_folder(&mut self, folder: &Path) -> Result<(), RigError> {
         let is_one = |path: &Path| [DRIVER_FILE, SERVICE_FILE].iter().any(|file| path.join(file).exists());
         let folders = match is_one(folder) {
@@ -127,7 +127,7 @@ impl Drivers {
         Ok(())
     }
 
-    /// Rejects a driver that needs an unknown service.
+    /// Checks that all services exist that the driver needs.
     fn check_needs(&self, driver: &Driver) -> Result<(), RigError> {
         match driver.file.needs.iter().find(|need| !self.services.contains_key(*need)) {
             None => Ok(()),
@@ -152,7 +152,7 @@ impl Drivers {
     /// The service `name`.
     ///
     /// # Errors
-    /// [`RigError::Driver`], with the closest name of a service.
+    /// [`RigError::Driver`] for an unknown name, with the most similar name of a service.
     pub fn service(&self, name: &str) -> Result<&Service, RigError> {
         self.services.get(name).ok_or_else(|| {
             let known = self.services.keys().map(String::as_str);
@@ -169,7 +169,7 @@ impl Drivers {
         Ok(needs.iter().filter_map(|need| self.services.get(need)).collect())
     }
 
-    /// Their names, in alphabetical order.
+    /// The names of all drivers, in alphabetical order.
     pub fn names(&self) -> Vec<&str> {
         self.drivers.keys().map(String::as_str).collect()
     }
@@ -183,7 +183,7 @@ impl Drivers {
     /// The driver `name`.
     ///
     /// # Errors
-    /// [`RigError::UnknownDriver`], with the closest name.
+    /// [`RigError::UnknownDriver`], with the most similar name.
     pub fn driver(&self, name: &str) -> Result<&Driver, RigError> {
         self.drivers.get(name).ok_or_else(|| RigError::UnknownDriver {
             name: name.to_owned(),
@@ -194,17 +194,17 @@ impl Drivers {
 }
 
 impl Driver {
-    /// Its name.
+    /// The name of the driver, which is that of its folder.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its file.
+    /// The parsed `driver.yaml`.
     pub fn file(&self) -> &DriverFile {
         &self.file
     }
 
-    /// How to get its binary, as a sentence.
+    /// How to get the driver's binary, as a sentence; empty if it has none.
     pub fn how_to_get(&self) -> &str {
         self.file.binary.as_ref().map_or("", |binary| &binary.get)
     }
@@ -263,7 +263,7 @@ impl Driver {
         }
     }
 
-    /// The folder with a slash, for errors of templates.
+    /// The driver's folder with a slash at the end, for errors of templates.
     fn folder(&self) -> &str {
         self.place.trim_end_matches(DRIVER_FILE)
     }
@@ -288,7 +288,7 @@ impl Driver {
         check_order(steps, processes).map_err(|(message, remedy)| self.wrong(&message, remedy))
     }
 
-    /// Rejects a service that is not needed; `what` names it.
+    /// Checks that the driver lists `service` in `needs`. `what` is the step or section that uses the service.
     fn check_need(&self, what: &str, service: &str) -> Result<(), RigError> {
         let needs = self.file.needs.iter();
         if needs.clone().any(|need| need == service) {
@@ -301,7 +301,8 @@ impl Driver {
         })
     }
 
-    /// Rejects a Kubernetes API of a service that is not needed, or of the gateway without certificates.
+    /// Checks that the driver can use the Kubernetes API `api`: the service of the API must be in `needs`, or, for the
+    /// gateway's own API, the driver must create certificates. `what` is the step or section that uses the API.
     fn check_api(&self, what: &str, api: &KubeApi) -> Result<(), RigError> {
         match api {
             KubeApi::Service(KubeService { service }) => self.check_need(what, service),
@@ -325,13 +326,13 @@ impl Driver {
         Err(self.contradiction(&format!("no template `{template}`"), template, known))
     }
 
-    /// Whether a step or a change uses a Kubernetes API.
+    /// Whether the steps or the changes of the driver use a Kubernetes API.
     pub fn uses_kubernetes(&self) -> bool {
         matches!(&self.file.apply, Some(Apply::Kubernetes { .. }))
             || self.file.steps.iter().any(Step::uses_kubernetes)
     }
 
-    /// A driver that serves TLS has exactly one step `certificate`; others have none.
+    /// Checks that a driver that serves TLS has exactly one step `certificate`, and other drivers have none.
     fn check_serves(&self) -> Result<(), RigError> {
         let serves = |what| self.file.serves.contains(&what);
         let made = self.file.steps.iter().filter(|step| matches!(step, Step::Certificate { .. })).count();
@@ -355,7 +356,7 @@ impl Driver {
         }
     }
 
-    /// Rejects addresses that a gateway does not have.
+    /// Checks that processes, counters and steps use only addresses that the gateway has.
     fn check_places(
         &self,
         processes: &[ProcessFile],
@@ -402,7 +403,7 @@ fn wrong(place: &str, message: &str, remedy: &str) -> RigError {
     RigError::Driver(Problem::of(place, message).help(remedy))
 }
 
-/// The error for a `word` that is not in `known`; its remedy is the closest match.
+/// The error for a `word` that is not in `known`; its remedy is the most similar known word.
 fn misnamed<'a>(place: &str, message: &str, word: &str, known: impl Iterator<Item = &'a str>) -> RigError {
     match weir_document::nearest(word, known) {
         Some(nearest) => wrong(place, message, &format!("did you mean `{nearest}`?")),
@@ -410,7 +411,8 @@ fn misnamed<'a>(place: &str, message: &str, word: &str, known: impl Iterator<Ite
     }
 }
 
-/// Rejects steps that start a process twice, wait for it too early, or leave one out; returns message and remedy.
+/// Rejects steps that start a process twice, wait for it before its start, or never start it. The error is a message
+/// and a remedy.
 fn check_order(steps: &[Step], processes: &[ProcessFile]) -> Result<(), (String, &'static str)> {
     let mut started: Vec<&str> = Vec::new();
     for step in steps {
@@ -433,7 +435,7 @@ fn check_order(steps: &[Step], processes: &[ProcessFile]) -> Result<(), (String,
     }
 }
 
-/// The entries of a folder, in order.
+/// The paths in a folder, sorted by name.
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, RigError> {
     let entries = fs::read_dir(folder).map_err(|error| RigError::file(folder, error))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -577,7 +579,17 @@ mod tests {
         let drivers = Drivers::load(&[]).unwrap();
         assert_eq!(
             drivers.names(),
-            ["contour", "envoy", "gorouter", "haproxy", "istio", "kubegateway", "nginx", "weir"]
+            [
+                "contour",
+                "envoy",
+                "envoy-gateway",
+                "gorouter",
+                "haproxy",
+                "istio",
+                "kubegateway",
+                "nginx",
+                "weir"
+            ]
         );
         let error = drivers.driver("ngnix").unwrap_err();
         assert_eq!(error.to_string(), "unknown driver `ngnix`");

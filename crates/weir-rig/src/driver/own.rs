@@ -1,5 +1,5 @@
-//! The user's own configuration file, which replaces the main file of a driver: reads it, validates it, and compares
-//! its text with the settings that the driver makes equal.
+//! Reads and validates the user's own configuration file, which replaces the main template of a driver, and searches it
+//! for the settings that the driver sets as other drivers do.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,30 +12,36 @@ use super::{Driver, Step};
 use crate::RigError;
 use crate::digest::sha256_hex;
 
-/// The largest configuration file.
+/// Maximum size of a configuration file, bytes.
 const BYTES_MAX: usize = 64 << 20;
-/// Length of a hash prefix in reports.
+/// Number of hash digits that reports show.
 const HASH_LETTERS: usize = 12;
-/// Template values that contain an address.
+/// Template values with the listening address.
 const LISTEN: [&str; 2] = ["listen", "listen_port"];
+/// Template values with the admin address.
 const ADMIN: [&str; 2] = ["admin", "admin_port"];
+/// Template values with the addresses of the upstream.
 const ORIGINS: [&str; 2] = ["origins", "origin_addresses"];
+/// The template value with the certificates.
 const TLS: [&str; 1] = ["tls"];
 
 /// Reads the user's own configuration file.
 ///
 /// # Errors
-/// [`RigError::Driver`] if it cannot be read or is not UTF-8 text.
+/// [`RigError::Driver`] if the file cannot be read, is larger than 64 MiB, or is not UTF-8 text.
 pub fn read_configuration(path: &Path) -> Result<Configuration, RigError> {
-    let wrong = |message: String| {
-        let remedy = "correct the path; it is relative to the scenario's folder";
+    let wrong = |message: String, remedy: &str| {
         RigError::Driver(Problem::of(path.display().to_string(), message).help(remedy))
     };
-    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        wrong(error.to_string(), "correct the path; it is relative to the scenario's folder")
+    })?;
+    let check = "check that this is the configuration file";
     if bytes.len() > BYTES_MAX {
-        return Err(wrong(format!("{} bytes are too many for a configuration file", bytes.len())));
+        let message = format!("the file has {} bytes; the maximum is {} MiB", bytes.len(), BYTES_MAX >> 20);
+        return Err(wrong(message, check));
     }
-    let text = String::from_utf8(bytes).map_err(|_| wrong("the file is not UTF-8 text".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("the file is not UTF-8 text".into(), check))?;
     let sha256 = sha256_hex(&text);
     Ok(Configuration { path: path.display().to_string(), sha256, text })
 }
@@ -59,8 +65,8 @@ impl Driver {
         }
     }
 
-    /// Rejects a file without a placeholder for the upstream, or, unless the scenario sets `listen`, for its own
-    /// address: both ports differ in each cell.
+    /// Checks that the file has a placeholder for the upstream and, unless `listen_is_given` (the scenario sets
+    /// `listen`), for the listening address. Both ports differ in each cell, so the file cannot contain them.
     ///
     /// # Errors
     /// [`RigError::Render`] for an invalid template, [`RigError::Driver`] if a placeholder is missing.
@@ -85,7 +91,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Rejects a file that does not use the certificates of the cell.
+    /// Checks that the file has a placeholder for the certificates of the cell.
     ///
     /// # Errors
     /// As [`Driver::check_configuration`].
@@ -95,13 +101,13 @@ impl Driver {
             false => {
                 let message = "the file does not configure TLS, which `topology.tls` requires";
                 let remedy =
-                    "add {{ tls.certificate }} and {{ tls.key }} to its listener, or remove `topology.tls`";
+                    "add {{ tls.certificate }} and {{ tls.key }} to the listener, or remove `topology.tls`";
                 Err(RigError::Driver(Problem::of(own.path.as_str(), message).help(remedy)))
             }
         }
     }
 
-    /// Whether the gateway listens on its admin address: set by its command line or by the file.
+    /// Whether the gateway listens on its admin address: the driver's command line or the user's file must mention it.
     pub(super) fn has_admin(&self, own: &Configuration) -> Result<bool, RigError> {
         let by_command = self
             .file
@@ -112,7 +118,8 @@ impl Driver {
         Ok(by_command || has(&names(own)?, &ADMIN))
     }
 
-    /// The settings that the driver makes equal and the file does not contain, in words.
+    /// Compares the file with the driver's `equal` list: the settings that drivers set the same for all gateways.
+    /// Returns sentences for the report: that the user's file is used, and each setting that it lacks.
     pub(super) fn lint(
         &self,
         own: &Configuration,
@@ -122,28 +129,28 @@ impl Driver {
         let hash: String = own.sha256.chars().take(HASH_LETTERS).collect();
         let mut notes = vec![format!(
             "it uses the user's configuration {file} (SHA-256 {hash}): this file determines its routes and every setting \
-             that the driver would make equal"
+             that weir otherwise sets the same for all gateways"
         )];
         if self.file.equal.is_empty() {
             notes.push(
-                "its driver has no list of equal settings, so weir did not check the file for them".into(),
+                "its driver does not list the settings that all gateways should share, so weir did not check \
+                 the file for them"
+                    .into(),
             );
         }
         let text = plain(&templates.file(self.main()?)?);
         for equal in &self.file.equal {
             let words = plain(&templates.text("equal", &equal.text)?);
             if !text.contains(&words) {
-                notes.push(format!(
-                    "{}: the driver's own file has `{words}` for it, {file} does not",
-                    equal.what
-                ));
+                notes
+                    .push(format!("{}: {file} lacks `{words}`, which the driver's own file has", equal.what));
             }
         }
         Ok(notes)
     }
 }
 
-/// The values that the file uses.
+/// The names of the template values that the file uses.
 fn names(own: &Configuration) -> Result<HashSet<String>, RigError> {
     let wrong = |error: &minijinja::Error| template_error(&own.path, error);
     let mut environment = environment();
@@ -156,7 +163,7 @@ fn has(named: &HashSet<String>, wanted: &[&str]) -> bool {
     wanted.iter().any(|name| named.contains(*name))
 }
 
-/// The text without comment lines and with single spaces between words.
+/// Removes comment lines from `text`, and joins all words with single spaces.
 fn plain(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
@@ -268,9 +275,9 @@ mod tests {
              proxy_next_upstream\n  off;\n"
         );
         let notes = rendered.unequal.join("\n");
-        assert!(notes.contains("workers: the driver's own file has `worker_processes 3;` for it"), "{notes}");
+        assert!(notes.contains("lacks `worker_processes 3;`, which the driver's own file has"), "{notes}");
         assert!(!notes.contains("proxy_next_upstream"), "{notes}");
-        // The file does not use `admin`, so readiness and counters do not need it.
+        // The file does not use `admin`, so weir neither checks readiness nor reads counters on the admin address.
         assert!(notes.contains("cannot read its request counters"), "{notes}");
         assert_eq!(rendered.processes[0].listens, [SocketAddr::from(([127, 0, 0, 1], 1))]);
         assert_eq!(rendered.counters.read().unwrap(), None);

@@ -11,25 +11,25 @@ use super::templates::Templates;
 use super::{Binding, Driver, Step};
 use crate::RigError;
 
-/// A message for a subject.
+/// A NATS message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The subject.
+    /// The subject to which the message is published.
     pub subject: String,
-    /// The content.
+    /// The content of the message.
     pub payload: String,
 }
 
-/// The messages of a step.
+/// The messages of a step `nats_publish`, and when to publish them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// The NATS service.
+    /// The name of the service that is the NATS server.
     pub service: String,
     /// The messages, one for each route.
     pub messages: Vec<Message>,
     /// The time between two messages.
     pub gap: Duration,
-    /// The interval at which all of them are published again; `None` is never.
+    /// The interval at which all messages are published again; `None` publishes them once.
     pub every: Option<Duration>,
 }
 
@@ -51,7 +51,7 @@ impl Driver {
         }))
     }
 
-    /// A time that is a template; `None` if it is absent or empty.
+    /// Renders the template `text` and parses the result as a time; `None` if it is absent or renders empty.
     fn time(&self, text: Option<&str>, templates: &Templates<'_>) -> Result<Option<Duration>, RigError> {
         let Some(text) = text else { return Ok(None) };
         let text = templates.text("nats_publish", text)?;
@@ -64,7 +64,7 @@ impl Driver {
     }
 }
 
-/// A message for each path of each host at each server of the upstream.
+/// Renders one message for each combination of host, path and upstream address.
 pub(super) fn messages(
     binding: &Binding,
     templates: &Templates<'_>,
@@ -89,7 +89,8 @@ pub(super) fn messages(
     Ok(messages)
 }
 
-/// The messages for removed routes, then those for added routes; messages in both `before` and `after` are left out.
+/// The messages of `before` for removed routes, then those of `after` for added routes. A message that is in both is
+/// left out, because its route stays.
 pub(super) fn difference(before: Vec<Message>, after: Vec<Message>) -> Vec<Message> {
     let contents = |messages: &[Message]| -> HashSet<String> {
         messages.iter().map(|message| message.payload.clone()).collect()

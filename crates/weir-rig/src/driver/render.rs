@@ -23,27 +23,27 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The result of rendering a driver.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// The written files.
+    /// The paths of the files that were written.
     pub files: Vec<PathBuf>,
-    /// SHA-256 over their names and contents, hexadecimal.
+    /// SHA-256 of the names and contents of `files`, in hexadecimal digits.
     pub config_sha256: String,
     /// The processes, in launch order.
     pub processes: Vec<ProcessSpec>,
-    /// The request counters.
+    /// Where to read the request counters.
     pub counters: CounterSource,
-    /// The credentials for requests.
+    /// The credentials for requests to the gateway.
     pub credentials: Credentials,
-    /// Differences that could not be made equal, as sentences.
+    /// How this gateway's configuration differs from that of other gateways, as sentences for the report.
     pub unequal: Vec<String>,
-    /// Steps other than launching processes.
+    /// The steps that neither write a file nor launch a process.
     pub actions: Vec<Action>,
 }
 
-/// The values that the rig passes to the processes of a driver or service.
+/// The values with which the processes of a driver or service are rendered.
 pub(super) struct ProcessContext<'a> {
     pub(super) binary: &'a dyn Fn(&ProcessFile) -> Binary,
     pub(super) dir: &'a Path,
-    /// An address by its name; `None` if nothing will listen there.
+    /// Returns the address with a name such as `listen`; `None` if no process will listen on it.
     pub(super) address: &'a dyn Fn(&str) -> Option<SocketAddr>,
     pub(super) limits: &'a dyn Fn(Role) -> Limits,
     pub(super) certificates: Option<&'a Certificates>,
@@ -114,10 +114,10 @@ impl Driver {
         Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal, actions })
     }
 
-    /// Rejects requirements that the driver does not support.
+    /// Checks that the driver supports all features in `wants`.
     ///
     /// # Errors
-    /// [`RigError::Driver`], which names the field.
+    /// [`RigError::Driver`], which names the field of the scenario that requires a missing feature.
     pub fn require(&self, wants: &[Serves]) -> Result<(), RigError> {
         match wants.iter().find(|want| !self.file.serves.contains(want)) {
             None => Ok(()),
@@ -132,7 +132,8 @@ impl Driver {
         }
     }
 
-    /// The certificates of a topology with TLS: existing ones, or new ones in the driver's folder for them.
+    /// The certificates of a topology with TLS: those of `binding`, or new ones in the folder that the step
+    /// `certificate` names. `None` without TLS.
     fn certificates(&self, binding: &Binding, dir: &Path) -> Result<Option<Certificates>, RigError> {
         let to = self.file.steps.iter().find_map(|step| match step {
             Step::Certificate { to, clients, addresses } => Some((to, clients, *addresses)),
@@ -156,7 +157,7 @@ impl Driver {
     /// Writes the files of an upstream into `dir`, and returns how to launch it.
     ///
     /// # Errors
-    /// As [`Driver::render`]; also if the driver cannot serve as the upstream.
+    /// As [`Driver::render`]; also [`RigError::Driver`] if the driver cannot serve as the upstream.
     pub fn render_origin(&self, binding: &OriginBinding, dir: &Path) -> Result<Rendered, RigError> {
         let Some(origin) = &self.file.origin else {
             let message = "the driver cannot serve as the upstream";
@@ -195,7 +196,8 @@ impl Driver {
         })
     }
 
-    /// Rejects characters with a special meaning in any gateway's configuration language, equally for all gateways.
+    /// Rejects hosts and paths that contain a character with a special meaning in the configuration language of any
+    /// gateway, so that the same topology is valid for all. Also rejects a topology without paths or without upstream.
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| {
             let message = format!("{what} `{value}` is not valid for every gateway");
@@ -212,14 +214,16 @@ impl Driver {
             return Err(wrong("the path", path, "start with a slash; use letters, digits and /-._~!*+,=:@"));
         }
         if binding.paths.is_empty() || binding.origins.is_empty() {
-            let what = if binding.paths.is_empty() { "a path" } else { "an origin" };
-            return Err(wrong("a topology without", what, "give at least one"));
+            let what = if binding.paths.is_empty() { "paths" } else { "origins" };
+            let message = format!("the topology has no {what}");
+            let problem = Problem::of(format!("gateway `{}`", self.name), message);
+            return Err(RigError::Driver(problem.help("give at least one")));
         }
         Ok(())
     }
 }
 
-/// The path `to` in `dir`. A path outside `dir` is an error in the file `place`.
+/// The path of `to` in the folder `dir`. If `to` lies outside `dir`, returns an error that names the file `place`.
 pub(super) fn inside(place: &str, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
     let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
     if !plain || to.is_empty() {
@@ -228,8 +232,8 @@ pub(super) fn inside(place: &str, dir: &Path, to: &str) -> Result<PathBuf, RigEr
     Ok(dir.join(to))
 }
 
-/// Renders the files of `steps` into `dir`. Returns their paths, and the hash of their names and contents. `place` is
-/// the file with the steps, for errors.
+/// Renders the files of `steps` into `dir`. Returns their paths, and the hash of their names and contents. Errors name
+/// `place`, the file with the steps.
 pub(super) fn written(
     place: &str,
     steps: &[Step],
@@ -239,8 +243,8 @@ pub(super) fn written(
     let mut files = Vec::new();
     let mut hash = Digest::new();
     for step in steps {
-        // Certificates differ in each cell and are not part of the configuration. Other steps have no file;
-        // unsupported ones were rejected when the driver was loaded.
+        // Certificates differ in each cell, so they do not count as configuration. Other steps write no file.
+        // Steps that weir does not support were rejected when the driver was loaded.
         let Step::Render { template, to } = step else { continue };
         let path = inside(place, dir, to)?;
         let text = templates.file(template)?;
@@ -252,7 +256,7 @@ pub(super) fn written(
     Ok((files, hash.hex()))
 }
 
-/// A process, with its templates rendered.
+/// Renders the templates of `process`, which gets the name `name`.
 pub(super) fn rendered_process(
     process: &ProcessFile,
     name: String,
@@ -284,7 +288,7 @@ pub(super) fn rendered_process(
 }
 
 impl Rendered {
-    /// The messages to publish to services, in order.
+    /// The messages to publish to NATS services, in order.
     pub fn publications(&self) -> impl Iterator<Item = &Publication> {
         self.actions.iter().filter_map(|action| match &action.what {
             Act::Publish(publication) => Some(publication),
@@ -292,7 +296,7 @@ impl Rendered {
         })
     }
 
-    /// The same processes in `namespace`, which has the addresses of the binding; `None` is the host.
+    /// Moves processes and counters into `namespace`, in which the addresses of the binding exist; `None` is the host.
     #[must_use]
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         for process in &mut self.processes {
@@ -301,7 +305,8 @@ impl Rendered {
         Self { counters: self.counters.within(namespace), ..self }
     }
 
-    /// The same at `ip`, for parts in a pod, which listen on all addresses.
+    /// Replaces unspecified addresses (`0.0.0.0`, `::`) by `ip`. Parts in a pod listen on all addresses, and weir
+    /// connects to the pod's IP.
     #[must_use]
     pub fn reached_at(self, ip: IpAddr) -> Self {
         let processes = self.processes.into_iter().map(|process| process.reached_at(ip)).collect();
@@ -317,7 +322,8 @@ impl ProcessContext<'_> {
             Some(ReadyFile::Http { on, path, status, tls }) => (on, Some((path, *status, *tls))),
         };
         match ((self.address)(&place.0), asked) {
-            // The user's file does not use the readiness address: wait until the gateway accepts connections.
+            // The gateway does not listen on the address of the readiness check, because the user's own file does not
+            // use it. So wait until the gateway accepts connections on `listen`.
             (None, _) => (self.address)(Place::LISTEN).map_or(Ready::None, Ready::Tcp),
             (Some(address), None) => Ready::Tcp(address),
             (Some(address), Some((path, status, tls))) => Ready::Http {
@@ -339,7 +345,8 @@ impl ProcessContext<'_> {
     }
 }
 
-/// The processes that the steps start, in order. Launching a process includes waiting until it is ready.
+/// The processes that the steps start, in order. Steps `wait` are skipped, because a launch always waits until the
+/// process is ready.
 pub(super) fn started<'a>(
     steps: &'a [Step],
     processes: &'a [ProcessFile],

@@ -18,29 +18,30 @@ use super::{Binary, Programs, SERVICE_FILE, check_order, misnamed, wrong};
 use crate::certificates::LOCAL_NAMES;
 use crate::{Certificates, Limits, Namespace, ProcessSpec, RigError};
 
-/// A service: a dependency of gateways, such as a message bus. Values marked as templates can use `dir`, `binary`,
+/// A service: a program that gateways need, such as a message bus. Values marked as templates can use `dir`, `binary`,
 /// `binaries['NAME']`, `set.NAME`, `tls` and the addresses.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceFile {
     /// The service, in a few words.
     pub about: String,
-    /// Its programs; with several, each process names its own.
+    /// Programs of the service. If there are several, each process names its program in `binary`.
     pub binaries: Vec<BinaryFile>,
-    /// Names of its addresses. Templates have each as `NAME`, `NAME_ip` and `NAME_port`.
+    /// Names of the addresses of the service. Templates have each address as `NAME`, `NAME_ip` and `NAME_port`.
     pub addresses: Vec<String>,
-    /// Its processes, with the role `service`.
+    /// Processes of the service, with the role `service`.
     pub processes: Vec<ProcessFile>,
-    /// Settings that a scenario can change by `origin.prepare`, with their defaults: the data that exists before the
-    /// load.
+    /// Settings with their defaults, for the data that exists before the load. A scenario can change them by
+    /// `origin.prepare`.
     #[serde(default)]
     pub settings: BTreeMap<String, Value>,
-    /// Steps that start it, in order. `nats_publish` is not allowed.
+    /// Steps that start the service, in order. `nats_publish` is not allowed.
     pub steps: Vec<Step>,
-    /// Texts for the templates of drivers, which have them as `services.NAME.OUTPUT`; each is a template.
+    /// Values that the service offers to drivers, by name; each is a template. Templates of drivers have them as
+    /// `services.NAME.OUTPUT`.
     #[serde(default)]
     pub outputs: BTreeMap<String, String>,
-    /// How it serves as upstream, if it can (`origin: { service: NAME }` in a scenario).
+    /// How the service serves as upstream, if it can (`origin: { service: NAME }` in a scenario).
     pub origin: Option<ServiceOriginFile>,
 }
 
@@ -48,65 +49,65 @@ pub struct ServiceFile {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceOriginFile {
-    /// Address that gets the requests.
+    /// Name of the address to which requests are sent.
     pub on: Place,
-    /// Where it counts requests.
+    /// Where the service counts requests.
     pub counters: Option<CountersFile>,
     /// How weir creates the tokens of `topology.bearer`, if the service authenticates with tokens.
     pub tokens: Option<TokensFile>,
 }
 
-/// Tokens of service accounts of a Kubernetes API, one per account.
+/// Tokens of Kubernetes service accounts, one token per account.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokensFile {
-    /// The API.
+    /// Kubernetes API that creates the tokens.
     pub api: OwnKubeApi,
-    /// Namespace of the accounts.
+    /// Namespace of the service accounts.
     pub namespace: String,
-    /// Prefix of their names; a number follows. Templates have all names in `accounts`.
+    /// Prefix of the names of the service accounts; a number follows. Templates have all names in `accounts`.
     pub account: String,
 }
 
-/// One service.
+/// A service, read from its folder.
 #[derive(Clone, Debug)]
 pub struct Service {
     name: String,
-    /// The path of its file, for errors.
+    /// The path of its `service.yaml`, for errors.
     place: String,
     file: ServiceFile,
     templates: BTreeMap<String, String>,
 }
 
-/// A service: its addresses, binaries and limits.
+/// The values for which a service is rendered.
 #[derive(Clone, Debug)]
 pub struct ServiceBinding {
-    /// Every address of [`ServiceFile::addresses`].
+    /// An address for each name in [`ServiceFile::addresses`].
     pub addresses: BTreeMap<String, SocketAddr>,
-    /// Every binary, by name.
+    /// The binaries of the service, by name.
     pub binaries: BTreeMap<String, Binary>,
     /// Limits of each process.
     pub limits: Limits,
-    /// The role of its processes: `service`, or `origin` if it is the upstream.
+    /// The role of the processes: `service`, or `origin` if the service is the upstream.
     pub role: Role,
-    /// Additional hosts in its certificate.
+    /// Additional host names in the service's certificate.
     pub hosts: Vec<String>,
     /// Settings that the scenario overrides.
     pub set: BTreeMap<String, Value>,
-    /// The number of tokens for clients.
+    /// How many tokens clients need.
     pub tokens: u32,
 }
 
 /// The result of rendering a service.
 #[derive(Clone, Debug)]
 pub struct RenderedService {
-    /// The written files.
+    /// The paths of the files that were written.
     pub files: Vec<PathBuf>,
     /// The processes, in launch order.
     pub processes: Vec<ProcessSpec>,
-    /// Its outputs, by name.
+    /// The values that the service offers to drivers, by name.
     pub outputs: BTreeMap<String, String>,
-    /// Steps other than launching processes.
+    /// The steps that neither write a file nor launch a process.
     pub actions: Vec<Action>,
     /// The service as upstream; `None` if it cannot be one.
     pub origin: Option<ServiceOrigin>,
@@ -115,34 +116,34 @@ pub struct RenderedService {
 /// A service as the upstream.
 #[derive(Clone, Debug)]
 pub struct ServiceOrigin {
-    /// The address that gets requests.
+    /// The address to which requests are sent.
     pub address: SocketAddr,
-    /// Its request counters.
+    /// Where to read the request counters.
     pub counters: CounterSource,
-    /// Its certificates, including one for clients; `None` if it creates none.
+    /// The certificates of the service, including a client certificate; `None` if the service creates none.
     pub certificates: Option<Certificates>,
-    /// How tokens are created; `None` if it does not support tokens.
+    /// How weir creates tokens for clients; `None` if the service does not support tokens.
     pub tokens: Option<Tokens>,
 }
 
-/// The tokens for clients.
+/// How weir creates tokens for clients.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// The API that creates them.
+    /// The Kubernetes API that creates the tokens.
     pub api: KubeAccess,
-    /// The namespace of the accounts.
+    /// The namespace of the service accounts.
     pub namespace: String,
-    /// The accounts, one for each token.
+    /// The names of the service accounts, one for each token.
     pub accounts: Vec<String>,
 }
 
 impl Service {
-    /// Its name.
+    /// The name of the service, which is that of its folder.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its file.
+    /// The parsed `service.yaml`.
     pub fn file(&self) -> &ServiceFile {
         &self.file
     }
@@ -177,7 +178,7 @@ impl Service {
             match step {
                 Step::NatsPublish { .. } => {
                     let message = "`nats_publish` is a step of gateways";
-                    return Err(self.wrong(message, "move it to the driver that needs the service"));
+                    return Err(self.wrong(message, "move the step to the driver that needs the service"));
                 }
                 Step::KubeApply { api: KubeApi::Service(_), .. }
                 | Step::KubeWait { api: KubeApi::Service(_), .. } => {
@@ -225,7 +226,7 @@ impl Service {
                         "the process `{}` has no `binary`, and the service has several",
                         process.name
                     );
-                    return Err(self.wrong(&message, "name one of them"));
+                    return Err(self.wrong(&message, "name one of the binaries"));
                 }
                 _ => {}
             }
@@ -241,15 +242,15 @@ impl Service {
         misnamed(&self.place, &format!("no {what} `{name}`"), name, known)
     }
 
-    /// Finds its binaries, as [`crate::Driver::locate`] does.
+    /// Finds the binaries of the service, as [`crate::Driver::locate`] does.
     ///
     /// # Errors
-    /// [`RigError::BinaryMissing`], which says how to get it.
+    /// [`RigError::BinaryMissing`], whose remedy is how to get the binary.
     pub fn locate(&self) -> Result<BTreeMap<String, Binary>, RigError> {
         self.locate_with(&Programs::default())
     }
 
-    /// As [`Service::locate`], or in images.
+    /// As [`Service::locate`], but a binary can also be in an image.
     ///
     /// # Errors
     /// [`RigError::BinaryMissing`]; [`RigError::EngineMissing`] and [`RigError::Image`] if an image cannot be used.
@@ -258,13 +259,14 @@ impl Service {
         self.file.binaries.iter().map(of).collect()
     }
 
-    /// Each of its binaries by name, or the error for a missing one.
+    /// Searches each binary of the service on this host. Returns the name of each binary with the file that was found,
+    /// or with the error if it is missing.
     pub fn locate_each(&self) -> Vec<(String, Result<Binary, RigError>)> {
         let of = |file: &BinaryFile| (file.name.clone(), Binary::find(&self.name, file, None));
         self.file.binaries.iter().map(of).collect()
     }
 
-    /// Writes its files into `dir`, and returns how to launch it.
+    /// Writes the files of the service into `dir`, and returns how to launch it.
     ///
     /// # Errors
     /// [`RigError::Render`] or [`RigError::Driver`] for an invalid template; [`RigError::DiskFull`] or
@@ -331,20 +333,20 @@ impl Service {
         Ok(RenderedService { files, processes, outputs, actions, origin: origin.transpose()? })
     }
 
-    /// The service account of the token with this number, from 1; `None` if the service does not support tokens.
+    /// The name of the service account with this number, from 1; `None` if the service does not support tokens.
     pub(super) fn account(&self, number: u32) -> Option<String> {
         let tokens = self.file.origin.as_ref()?.tokens.as_ref()?;
         Some(format!("{}{number}", tokens.account))
     }
 
-    /// Whether it uses a Kubernetes API.
+    /// Whether a step uses a Kubernetes API.
     pub fn uses_kubernetes(&self) -> bool {
         self.file.steps.iter().any(Step::uses_kubernetes)
     }
 }
 
 impl ServiceBinding {
-    /// The names in its certificate: those of this host, its addresses, and additional hosts.
+    /// The names in the service's certificate: those of this host, the IPs of its addresses, and `hosts`.
     fn names(&self) -> Vec<String> {
         let addresses = self.addresses.values().map(|address| address.ip().to_string());
         let local = LOCAL_NAMES.map(str::to_owned);
@@ -353,7 +355,7 @@ impl ServiceBinding {
 }
 
 impl RenderedService {
-    /// The same processes in `namespace`, which has the addresses of the binding; `None` is the host.
+    /// Moves processes and counters into `namespace`, in which the addresses of the binding exist; `None` is the host.
     #[must_use]
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         for process in &mut self.processes {

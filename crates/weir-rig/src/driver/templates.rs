@@ -1,4 +1,4 @@
-//! The templates of a driver, with the values of a binding.
+//! The templates of a driver or service, and the values with which they are rendered.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,20 +19,20 @@ use crate::{Binary, CertificateFiles, Certificates, RigError};
 
 /// File descriptors that a gateway needs besides those of proxied connections.
 const SPARE_FILES: u64 = 512;
-/// Used if the limit on open files is unknown.
+/// The number of open files to assume if this process has no limit on them.
 const OPEN_FILES: u64 = 20_000;
 
-/// The templates of a driver with the values of a binding.
+/// The templates of a driver or service, ready to be rendered with the values of a binding.
 pub(super) struct Templates<'a> {
     /// The folder of the driver or service, with a slash, for errors.
     folder: &'a str,
     environment: Environment<'a>,
     values: minijinja::Value,
-    /// The template that the user's own file replaces, and that file.
+    /// The name of the template that the user's own configuration file replaces, and this file.
     own: Option<(&'a str, &'a Configuration)>,
 }
 
-/// An environment in which unknown names are errors and nothing is escaped.
+/// A template environment in which unknown names are errors and nothing is escaped.
 pub(super) fn environment<'a>() -> Environment<'a> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -45,14 +45,14 @@ pub(super) fn environment<'a>() -> Environment<'a> {
     environment
 }
 
-/// The number of bytes of a size such as `1KiB`.
+/// The filter `bytes`: converts a size such as `1KiB` to a number of bytes.
 fn bytes(size: String) -> Result<u64, minijinja::Error> {
     let size: Result<Size, _> = size.parse();
     size.map(|size| size.0)
         .map_err(|error| minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.to_string()))
 }
 
-/// The content of a file in base64, the form of certificates in Kubernetes manifests.
+/// The filter `base64_file`: the content of a file in base64, as Kubernetes manifests contain certificates.
 fn base64_file(path: String) -> Result<String, minijinja::Error> {
     let content = std::fs::read(&path).map_err(|error| {
         let message = format!("cannot read {path}: {error}");
@@ -175,7 +175,7 @@ impl<'a> Templates<'a> {
             .map_err(|error| self.error(name, &error))
     }
 
-    /// Renders a text of the driver's file; `place` names it in errors.
+    /// Renders `text`, a template inside `driver.yaml` or `service.yaml`. `place` names it in errors.
     pub(super) fn text(&self, place: &str, text: &str) -> Result<String, RigError> {
         self.text_with(place, text, context! {})
     }
@@ -200,7 +200,7 @@ impl<'a> Templates<'a> {
     }
 }
 
-/// The TLS values of templates.
+/// The value `tls` of a gateway's templates.
 fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
     let each = certificates.each.iter().map(|one| {
         context! {
@@ -216,7 +216,8 @@ fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
     }
 }
 
-/// The paths of a server's certificate, its key, and the CA certificate.
+/// The fields of `tls` that gateways and services share: the paths of the CA certificate, of the server certificate and
+/// its key, and of each additional client certificate.
 fn of_server(certificates: &Certificates) -> minijinja::Value {
     context! {
         ca => certificates.ca.display().to_string(),
@@ -226,12 +227,12 @@ fn of_server(certificates: &Certificates) -> minijinja::Value {
     }
 }
 
-/// The paths of a client's certificate and its key.
+/// The paths of a client certificate and its key.
 fn of_client(files: &CertificateFiles) -> minijinja::Value {
     context! { certificate => files.certificate.display().to_string(), key => files.key.display().to_string() }
 }
 
-/// The TLS settings of a gateway for its upstream.
+/// The value `secure_origin`: the files for TLS from the gateway to its upstream.
 fn secure_origin(origin: &SecureOrigin) -> minijinja::Value {
     context! {
         ca => origin.ca.display().to_string(),
@@ -239,7 +240,7 @@ fn secure_origin(origin: &SecureOrigin) -> minijinja::Value {
     }
 }
 
-/// The error of the template at `place`, with its line if known.
+/// The error of the template `place`, with the line in the template if it is known.
 pub(super) fn template_error(place: &str, error: &minijinja::Error) -> RigError {
     let line = error.line().map(|line| format!(":{line}")).unwrap_or_default();
     let mut message = error.to_string();
@@ -249,7 +250,7 @@ pub(super) fn template_error(place: &str, error: &minijinja::Error) -> RigError 
     RigError::Render { place: format!("{place}{line}"), message }
 }
 
-/// Each address as text, and its parts.
+/// The values `NAME`, `NAME_ip` and `NAME_port` of each address.
 fn of_addresses(addresses: &BTreeMap<String, SocketAddr>) -> minijinja::Value {
     let mut values: BTreeMap<String, minijinja::Value> = BTreeMap::new();
     for (name, address) in addresses {
@@ -260,7 +261,7 @@ fn of_addresses(addresses: &BTreeMap<String, SocketAddr>) -> minijinja::Value {
     minijinja::Value::from(values)
 }
 
-/// The values of every process.
+/// The values that the templates of gateways and upstreams share.
 fn of_process(
     binary: &Binary,
     dir: &Path,
@@ -279,14 +280,14 @@ fn of_process(
         admin_ip => admin.ip().to_string(),
         admin_port => admin.port(),
         workers => workers,
-        // Two descriptors for each proxied connection.
+        // A proxied connection needs two descriptors: one to the client, one to the upstream.
         connections_max => open_files.saturating_sub(SPARE_FILES).max(SPARE_FILES) / 2,
         root => geteuid().is_root(),
     }
 }
 
 impl Driver {
-    /// Rejects settings that the driver does not have, or whose values have another type than the default.
+    /// Checks that the driver has all settings in `set`, and that each value has the type of the default.
     ///
     /// # Errors
     /// [`RigError::Driver`], which names the setting.
@@ -294,7 +295,7 @@ impl Driver {
         self.settings(set).map(|_| ())
     }
 
-    /// The settings of the driver, overridden by those of the scenario.
+    /// The settings of the driver. Those in `set`, from the scenario, override the defaults.
     pub(super) fn settings(
         &self,
         set: &BTreeMap<String, Value>,
@@ -304,7 +305,7 @@ impl Driver {
 }
 
 impl Service {
-    /// Rejects settings that the service does not have, or whose values have another type than the default.
+    /// Checks that the service has all settings in `set`, and that each value has the type of the default.
     ///
     /// # Errors
     /// [`RigError::Driver`], which names the setting.
@@ -312,13 +313,14 @@ impl Service {
         self.settings(set).map(|_| ())
     }
 
-    /// The settings of the service, overridden by those of the scenario.
+    /// The settings of the service. Those in `set`, from the scenario, override the defaults.
     fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
         settings(&format!("service `{}`", self.name()), "origin.prepare", &self.file().settings, set)
     }
 }
 
-/// `defaults`, overridden by `set`, the field `field` of a scenario. `place` names the gateway or service in errors.
+/// The settings `defaults`, overridden by `set`. Errors name the gateway or service `place`, and `field`, the field of
+/// the scenario that contains `set`.
 fn settings(
     place: &str,
     field: &str,
@@ -332,16 +334,17 @@ fn settings(
             let message = format!("`{field}` has no `{name}`");
             let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
                 (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-                (None, true) => "there are no settings".into(),
+                (None, true) => format!("remove it: `{field}` has no settings here"),
                 (None, false) => {
-                    format!("it has {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
+                    format!("known settings: {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
                 }
             };
             return Err(RigError::Driver(Problem::of(place, message).help(remedy)));
         };
         if std::mem::discriminant(default) != std::mem::discriminant(value) {
-            let message = format!("`{field}.{name}` cannot be {value}");
-            let problem = Problem::of(place, message).help(format!("its default is {default}"));
+            let message = format!("`{field}.{name}` has the wrong type: {value}");
+            let remedy = format!("use a value of the same type as the default, {default}");
+            let problem = Problem::of(place, message).help(remedy);
             return Err(RigError::Driver(problem));
         }
         settings.insert(name.clone(), value.clone());

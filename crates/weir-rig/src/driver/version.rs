@@ -9,10 +9,11 @@ use crate::ask::{Answer, ask};
 
 /// How long a binary may take to report its version.
 pub(super) const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest version, in characters; a name with version and build needs a few dozen.
+/// Maximum length of a version in characters. A version with name and build has a few dozen.
 const VERSION_CHARS_MAX: usize = 120;
 
-/// The word after `after` in the first line that the binary prints, else that line.
+/// Runs the binary at `path`, and returns the word after `how.after` in the first line that it prints. If the line does
+/// not contain `how.after`, returns the whole line.
 pub(super) fn version(path: &Path, how: &VersionFile) -> Result<String, String> {
     let failed = |why: String| format!("{} does not report its version: {why}", path.display());
     let mut command = Command::new(path);
@@ -21,7 +22,7 @@ pub(super) fn version(path: &Path, how: &VersionFile) -> Result<String, String> 
     version_in(&answer, how).map_err(failed)
 }
 
-/// The version in the output of a binary; the error contains an unusable output.
+/// Finds the version in the output of a binary. If the binary failed, the error contains its first line of output.
 pub(super) fn version_in(answer: &Answer, how: &VersionFile) -> Result<String, String> {
     let Answer { status, output, errors } = answer;
     let mut lines = output.lines().chain(errors.lines()).map(printable);
@@ -65,7 +66,7 @@ mod tests {
         assert_eq!(reported(garbage, "x/", None).unwrap(), "1.2[0m");
         let long = reported("head -c 50000 /dev/zero | tr '\\0' v", "", None).unwrap();
         assert_eq!(long, "v".repeat(VERSION_CHARS_MAX));
-        // Output without end is cut, and the binary gets SIGPIPE.
+        // If a binary never stops printing, weir closes the pipe, and SIGPIPE ends the binary.
         assert!(reported("exec yes x/1.2", "x/", None).unwrap_err().contains("SIGPIPE"));
     }
 

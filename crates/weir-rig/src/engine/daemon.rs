@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::ANSWER_TIMEOUT;
 use crate::ask::ask;
 
-/// The container label that contains the run.
+/// The container label whose value names the run.
 pub(crate) const RUN_LABEL: &str = "weir.run";
 
 /// Timeout for the removal of all containers of a run.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(30);
 const REMOVE_POLL: Duration = Duration::from_millis(50);
 
-/// The variables that select an engine's daemon.
+/// The environment variables that select the daemon to which a container engine's program connects.
 const DAEMON_VARIABLES: [&str; 3] = ["DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"];
 
-/// The program of an engine, and its daemon.
+/// A container engine's program (`docker` or `podman`), and the environment variables that select its daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Daemon {
     program: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// The daemon that `program` uses in the environment of this process.
+    /// Captures which daemon `program` uses in the environment of this process.
     pub(super) fn of(program: &Path) -> Self {
         let set = DAEMON_VARIABLES
             .into_iter()
@@ -36,7 +36,7 @@ impl Daemon {
         Self { program: program.to_owned(), variables: set.collect() }
     }
 
-    /// Removes the containers of the run `run`, running or not; returns whether none is left.
+    /// Removes all containers of the run `run`, even running ones; returns whether none is left.
     pub(crate) fn remove_containers(&self, run: &str) -> bool {
         let asked = |arguments: &[&str]| {
             let mut command = Command::new(&self.program);
@@ -44,7 +44,7 @@ impl Daemon {
             ask(command, ANSWER_TIMEOUT)
         };
         let label = format!("label={RUN_LABEL}={run}");
-        // A busy engine takes seconds for each request.
+        // A busy container engine needs seconds for each request, so the deadline is long.
         let deadline = Instant::now() + REMOVE_TIMEOUT;
         loop {
             if let Ok(listed) = asked(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &label]) {

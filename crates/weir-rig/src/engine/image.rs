@@ -1,4 +1,4 @@
-//! Images: names, digests, and the program in them.
+//! Container images: their names and digests, and running a program of an image.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::ask::{Answer, ask};
 
 /// Timeout of an image pull.
 const PULL_TIMEOUT: Duration = Duration::from_secs(1800);
-/// The exit codes of engines for a program that the image does not contain, or that cannot be executed.
+/// The exit codes of a container engine if the image does not contain the program, or the program cannot be executed.
 const NO_PROGRAM: [i32; 2] = [126, 127];
-/// Those, and the exit code for errors of the engine itself.
+/// The exit codes [`NO_PROGRAM`], and 125 for errors of the container engine itself.
 const FAILED: [i32; 3] = [125, 126, 127];
 
-/// The name of an image: `nginx:1.29`, `registry.example/team/nginx:1.29@sha256:..`.
+/// The name of a container image, such as `nginx:1.29` or `registry.example/team/nginx:1.29@sha256:..`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageName(String);
 
 impl ImageName {
-    /// Its tag, or its digest; `latest` without one.
+    /// The digest in the name, else the tag; `latest` if the name has neither.
     pub fn tag(&self) -> &str {
         if let Some((_, digest)) = self.0.split_once('@') {
             return digest;
@@ -35,7 +35,7 @@ impl ImageName {
         name.split_once(':').map_or("latest", |(_, tag)| tag)
     }
 
-    /// This name with the last component `own` replaced by `other`: `team/weir:1` becomes `team/weir-gateway:1`. `None`
+    /// Replaces `own`, the last component of this name, by `other`: `team/weir:1` becomes `team/weir-gateway:1`. `None`
     /// if the last component is not `own`, or the name has a digest.
     pub fn beside(&self, own: &str, other: &str) -> Option<Self> {
         let (folder, name) =
@@ -54,7 +54,7 @@ impl TryFrom<String> for ImageName {
         let is_name = name.chars().all(is_plain) && name.starts_with(|c: char| c.is_ascii_alphanumeric());
         match is_name {
             true => Ok(Self(name)),
-            // It becomes an argument of the engine's program.
+            // The name becomes an argument of `docker` or `podman`, so it must not look like an option.
             false => Err(format!("`{name}` is not the name of an image; use a form like nginx:1.29")),
         }
     }
@@ -86,20 +86,20 @@ impl JsonSchema for ImageName {
     }
 }
 
-/// An image in the local store of the engine.
+/// An image in the local store of a container engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub(crate) engine: Engine,
     pub(crate) name: ImageName,
-    /// Its ID, a SHA-256, hexadecimal. Containers use the ID, so all cells run the same image even if its tag moves
-    /// during the run.
+    /// The image ID, a SHA-256 in hexadecimal digits. Containers use the ID, so all cells run the same image even if
+    /// its tag moves during the run.
     pub(crate) id: String,
-    /// Its digest in the registry (`sha256:..`); `None` for an image that was built or imported locally.
+    /// The digest of the image in its registry (`sha256:..`); `None` if it was built or imported locally.
     pub(crate) digest: Option<String>,
 }
 
 impl Image {
-    /// The fields of a report about a part in a container.
+    /// What the manifest and reports record about the image.
     pub fn facts(&self) -> weir_results::PartImage {
         weir_results::PartImage {
             name: self.name.to_string(),
@@ -109,27 +109,28 @@ impl Image {
         }
     }
 
-    /// Its name.
+    /// The name by which the image was found.
     pub fn name(&self) -> &ImageName {
         &self.name
     }
 
-    /// Its engine.
+    /// The container engine that stores the image.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The argument that names it for the engine.
+    /// The argument by which a command of the container engine selects the image: its ID.
     pub(crate) fn reference(&self) -> String {
         format!("sha256:{}", self.id)
     }
 }
 
 impl Engine {
-    /// The image `name`. Pulls it if the engine does not have it, and calls `before_pull` with a message before.
+    /// Finds the image `name` in the engine's local store. If it is missing, calls `before_pull` with a message, then
+    /// pulls the image.
     ///
     /// # Errors
-    /// [`RigError::Image`] if it cannot be pulled.
+    /// [`RigError::Image`] if the image cannot be pulled.
     pub(crate) fn image(
         &self,
         part: &str,
@@ -145,7 +146,7 @@ impl Engine {
             part: part.into(),
             message: format!("cannot pull the image {name}: {why}"),
             remedy: format!(
-                "check its name and the network, or load it from a file (`{} load`)",
+                "check the name and the network, or load the image from a file (`{} load`)",
                 self.kind.name()
             ),
         };
@@ -157,15 +158,15 @@ impl Engine {
         self.known(name).ok_or_else(|| failed("the engine does not list it"))
     }
 
-    /// The image, if the engine has it.
+    /// The image `name`, if it is in the engine's local store.
     fn known(&self, name: &ImageName) -> Option<Image> {
         let format = "{{.Id}} {{range .RepoDigests}}{{.}} {{end}}";
         let answer = self.ask(&["image", "inspect", "--format", format, &name.0]).ok()?;
         let mut words = answer.output.split_whitespace();
         let id = words.next().filter(|_| answer.status.success())?;
         let id = id.strip_prefix("sha256:").unwrap_or(id).to_owned();
-        // A name can have digests in several registries; they are all of the same image. Podman also gives one to
-        // images of this host.
+        // An image can have a digest for each registry; each of them identifies it, so take the first. Podman also
+        // lists digests for local images, under `localhost/`.
         let mut digests =
             words.filter(|word| !word.starts_with("localhost/")).filter_map(|word| word.split_once('@'));
         let digest = digests.next().map(|(_, digest)| digest.to_owned());
@@ -175,7 +176,7 @@ impl Engine {
     /// Runs `program` in a new container until it exits.
     ///
     /// # Errors
-    /// [`RigError::Image`] if the image does not contain it, or it does not exit within `timeout`.
+    /// [`RigError::Image`] if the image does not contain `program`, or `program` does not exit within `timeout`.
     pub(crate) fn run_once(
         &self,
         part: &str,
@@ -217,8 +218,8 @@ impl Engine {
     }
 }
 
-/// The option that sets the open-files limit of a container to that of this process, because it limits a gateway's
-/// connections. The engine's default limit can be too high for a host.
+/// The engine option that gives a container the open-files limit of this process. The limit determines how many
+/// connections a gateway can have. The engine's own default can be higher than this host allows.
 pub(crate) fn open_files() -> Vec<String> {
     let limit = getrlimit(Resource::Nofile).maximum;
     limit.into_iter().flat_map(|limit| ["--ulimit".to_owned(), format!("nofile={limit}:{limit}")]).collect()

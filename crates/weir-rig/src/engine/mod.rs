@@ -1,6 +1,6 @@
-//! Container engines: parts that run in a container of an image, for hosts without their programs.
+//! Container engines (Docker, Podman). They run a part from an image if its program is not installed on this host.
 //!
-//! The engine starts the container; weir limits, samples, signals and stops the processes in it as it does others. See
+//! The engine starts the container; weir limits, samples, signals and stops its processes like other processes. See
 //! docs/decisions/0025-images.md.
 
 pub(crate) mod daemon;
@@ -35,19 +35,20 @@ pub enum EngineKind {
     Podman,
 }
 
-/// A container engine of this host that responds.
+/// A container engine that responds on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
     kind: EngineKind,
     program: PathBuf,
     version: String,
-    /// Whether it creates control groups itself, below weir's group, instead of through systemd.
+    /// Whether the engine creates cgroups itself, so that it can create them below weir's cgroup. Otherwise systemd
+    /// creates them.
     makes_groups: bool,
-    /// Whether its root is the user that runs it.
+    /// Whether root in a container is, on this host, the user that runs the engine.
     is_rootless: bool,
 }
 
-/// The engine of this host; the search runs once.
+/// Finds the container engine of this host. The search runs at the first use, and its result is kept.
 #[derive(Debug, Default)]
 pub struct Engines {
     wanted: Option<EngineKind>,
@@ -57,7 +58,7 @@ pub struct Engines {
 impl EngineKind {
     const ALL: [Self; 2] = [Self::Docker, Self::Podman];
 
-    /// The name of its program.
+    /// The name of the engine's program.
     pub fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
@@ -82,12 +83,12 @@ impl fmt::Display for Engine {
 }
 
 impl Engines {
-    /// The engine `wanted`, or any.
+    /// Searches for the engine `wanted`; `None` accepts any.
     pub fn new(wanted: Option<EngineKind>) -> Self {
         Self { wanted, found: OnceCell::new() }
     }
 
-    /// The engine; the error is the reason if there is none.
+    /// The first engine that responds; the error is the reason why none does.
     pub fn find(&self) -> Result<&Engine, &str> {
         let found = self.found.get_or_init(|| {
             let kinds =
@@ -104,10 +105,10 @@ impl Engines {
         found.as_ref().map_err(String::as_str)
     }
 
-    /// The engine for the part `part`.
+    /// As [`Engines::find`], for the part `part`, which the error names.
     ///
     /// # Errors
-    /// [`RigError::EngineMissing`].
+    /// [`RigError::EngineMissing`] if no engine responds.
     pub fn engine(&self, part: &str) -> Result<&Engine, RigError> {
         self.find().map_err(|why| RigError::EngineMissing { part: part.into(), why: why.into() })
     }
@@ -146,7 +147,7 @@ impl Engine {
         Ok(Self { kind, program, version, makes_groups, is_rootless })
     }
 
-    /// A command of its program.
+    /// A command that runs the engine's program with `arguments`.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(&self.program);
         if self.kind == EngineKind::Podman && self.makes_groups {
@@ -160,30 +161,30 @@ impl Engine {
         ask(self.command(arguments), ANSWER_TIMEOUT)
     }
 
-    /// Its program and daemon, for the cleanup after this process.
+    /// The engine's program and daemon, for the ledger: the guard removes containers if this process is killed.
     pub(crate) fn daemon(&self) -> Daemon {
         Daemon::of(&self.program)
     }
 
-    /// Its kind.
+    /// Whether this is Docker or Podman.
     pub(crate) fn kind(&self) -> EngineKind {
         self.kind
     }
 
-    /// Whether its root is the user that runs it.
+    /// Whether root in a container is, on this host, the user that runs the engine.
     pub(crate) fn is_rootless(&self) -> bool {
         self.is_rootless
     }
 
-    /// Whether it can create containers below weir's control group.
+    /// Whether the engine can create a container's cgroup below weir's cgroup.
     pub(crate) fn makes_groups(&self) -> bool {
         self.makes_groups
     }
 
-    /// Rejects engines that cannot join a network namespace, for the part `part`.
+    /// Checks that the engine can run a container in a network namespace of weir. Only Podman as root can.
     ///
     /// # Errors
-    /// [`RigError::Image`].
+    /// [`RigError::Image`], which names `part`, for other engines.
     pub fn check_namespaces(&self, part: &str) -> Result<(), RigError> {
         match self.kind {
             EngineKind::Podman if self.makes_groups => Ok(()),
@@ -210,7 +211,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
-/// The error line in the output of an engine, which can also contain hints and warnings.
+/// Extracts the line with the error from the standard error of an engine, which also contains hints and warnings.
 pub(crate) fn complaint(errors: &str) -> &str {
     let lines = || errors.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().rfind(|line| line.contains("rror"));

@@ -1,4 +1,4 @@
-//! Credentials for requests to a gateway: TLS with the certificates of a cell, a bearer token.
+//! Credentials for requests to a gateway: the certificates of a cell for TLS, and a bearer token.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,25 +12,26 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::Certificates;
 
-/// Credentials of a client.
+/// Credentials of a client that sends requests to a gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// Certificates for TLS; `None` is plain HTTP.
     pub certificates: Option<Certificates>,
     /// Whether the client sends its certificate.
     pub shows_certificate: bool,
-    /// The bearer token.
+    /// The bearer token; `None` sends no `Authorization` header.
     pub token: Option<String>,
 }
 
-/// A connection, plain or through TLS.
+/// A TCP connection, with or without TLS.
 pub(crate) enum Connection {
     Plain(TcpStream),
     Secure(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Credentials {
-    /// Opens a plain or TLS connection over `socket` to a server with a certificate for `host`.
+    /// Prepares a connection over `socket`: plain without certificates, otherwise TLS to a server whose certificate
+    /// must be valid for `host`.
     pub(crate) fn speak(&self, socket: TcpStream, host: &str) -> io::Result<Connection> {
         let Some(certificates) = &self.certificates else { return Ok(Connection::Plain(socket)) };
         let host = host.split(':').next().unwrap_or_default().to_owned();
@@ -39,7 +40,7 @@ impl Credentials {
         Ok(Connection::Secure(Box::new(StreamOwned::new(connection, socket))))
     }
 
-    /// The header line with the token; empty without one.
+    /// The `Authorization` header line; empty without a token.
     pub(crate) fn field(&self) -> String {
         self.token.as_ref().map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"))
     }
@@ -66,7 +67,7 @@ impl Credentials {
 }
 
 impl Connection {
-    /// The certificate (DER) that the peer sends in the handshake.
+    /// Completes the TLS handshake, and returns the server's certificate in DER form.
     pub(crate) fn certificate(&mut self) -> io::Result<Vec<u8>> {
         let Self::Secure(stream) = self else { return Err(io::Error::other("not a TLS connection")) };
         while stream.conn.is_handshaking() {

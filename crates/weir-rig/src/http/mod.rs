@@ -11,7 +11,7 @@ mod credentials;
 
 pub use credentials::Credentials;
 
-/// The largest response; a Prometheus page of a large Envoy has a few MiB.
+/// Maximum size of a response, bytes. The metrics of a large Envoy are a few MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// A complete response.
@@ -21,10 +21,11 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Sends a GET with `credentials` to `address`, in `namespace` or on the host. `timeout` limits the whole exchange.
+/// Sends a GET with `credentials` to `address`, from `namespace` or from the host's network. `timeout` limits the whole
+/// exchange.
 ///
 /// # Errors
-/// Those of the connection; `InvalidData` if the response is not HTTP or too large.
+/// I/O errors of the connection; `InvalidData` if the response is not HTTP or too large.
 pub(crate) fn get_with(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
@@ -37,7 +38,7 @@ pub(crate) fn get_with(
     send(credentials, namespace, address, Asked { host, path }, sent, timeout)
 }
 
-/// As [`get_with`], for any method and body.
+/// As [`get_with`], with any method and body.
 pub(crate) fn send(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
@@ -83,10 +84,10 @@ pub(crate) fn send(
     parse(&bytes)
 }
 
-/// The target of a request.
+/// The host and path of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The value of the Host header, and the server name of TLS.
+    /// The value of the Host header, and the TLS server name.
     pub host: &'a str,
     /// The path with its query.
     pub path: &'a str,
@@ -101,10 +102,10 @@ pub(crate) struct Sent<'a> {
     pub(crate) body: &'a str,
 }
 
-/// The status of the response to a GET with `credentials`. `timeout` limits the whole exchange.
+/// Sends a GET with `credentials`, and returns the status of the response. `timeout` limits the whole exchange.
 ///
 /// # Errors
-/// Those of the connection, or that the response is not HTTP, in words.
+/// A message if the connection fails, or the response is not HTTP.
 pub fn status_of(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
@@ -116,11 +117,11 @@ pub fn status_of(
     answer.map(|answer| answer.status).map_err(|error| error.to_string())
 }
 
-/// The certificate (DER) that `address` sends for `host` to a client with `credentials`. `timeout` limits each read and
-/// write. No request is sent.
+/// Performs a TLS handshake with `address` for the server name `host`, and returns the server's certificate in DER
+/// form. Sends no request. `timeout` limits each read and write.
 ///
 /// # Errors
-/// Those of the connection and the handshake, in words.
+/// A message if the connection or the handshake fails.
 pub fn certificate_of(
     credentials: &Credentials,
     namespace: Option<&Namespace>,

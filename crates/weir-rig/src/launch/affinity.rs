@@ -1,4 +1,4 @@
-//! CPU pinning, for parts that cannot be limited by a control group.
+//! CPU pinning, for parts that no cgroup limits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pins(Arc<Mutex<BTreeMap<usize, usize>>>);
 
-/// The CPUs of one part, until it is dropped.
+/// The CPUs to which one part is pinned. Dropping it frees them for other parts.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     cpus: Vec<usize>,
@@ -15,8 +15,8 @@ pub(crate) struct Pinned {
 }
 
 impl Pins {
-    /// `count` of the `usable` CPUs, those with the fewest parts first: parts on one CPU would limit each other long
-    /// before their limits do. `None` if there are not enough CPUs.
+    /// Takes `count` of the `usable` CPUs for a part, those with the fewest parts first, because parts on the same CPU
+    /// slow each other down. `None` if there are not enough CPUs.
     pub(crate) fn take(&self, usable: &[usize], count: usize) -> Option<Pinned> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_load = usable.to_vec();

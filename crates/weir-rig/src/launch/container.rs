@@ -1,4 +1,4 @@
-//! A container of a part: created, started in the foreground, inspected and removed through the engine's program.
+//! Creates, starts, inspects and removes the container of a part with the program of a container engine.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,12 @@ use crate::limits::{Group, GroupParent, hierarchy};
 /// How long an engine may take to start a container.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const START_POLL: Duration = Duration::from_millis(10);
-/// How long its exit may take to be reported, if its process is gone.
+/// How long an engine may take to report the exit of a container whose process is gone.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Started {
-    /// Starts a part in a container of `image`. The engine limits it; weir finds its control group by its process.
+    /// Starts a part in a container of `image`. The engine sets the limits. weir finds the container's cgroup through
+    /// its first process.
     pub(super) fn in_container(
         launcher: &Launcher,
         spec: &ProcessSpec,
@@ -42,13 +43,15 @@ impl Started {
         let parent = launcher.groups.as_ref().ok().filter(|_| image.engine().makes_groups());
         match (parent, &launcher.groups) {
             (Some(parent), _) => {
-                // Engines create groups in every hierarchy, and do not remove the parent. The ledger lists parents
-                // before their children, so the cleanup removes them last.
+                // Engines create cgroups in every hierarchy, even in those that weir does not use, and do not remove
+                // the parent cgroup. Add these parents to the ledger now, before their children: the cleanup removes
+                // them last.
                 let own = parent.directories(None);
                 let all = hierarchy::all_roots().into_iter().map(|root| root.join(parent.path()));
                 launcher.note(&Entry::Groups(all.filter(|directory| !own.contains(directory)).collect()))?;
             }
-            // The container's group competes with the group of the run, which contains generator and upstream.
+            // The container's cgroup is outside the run's cgroup, which contains load generator and upstream. So the
+            // run needs priority over the container.
             (None, Ok(groups)) => groups.put_first(),
             (None, Err(_)) => {}
         }
@@ -88,7 +91,7 @@ impl Started {
         }
     }
 
-    /// Waits until the container has started, and finds its process and control group on this host.
+    /// Waits until the container has started, and finds its first process and its cgroup on this host.
     fn find(&mut self, launcher: &Launcher, spec: &ProcessSpec) -> Result<(), RigError> {
         let Some(container) = &self.container else { return Ok(()) };
         let failed = |message: String| RigError::Launch { part: spec.name.clone(), message };
@@ -97,7 +100,7 @@ impl Started {
             let has_ended = self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_some();
             match container.state() {
                 Some(State::Running(pid)) => break pid,
-                // It has started and exited; the readiness check reports that.
+                // The container has started and already exited; the readiness check reports that.
                 Some(State::Exited { .. }) => return Ok(()),
                 _ if has_ended => {
                     let said = logs::tail(&spec.log);
@@ -132,19 +135,19 @@ impl Started {
         Ok(())
     }
 
-    /// Whether the kernel killed one of its processes: out of memory.
+    /// Whether the kernel killed a process of the part because memory ran out.
     pub(super) fn is_out_of_memory(&mut self) -> bool {
         if self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0) {
             return true;
         }
-        // The group of a container is removed with it; the engine still reports the reason.
+        // When a container exits, its cgroup is removed, but the engine still reports the reason.
         let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
         let state = || self.container.as_ref().and_then(Container::state);
         has_ended && state() == Some(State::Exited { out_of_memory: true })
     }
 }
 
-/// The first non-empty line.
+/// The first non-empty line of `text`, or a general message if there is none.
 fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("its container did not start")
 }
@@ -154,32 +157,34 @@ fn first_line(text: &str) -> &str {
 pub(crate) struct Wanted<'a> {
     pub(crate) spec: &'a ProcessSpec,
     pub(crate) image: &'a Image,
-    /// The run and the mark of the part.
+    /// The value of the container label [`RUN_LABEL`], which names the run.
     pub(crate) run: &'a str,
+    /// The mark of the part, in the environment of its processes.
     pub(crate) mark: &'a str,
-    /// The folder that it shares with the host, at the same path.
+    /// The host folder that is mounted in the container, at the same path.
     pub(crate) folder: &'a Path,
-    /// The group below which the engine creates its own; relative to the root of each hierarchy.
+    /// The cgroup below which the engine creates the container's cgroup, relative to the root of each hierarchy;
+    /// `None` if the engine chooses.
     pub(crate) parent: Option<&'a Path>,
 }
 
-/// A container of a part, removed with it.
+/// The container of a part.
 #[derive(Debug)]
 pub(crate) struct Container {
     image: Image,
     name: String,
-    /// Its ID; the names of its control groups contain it.
+    /// The container ID, which the names of the container's cgroups contain.
     pub(crate) id: String,
 }
 
 /// The state of a container, as reported by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It was created, and its process does not run yet.
+    /// The container was created, but its process does not run yet.
     Made,
-    /// It runs; the process ID of its first process on this host.
+    /// The container runs. The number is the process ID of its first process on this host.
     Running(i32),
-    /// Its process has exited; `out_of_memory` if the kernel killed it.
+    /// The process of the container has exited. `out_of_memory`: the kernel killed it because memory ran out.
     Exited { out_of_memory: bool },
 }
 
@@ -197,7 +202,7 @@ impl Container {
         Ok(Self { image: image.clone(), name, id })
     }
 
-    /// The command that starts it and forwards its output until it exits, with the container's exit code.
+    /// The command that starts the container, forwards its output, and exits with the container's exit code.
     pub(crate) fn start(&self) -> Command {
         self.image.engine().command(&["start", "--attach", &self.name])
     }
@@ -209,7 +214,7 @@ impl Container {
         read_state(&answer.output)
     }
 
-    /// Kills its processes and removes it. If that fails, the cleanup of the ledger removes it.
+    /// Kills the container's processes and removes the container. If that fails, the cleanup of the run removes it.
     pub(crate) fn remove(&self) {
         let _ = self.image.engine().ask(&["rm", "--force", "--volumes", &self.name]);
     }
@@ -220,7 +225,7 @@ fn read_state(text: &str) -> Option<State> {
     let (pid, status, out_of_memory) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
     Some(match (pid, status) {
         (1.., _) => State::Running(pid),
-        // Docker says `created`; Podman `configured`, `initialized` and others before it.
+        // Any other status is one before the start: `created`, and in Podman also `configured` or `initialized`.
         (_, "exited" | "stopped" | "dead" | "removing") => {
             State::Exited { out_of_memory: out_of_memory == "true" }
         }
@@ -228,13 +233,13 @@ fn read_state(text: &str) -> Option<State> {
     })
 }
 
-/// The name of the container: run and part.
+/// The name of the container: the mark, which contains the run, and the name of the part.
 fn name_of(wanted: &Wanted<'_>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
     format!("weir-{}-{}", wanted.mark, wanted.spec.name).chars().map(plain).collect()
 }
 
-/// The arguments that create it.
+/// The arguments of the engine's program that create the container.
 fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     let Wanted { spec, image, run, mark, folder, parent } = wanted;
     let mut words = vec!["create".to_owned(), "--no-healthcheck".to_owned()];
@@ -243,9 +248,9 @@ fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     add("--label", format!("{RUN_LABEL}={run}"));
     // The engine has the image; a pull could get another image of the same name.
     add("--pull", "never".into());
-    // Its output goes to the log of the part, which is limited.
+    // No log of the engine: the output goes to the log of the part, whose size weir limits.
     add("--log-driver", "none".into());
-    // A bind mount on a host with SELinux, without relabelling the host's files.
+    // Makes the bind mount below accessible on hosts with SELinux, without new labels on the host's files.
     add("--security-opt", "label=disable".into());
     add("--volume", format!("{0}:{0}", folder.display()));
     add("--workdir", spec.dir.display().to_string());
@@ -270,7 +275,7 @@ fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     }
     if let Some(bytes) = spec.limits.memory_bytes {
         add("--memory", format!("{bytes}b"));
-        // Memory and swap together, as weir's own groups: swapping would evade the limit.
+        // Limits memory plus swap, as weir's own cgroups do: swapping would evade the memory limit.
         add("--memory-swap", format!("{bytes}b"));
     }
     if let Some(cpus) = &spec.cpus {
@@ -289,7 +294,7 @@ fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     words
 }
 
-/// The network of the host, or the part's namespace, by its open file in this process.
+/// The value of `--network`: the host's network, or the path of the part's namespace, which this process holds open.
 fn network(spec: &ProcessSpec) -> String {
     match &spec.namespace {
         None => "host".into(),

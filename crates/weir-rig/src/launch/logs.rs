@@ -1,7 +1,8 @@
 //! Logs of parts, limited in disk space.
 //!
-//! A part writes directly to its file, so that logging costs the same as without the rig. A thread polls the files, and
-//! releases the disk space of everything except the tail. The tail is never moved or truncated; errors quote it.
+//! A part writes directly to its log file, so that logging costs the same as without the rig. A thread polls the files,
+//! and releases the disk space of everything except the end, which errors quote. The end keeps its offset in the file.
+//! On a file system without holes, the thread empties the file instead.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,16 +14,16 @@ use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Bytes at the end of a log that are always kept.
+/// Number of bytes at the end of a log whose disk space is never released.
 const KEPT_BYTES: u64 = 1 << 20;
-/// How much a log grows beyond that before space is released.
+/// Number of bytes that a log grows beyond [`KEPT_BYTES`] before space is released.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Space is released in blocks; this is a multiple of any block size.
+/// Space is released in multiples of this number of bytes, which is a multiple of every file system's block size.
 const BLOCK_BYTES: u64 = 64 << 10;
 /// How often files are polled. A poll costs a microsecond per file.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How much of the end of a log an error contains.
+/// Number of bytes at the end of a log that an error quotes.
 const TAIL_BYTES: u64 = 4096;
 
 /// The thread that limits the logs of a run.
@@ -46,9 +47,9 @@ impl Logs {
         Ok(Self { watched: Some(watched), thread: Some(thread) })
     }
 
-    /// Creates the log at `path`. It is limited as long as the returned file is open.
+    /// Creates the log at `path`. Its disk space is limited as long as the returned file is open.
     pub(crate) fn open(&self, path: &Path) -> io::Result<Arc<File>> {
-        // Appends, so that two processes with the file do not overwrite each other.
+        // Opened for append, so that two processes that write to the file do not overwrite each other.
         let file = Arc::new(OpenOptions::new().create(true).append(true).open(path)?);
         file.set_len(0)?;
         if let Some(watched) = &self.watched {
@@ -80,7 +81,7 @@ fn keep_small(inbox: &Receiver<Weak<File>>) {
 }
 
 impl Log {
-    /// Releases space if the log has grown; returns whether it is still open.
+    /// Releases disk space if the log has grown enough; returns whether the log is still open.
     fn keep_small(&mut self) -> bool {
         let Some(file) = self.file.upgrade() else { return false };
         let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -91,7 +92,7 @@ impl Log {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.freed_bytes = match fallocate(&*file, hole, self.freed_bytes, end - self.freed_bytes) {
             Ok(()) => end,
-            // The file system does not support holes, so the log is truncated.
+            // The file system does not support holes, so empty the whole log.
             Err(_) => file.set_len(0).map_or(self.freed_bytes, |()| 0),
         };
         true

@@ -27,29 +27,29 @@ pub use running::Running;
 use spawn::Spawner;
 pub use spawn::in_own_session;
 
-/// The state of a run that launching a part needs.
+/// The state of a run that is needed to launch a part.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     spawner: Spawner,
     pub(crate) ledger: Ledger,
-    /// The control groups of the run, or why it has none.
+    /// The cgroup of the run, or the reason why it has none.
     pub(crate) groups: Result<GroupParent, String>,
     logs: Logs,
     /// The mark in the environment of every process of the run.
     mark: String,
     /// The work folder of the run, which containers share.
     work_dir: PathBuf,
-    /// Launched parts.
+    /// Number of parts launched so far.
     launched: AtomicU32,
-    /// The CPUs of parts that are pinned instead of limited by a control group.
+    /// The CPUs of parts that are pinned because no cgroup limits them.
     pins: Pins,
     /// Set when the run is cancelled.
     pub(crate) stop: Option<Arc<AtomicBool>>,
 }
 
 impl Launcher {
-    /// Starts the threads for processes and logs. `mark` names the run in the environment of its processes; `work_dir`
-    /// is its folder.
+    /// Starts the threads that spawn processes and limit logs. `mark` identifies the run in the environment of its
+    /// processes. `work_dir` is the work folder of the run.
     ///
     /// # Errors
     /// [`RigError::File`] if a thread cannot be started.
@@ -76,7 +76,7 @@ impl Launcher {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// The mark of the next part, which no other part of the run has.
+    /// A mark for the next part: that of the run, and a number that is unique in the run.
     fn next_mark(&self) -> String {
         let number = self.launched.fetch_add(1, Ordering::Relaxed);
         format!("{}/{number}", self.mark)

@@ -10,9 +10,9 @@ use procfs::process::{FDTarget, Process, all_processes};
 use crate::holder::Holder;
 use crate::{Namespace, RigError};
 
-/// Rejects an address, in `namespace` or on the host, that is in use.
+/// Checks that `address` is free, in `namespace` or on the host.
 ///
-/// The address can be taken before the part binds it: if the part then dies, this is checked again.
+/// Another process can still take the address before the part binds it. So if the part dies, the caller checks again.
 pub(crate) fn require_free(
     part: &str,
     namespace: Option<&Namespace>,
@@ -51,7 +51,7 @@ pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
     Some(Holder { pid: process.pid().try_into().ok()?, name: process.stat().ok()?.comm })
 }
 
-/// The addresses that processes listen on, if this user can see them.
+/// The addresses on which the processes `pids` listen, if this user can see them.
 pub(crate) fn listened_on(pids: &[i32]) -> Vec<SocketAddr> {
     let processes: Vec<Process> = pids.iter().filter_map(|pid| Process::new(*pid).ok()).collect();
     let descriptors = processes
@@ -112,7 +112,7 @@ mod tests {
         assert!(error.to_string().contains(&address.to_string()), "{error}");
         assert!(error.remedy().contains(&std::process::id().to_string()), "{}", error.remedy());
         drop(listener);
-        // A process that another test is starting holds the socket too, until it executes its program.
+        // A process that another test has just forked also holds the socket, until its exec.
         let is_free = || require_free("gateway", None, address).is_ok();
         assert!((0..500).any(|_| is_free() || {
             std::thread::sleep(Duration::from_millis(10));

@@ -12,60 +12,60 @@ use crate::{Binary, Credentials, Limits, Namespace};
 /// When a process is ready. In addition, every address of [`ProcessSpec::listens`] must accept connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// When it listens, or at once if it has no addresses.
+    /// When it accepts connections on all addresses of `listens`; at once if there are none.
     None,
     /// When this address accepts connections.
     Tcp(SocketAddr),
-    /// When a GET to this address gets this status.
+    /// When a GET request returns the expected status.
     Http {
-        /// The address.
+        /// The address to which the request is sent.
         address: SocketAddr,
-        /// The Host header.
+        /// The value of the Host header.
         host: String,
-        /// The path.
+        /// The path of the request.
         path: String,
-        /// The status.
+        /// The expected status.
         status: u16,
-        /// Credentials of the request; plain HTTP without certificates.
+        /// Credentials for the request. If they contain no certificates, the request is plain HTTP.
         credentials: Box<Credentials>,
     },
 }
 
-/// A process to launch.
+/// Describes a process to launch.
 #[derive(Clone, Debug)]
 pub struct ProcessSpec {
-    /// Its name, unique in the cell.
+    /// The name of the part, unique in the cell.
     pub name: String,
-    /// Its role.
+    /// The role of the part.
     pub role: Role,
-    /// The binary behind the command, for the manifest.
+    /// The program that `command` runs, for the manifest.
     pub binary: Binary,
-    /// SHA-256 over its configuration, hexadecimal; `None` without one.
+    /// SHA-256 of the configuration in hexadecimal digits; `None` if there is no configuration.
     pub config_sha256: Option<String>,
     /// Program and arguments.
     pub command: Vec<String>,
     /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// Its working folder.
+    /// The working folder of the process.
     pub dir: PathBuf,
     /// The file for standard output and standard error.
     pub log: PathBuf,
-    /// The file for standard input; `None` is an empty one. A container gets none.
+    /// The file for standard input; `None` means empty input. A container always has empty input.
     pub input: Option<PathBuf>,
-    /// Its limits.
+    /// Limits on CPU and memory.
     pub limits: Limits,
-    /// Whether it has CPU priority over other parts: for parts that measure time and rarely work. No effect without
-    /// control groups.
+    /// Whether the process has CPU priority over other parts. Use it for a process that measures time and uses little
+    /// CPU. No effect without cgroups.
     pub is_urgent: bool,
-    /// The CPUs that it can use; `None` allows all.
+    /// The CPUs on which the process can run; `None` allows all.
     pub cpus: Option<Vec<usize>>,
-    /// When it is ready.
+    /// When the process is ready.
     pub ready: Ready,
-    /// How long it may take to become ready.
+    /// How long the process may take to become ready.
     pub ready_timeout: Duration,
-    /// Addresses that it will listen on; they must be free before it starts.
+    /// The addresses on which the process will listen. They must be free before it starts.
     pub listens: Vec<SocketAddr>,
-    /// The network namespace of its addresses; `None` is that of the host.
+    /// The network namespace in which the process runs; `None` is that of the host.
     pub namespace: Option<Namespace>,
 }
 
@@ -100,7 +100,8 @@ impl ProcessSpec {
         readiness::check(self)
     }
 
-    /// The same at `ip`, if it listens on all addresses.
+    /// Replaces the IP of each unspecified address (`0.0.0.0`, `::`) in `listens` and `ready` by `ip`, so that weir can
+    /// connect to it.
     #[must_use]
     pub fn reached_at(mut self, ip: IpAddr) -> Self {
         let address = match &mut self.ready {
@@ -112,7 +113,7 @@ impl ProcessSpec {
     }
 }
 
-/// Sets the host of an unspecified address.
+/// Replaces the IP of `address` by `ip` if it is unspecified (`0.0.0.0`, `::`).
 pub(crate) fn reach(address: &mut SocketAddr, ip: IpAddr) {
     if address.ip().is_unspecified() {
         address.set_ip(ip);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::process::{ProcessSpec, Ready};
 use crate::{http, namespace};
 
-/// How long one readiness check may take.
+/// Timeout of one connection or request of a readiness check.
 const READY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Checks readiness once; the error is the reason why it is not ready.
@@ -32,7 +32,7 @@ pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
     spec.listens.iter().try_for_each(accepts)
 }
 
-/// The addresses that a part must listen on.
+/// The addresses on which a part must listen to become ready.
 pub(super) fn addresses(spec: &ProcessSpec) -> Vec<SocketAddr> {
     let ready = match &spec.ready {
         Ready::None => None,

@@ -21,22 +21,23 @@ use crate::engine::Image;
 use crate::limits::Group;
 use crate::{Namespace, RigError};
 
-/// Readiness is checked after a fiftieth of the time that has passed, which bounds the error of measured start times.
+/// The pause until the next readiness check is the time waited so far, divided by this. A measured start time is
+/// therefore at most 2 % too long.
 const READY_POLL_SHARE: u32 = 50;
 const READY_POLL_MIN: Duration = Duration::from_millis(1);
 const READY_POLL_MAX: Duration = Duration::from_millis(20);
 
-/// A process that the rig started, with its children.
+/// A part that the rig started: its first process and all its descendants.
 #[derive(Debug)]
 pub struct Running {
     spec: ProcessSpec,
     started: Started,
-    /// The mark in the environment of its processes.
+    /// The mark of the part, in the environment of its processes.
     mark: String,
-    /// Its log, limited in size while it is open here.
+    /// The log file. Its disk space is limited as long as it is open here.
     log: Arc<File>,
     status: Option<ExitStatus>,
-    /// Whether it was killed on purpose and may start again.
+    /// Whether [`Running::crash`] killed the part, so that it may start again.
     crashed: bool,
     stopped: bool,
 }
@@ -56,22 +57,22 @@ impl Running {
         Ok(running)
     }
 
-    /// Its name.
+    /// The name of the part.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// Its role.
+    /// The role of the part.
     pub fn role(&self) -> Role {
         self.spec.role
     }
 
-    /// The ID of its first process.
+    /// The process ID of the part's first process.
     pub fn pid(&self) -> u32 {
         self.started.leader.pid as u32
     }
 
-    /// Its entry in the manifest of a cell.
+    /// The entry of the part in the manifest of a cell.
     pub fn part(&self) -> Part {
         let spec = &self.spec;
         let asked = spec.limits.any();
@@ -100,10 +101,10 @@ impl Running {
         }
     }
 
-    /// Waits until it exits; `None` after `timeout`.
+    /// Waits until the process exits; `None` if it still runs after `timeout`.
     ///
     /// # Errors
-    /// If the system cannot report its status.
+    /// If the system cannot report the exit status.
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>, RigError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -118,18 +119,19 @@ impl Running {
         }
     }
 
-    /// Kills its processes at once (SIGKILL), like a crash. Its control group stays. This is not reported as a failure.
+    /// Kills all processes of the part at once (SIGKILL), as in a crash. The cgroup stays. [`Running::failure`] does
+    /// not report the crash.
     pub fn crash(&mut self) {
         self.crashed = true;
         self.started.kill(&self.mark);
         self.status = self.started.child.wait().ok();
     }
 
-    /// Restarts it after [`Running::crash`], under the same limits, and waits until it is ready. Does nothing if it
-    /// runs.
+    /// Restarts the part after [`Running::crash`] under the same limits, and waits until it is ready. Does nothing if
+    /// the part still runs.
     ///
     /// # Errors
-    /// As [`Rig::launch`].
+    /// As [`crate::Rig::launch`].
     pub(crate) fn relaunch(&mut self, launcher: &Launcher) -> Result<(), RigError> {
         if !self.crashed {
             return Ok(());
@@ -141,17 +143,18 @@ impl Running {
         self.await_ready(launcher)
     }
 
-    /// Stops all of its processes (SIGSTOP): the kernel still accepts connections, but no process responds.
+    /// Pauses all processes of the part (SIGSTOP): the kernel still accepts connections, but no process responds.
     pub fn stall(&self) {
         self.signal_all(Signal::STOP);
     }
 
-    /// Continues its processes after [`Running::stall`].
+    /// Continues all processes of the part after [`Running::stall`].
     pub fn go_on(&self) {
         self.signal_all(Signal::CONT);
     }
 
-    /// Its failure since its start, if any: out of memory, or an exit.
+    /// The error if the part has run out of memory or exited since its start; `None` if it runs, or was killed by
+    /// [`Running::crash`].
     pub fn failure(&mut self) -> Option<RigError> {
         if self.crashed {
             return None;
@@ -177,7 +180,8 @@ impl Running {
         Some(RigError::Died { part, status: status.to_string(), log_tail })
     }
 
-    /// Sends SIGTERM, waits up to `grace`, and kills its remaining processes and children.
+    /// Sends SIGTERM to the first process, waits up to `grace` until it exits, and kills all remaining processes of the
+    /// part.
     pub fn stop(mut self, grace: Duration) {
         if self.status.is_none() {
             self.ask_to_exit();
@@ -186,22 +190,22 @@ impl Running {
         self.end();
     }
 
-    /// Sends SIGTERM.
+    /// Sends SIGTERM to the first process of the part, without waiting.
     pub fn ask_to_exit(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// The end of its log.
+    /// The end of the part's log.
     pub fn log_tail(&self) -> String {
         logs::tail(&self.spec.log)
     }
 
-    /// Its control group, if it has one.
+    /// The cgroup of the part, if it has one.
     pub(crate) fn group(&self) -> Option<&Group> {
         self.started.group.as_ref()
     }
 
-    /// Whether it runs in a container, which has a new control group after each start.
+    /// Whether the part runs in a container, which gets a new cgroup at each start.
     pub(crate) fn is_in_container(&self) -> bool {
         self.started.container.is_some()
     }
@@ -218,7 +222,7 @@ impl Running {
         self.spec.limits.cpus
     }
 
-    /// The beginning of its start, `CLOCK_MONOTONIC` in nanoseconds, before it used any resources.
+    /// When weir began to start the part, before the part used any resources; `CLOCK_MONOTONIC` in nanoseconds.
     pub fn launched_ns(&self) -> u64 {
         self.started.launched_ns
     }
@@ -247,7 +251,7 @@ impl Running {
         let started = Instant::now();
         let mut watch = WrongAddressWatch::new(readiness::addresses(&self.spec));
         loop {
-            // If nothing was to become ready, a process that already exited is not a failure.
+            // A part without a readiness check is ready at once, even if it has already exited.
             let waits = self.spec.ready != Ready::None || !self.spec.listens.is_empty();
             if !waits {
                 return Ok(());
@@ -271,7 +275,7 @@ impl Running {
         }
     }
 
-    /// The error for a part that died at its start because another process took its port after the check.
+    /// For a part that died at its start: the error if another process took one of its ports after the check.
     fn port_taken(&self) -> Option<RigError> {
         if !self.started.living(&self.mark).is_empty() {
             return None;
@@ -281,7 +285,7 @@ impl Running {
         self.spec.listens.iter().find_map(taken).filter(|error| error.cause() == "port-taken")
     }
 
-    /// The addresses that it listens on instead, in words.
+    /// The addresses on which the part listens, as a suffix for an error; empty if there are none.
     fn where_it_listens(&self) -> String {
         let addresses = ports::listened_on(&self.started.living(&self.mark));
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -309,6 +313,6 @@ impl Drop for Running {
 
 fn disk_is_full(log_tail: &str, directory: &Path) -> bool {
     let none_left = rustix::fs::statvfs(directory).is_ok_and(|disk| disk.f_bavail == 0);
-    // Programs in Go print it in lower case.
+    // Programs in Go print this message in lower case.
     none_left || log_tail.to_ascii_lowercase().contains("no space left on device")
 }

@@ -15,11 +15,11 @@ use crate::Namespace;
 /// Properties of a process that are set between fork and exec.
 #[derive(Debug, Default)]
 pub(crate) struct Birth {
-    /// Open `cgroup.procs` files of its control groups.
+    /// Open `cgroup.procs` files of the cgroups that the process joins.
     pub(crate) groups: Vec<File>,
-    /// The CPUs that it can use.
+    /// The CPUs on which the process can run; `None` does not change them.
     pub(crate) cpus: Option<CpuSet>,
-    /// Its network namespace; `None` is that of the host.
+    /// The network namespace of the process; `None` is that of the host.
     pub(crate) namespace: Option<Namespace>,
 }
 
@@ -27,7 +27,7 @@ type Request = (Command, Sender<io::Result<Child>>);
 
 /// The thread that spawns every process of a run.
 ///
-/// The kernel sends the death signal when the forking *thread* ends, so this thread lives as long as the run.
+/// The kernel sends the death signal when the *thread* that forked ends, so this thread lives as long as the run.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     requests: Option<Sender<Request>>,
@@ -64,8 +64,8 @@ impl Drop for Spawner {
     }
 }
 
-/// Makes a command that runs next to a run start in its own session, which Ctrl-C does not reach, and die with the
-/// thread that spawns it.
+/// Changes how `command` starts: in its own session, which Ctrl-C does not reach, and with the maximum number of open
+/// files. The kernel kills it when the thread that spawned it ends. For commands that are not parts of the run.
 pub fn in_own_session(command: &mut Command) {
     prepare(command, Birth::default());
 }
@@ -95,8 +95,8 @@ fn prepare(command: &mut Command, birth: Birth) {
     };
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes plain system calls
     // (prctl, getppid, setsid, setrlimit, write, sched_setaffinity, setns) on values that were prepared before the
-    // fork; it allocates nothing and takes no lock. Entering the control group here, and not from outside after the
-    // start, is what puts a process's first threads and pages under its limits.
+    // fork; it allocates nothing and takes no lock. The process joins its cgroup here, and not after its start, so
+    // that even its first threads and pages are limited.
     unsafe {
         command.pre_exec(at_birth);
     }

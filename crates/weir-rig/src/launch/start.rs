@@ -17,7 +17,7 @@ use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
 use crate::clock::mono_ns;
 use crate::limits::{CgroupVersion, Group};
 
-/// How a part was limited.
+/// What limits the CPU of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitedBy {
     Cgroup(CgroupVersion),
@@ -28,18 +28,18 @@ pub(super) enum LimitedBy {
 /// The running process of a part.
 #[derive(Debug)]
 pub(super) struct Started {
-    /// The process that weir started: the part itself, or the program of an engine.
+    /// The process that weir started: the part itself, or `docker` or `podman` for a part in a container.
     pub(super) child: Child,
     /// The first process of the part.
     pub(super) leader: ProcessId,
-    /// Its control group.
+    /// The cgroup of the part; `None` if it has none.
     pub(super) group: Option<Group>,
     pub(super) limited_by: LimitedBy,
-    /// The beginning of its start, before it used any resources. `CLOCK_MONOTONIC`.
+    /// When weir began to start the part, before the part used any resources; `CLOCK_MONOTONIC` in nanoseconds.
     pub(super) launched_ns: u64,
-    /// Its CPUs, which other parts get only if there are no others.
+    /// The CPUs to which the part is pinned, if it is. Other pinned parts use them only if no other CPUs are free.
     pub(super) pinned: Option<Pinned>,
-    /// Its container, if it runs in one.
+    /// The container of the part, if it runs in one.
     pub(super) container: Option<Container>,
 }
 
@@ -74,7 +74,7 @@ impl Started {
         }
     }
 
-    /// Restarts it after a crash, under the same limits.
+    /// Restarts the part after a crash, under the same limits.
     pub(super) fn again(
         &mut self,
         launcher: &Launcher,
@@ -95,7 +95,7 @@ impl Started {
         Ok(())
     }
 
-    /// Its running processes, including those that left its session.
+    /// The running processes of the part, including those that left its session.
     pub(super) fn living(&self, mark: &str) -> Vec<i32> {
         match &self.group {
             Some(group) => cleanup::living_in(&group.directories),
@@ -109,7 +109,7 @@ impl Started {
         }
     }
 
-    /// Kills its processes; its control group stays. Remaining processes are killed when it stops.
+    /// Kills the processes of the part, and keeps its cgroup. [`Self::end`] kills processes that remain.
     pub(super) fn kill(&self, mark: &str) {
         let _ = match &self.group {
             Some(group) => cleanup::kill_group(&group.directories),
@@ -117,11 +117,12 @@ impl Started {
         };
     }
 
-    /// Kills its processes and removes their group or container. The cleanup of the ledger kills remaining processes.
+    /// Kills the processes of the part, and removes its cgroup or container. The cleanup of the run kills processes
+    /// that remain.
     pub(super) fn end(&mut self, mark: &str) {
         if let Some(container) = &self.container {
             container.remove();
-            // The program of an engine that does not respond.
+            // If the engine does not respond, its program is still running.
             let _ = self.child.kill();
         }
         let _ = match &self.group {
@@ -131,14 +132,14 @@ impl Started {
         let _ = self.child.wait();
     }
 
-    /// Kills a part without a control group; returns whether nothing is left.
+    /// Kills the processes of a part without a cgroup; returns whether none is left.
     fn kill_session(&self, mark: &str) -> bool {
-        // The session first: it has most processes, and is found without reading environments.
+        // Kill the session first: it contains most processes, and finding them needs no environment of a process.
         cleanup::kill_sessions(&[self.leader]) && cleanup::kill_marked(mark)
     }
 }
 
-/// The identity of a process that was just started.
+/// Identifies a process that was just started.
 pub(super) fn leader_of(child: &Child) -> ProcessId {
     let pid = child.id() as i32;
     ProcessId::of(pid).unwrap_or(ProcessId { pid, started_ticks: 0 })
@@ -165,12 +166,12 @@ fn enter_group(launcher: &Launcher, spec: &ProcessSpec) -> Result<Option<Group>,
     let Ok(parent) = &launcher.groups else { return Ok(None) };
     let directories = parent.directories(Some(&spec.name));
     if directories.iter().any(|directory| directory.exists()) {
-        // Killing one of them would kill the other.
+        // Both parts would share one cgroup, so killing one part would kill the other.
         let message = "a part with this name is still running".into();
         return Err(RigError::Launch { part: spec.name.clone(), message });
     }
     launcher.note(&Entry::Groups(directories))?;
-    // Without permission the part runs unlimited, and its manifest entry says so.
+    // Without permission, the part runs unlimited, and the manifest records that.
     let group = parent.create(&spec.name, &spec.limits).ok();
     if spec.is_urgent {
         group.iter().for_each(Group::put_first);
@@ -178,7 +179,7 @@ fn enter_group(launcher: &Launcher, spec: &ProcessSpec) -> Result<Option<Group>,
     Ok(group)
 }
 
-/// The CPUs of a part, and how they limit it.
+/// On which CPUs a part runs, and whether they limit it.
 struct Placement {
     cpus: Option<Vec<usize>>,
     pinned: Option<Pinned>,

@@ -1,4 +1,4 @@
-//! Detects a part that has started but listens on a wrong address, to report it before the timeout.
+//! Detects a part that has started but listens on a wrong address, so that weir reports this before the timeout.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,22 +14,23 @@ const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// CPU share that an idle part may use for timers. A part that still reads its configuration uses far more.
 const IDLE_SHARE: f64 = 0.02;
 
-/// Watches the addresses of a part until it is ready.
+/// Watches on which addresses a part listens until it is ready.
 #[derive(Debug)]
 pub(crate) struct WrongAddressWatch {
     asked: Vec<SocketAddr>,
     looked: Instant,
-    /// Since when it listens on exactly these addresses, and its CPU ticks at that time.
+    /// Since when the part listens on exactly these addresses, and the CPU ticks that it had used by then.
     since: Option<(Instant, Vec<SocketAddr>, u64)>,
 }
 
 impl WrongAddressWatch {
-    /// A watch for a part that must listen on `asked`.
+    /// Creates a watch for a part that must listen on the addresses `asked`.
     pub(crate) fn new(asked: Vec<SocketAddr>) -> Self {
         Self { asked, looked: Instant::now(), since: None }
     }
 
-    /// Whether the part with these processes has started, listens on an unexpected address, and misses an expected one.
+    /// Whether the part with the processes `pids` has finished its start, listens on an unexpected address, and does
+    /// not listen on an expected one. Checks at most every [`LOOK_EVERY`].
     pub(crate) fn is_settled(&mut self, pids: impl FnOnce() -> Vec<i32>) -> bool {
         if self.looked.elapsed() < LOOK_EVERY {
             return false;
@@ -57,7 +58,7 @@ impl WrongAddressWatch {
     }
 }
 
-/// Whether an address is unexpected and an expected one is missing.
+/// Whether `addresses` contains an address that is not in `asked`, and lacks one of `asked`.
 fn is_elsewhere(asked: &[SocketAddr], addresses: &[SocketAddr]) -> bool {
     let serves = |address: &SocketAddr, asked: &SocketAddr| {
         address.port() == asked.port() && (address.ip() == asked.ip() || address.ip().is_unspecified())
@@ -66,7 +67,7 @@ fn is_elsewhere(asked: &[SocketAddr], addresses: &[SocketAddr]) -> bool {
     is_missing && addresses.iter().any(|address| !asked.iter().any(|asked| serves(address, asked)))
 }
 
-/// User and system time of the processes.
+/// User plus system time of the processes `pids`, clock ticks.
 fn cpu_ticks(pids: &[i32]) -> u64 {
     let stats = pids.iter().filter_map(|pid| Process::new(*pid).and_then(|process| process.stat()).ok());
     stats.map(|stat| stat.utime + stat.stime).sum()

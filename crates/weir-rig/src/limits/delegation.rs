@@ -1,8 +1,8 @@
-//! Cgroup v2: finds the group below which this process can create groups with limits.
+//! Cgroup v2: finds the cgroup below which this process can create cgroups with limits.
 //!
-//! Root uses the whole hierarchy. Another user needs a delegated group, its own, without other processes, because a
-//! group with controllers for its children cannot contain processes itself. Without delegation, the user's service
-//! manager provides a scope, and the program starts again inside it.
+//! Root uses the whole hierarchy. Any other user needs a delegated cgroup without other processes, because a cgroup
+//! that enables controllers for its children cannot contain processes itself. Without delegation, the program starts
+//! again in a scope of the user's service manager (`systemd-run --user --scope`).
 
 use std::fs;
 use std::io;
@@ -18,31 +18,32 @@ use super::hierarchy;
 use super::version::CgroupVersion;
 use crate::cleanup::pids_in;
 
-/// The group that a lab moves into, so that its former group can have controllers for its children.
+/// The child cgroup into which a lab moves, so that its former cgroup can enable controllers for its children.
 const LEAF: &str = "weir-lab";
-/// Set for a program that was started again in a scope, so that it is not started again.
+/// Environment variable of a program that already started again in a scope, so that it does not do so twice.
 const IN_SCOPE_VARIABLE: &str = "WEIR_IN_SCOPE";
-/// The command for a delegated scope of the user's service manager.
+/// The command that runs a program in a delegated scope of the user's service manager.
 const SCOPE: [&str; 7] = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes"];
-/// How a user gets a delegated group, if weir cannot get one.
+/// Remedy for users other than root: how to get a delegated cgroup.
 const DELEGATION: &str = "start weir with `systemd-run --user --scope -p Delegate=yes weir ..`, or let root \
                           delegate a cgroup to this user (its folder, cgroup.procs and cgroup.subtree_control)";
-/// How a user's service manager gets controllers to delegate.
+/// Remedy if the user's service manager has a delegated cgroup, but not all controllers.
 const MORE_CONTROLLERS: &str = "let root delegate them to users' service managers: `systemctl edit user@.service`, \
                                 with `Delegate=cpu memory pids` under `[Service]`";
 
-/// A group of the hierarchy, and whether this process is in it.
+/// The cgroup below which this process creates cgroups.
 #[derive(Debug)]
 struct Place {
-    /// Relative to the root of the hierarchy.
+    /// The path of the cgroup, relative to the root of the hierarchy.
     path: PathBuf,
     directory: PathBuf,
-    /// Whether this process is in the group itself, and not in its leaf.
+    /// Whether this process is in the cgroup itself, and not in its child [`LEAF`].
     is_inside: bool,
 }
 
-/// The group, relative to the root of the hierarchy, in which groups with `controllers` can be created; the error is
-/// the reason if there is none. Moves this process into a leaf if the kernel requires that.
+/// Finds the cgroup in which cgroups with `controllers` can be created, and enables these controllers for its
+/// children. Moves this process into [`LEAF`] if the kernel requires that. Returns the path relative to the root of
+/// the hierarchy, or the reason why there is no such cgroup.
 pub(crate) fn base(controllers: &[&str]) -> Result<PathBuf, String> {
     let place = Place::of_this_process()?;
     if let Some(obstacle) = place.obstacle(controllers) {
@@ -57,7 +58,8 @@ pub(crate) fn base(controllers: &[&str]) -> Result<PathBuf, String> {
     Ok(place.path)
 }
 
-/// Enables `controllers` for the children of the group at `directory`, and `io`, which counts block I/O, if available.
+/// Enables `controllers` for the children of the cgroup at `directory`. Also enables `io`, which counts block I/O, if
+/// it is available.
 pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
     let path = directory.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&path)?;
@@ -71,11 +73,12 @@ pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces this process by the same program in a scope of the user's service manager, if limits need that: not for
-/// root, not with cgroup v1, not in a delegated group. Returns only if that is unnecessary or impossible.
+/// Replaces this process by the same program in a scope of the user's service manager, because limits need a delegated
+/// cgroup. Returns `Ok` if no scope is needed: for root, with cgroup v1, or in a cgroup that is already delegated.
 ///
 /// # Errors
-/// A message with the reason. The program can continue; [`crate::try_limits`] then reports what is missing.
+/// The reason why the program cannot start in a scope. It can continue; [`crate::try_limits`] then reports what is
+/// missing.
 pub fn start_again_in_scope() -> Result<(), String> {
     let controllers = CgroupVersion::V2.controllers();
     let needed = !rustix::process::geteuid().is_root()
@@ -86,7 +89,7 @@ pub fn start_again_in_scope() -> Result<(), String> {
         return Ok(());
     }
     let [program, arguments @ ..] = SCOPE;
-    // Without a service manager, systemd-run fails, and would end this process.
+    // Try the scope with `true` first: if systemd-run replaced this process and then failed, the run would end.
     let tried = Command::new(program)
         .args(arguments)
         .arg("true")
@@ -107,12 +110,13 @@ impl Place {
     fn of_this_process() -> Result<Self, String> {
         let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let own = Path::new(own_group(&text).ok_or("this process is in no group of cgroup v2")?);
-        // Root creates groups at the root of the hierarchy, whatever its own group is.
+        // Root creates cgroups at the root of the hierarchy, even if its own cgroup is deeper.
         let path = if rustix::process::geteuid().is_root() { Path::new("") } else { above_leaf(own) };
         Ok(Self { path: path.to_owned(), directory: hierarchy::v2_root().join(path), is_inside: own == path })
     }
 
-    /// Why groups with `controllers` cannot be created in it, with a remedy. Changes nothing.
+    /// Checks whether cgroups with `controllers` can be created here, and changes nothing. Returns the obstacle and its
+    /// remedy, or `None` if there is no obstacle.
     fn obstacle(&self, controllers: &[&str]) -> Option<String> {
         let hindered =
             |what: String, users| Some(format!("{} {what}; {}", self.directory.display(), remedy_for(users)));
@@ -131,7 +135,7 @@ impl Place {
         if self.may_hold_processes() {
             return None;
         }
-        // Processes of another PID namespace are listed as 0, and count too.
+        // `cgroup.procs` lists processes of other PID namespaces as 0; they count as other processes.
         match pids_in(&self.directory).into_iter().filter(|pid| !is_ours(*pid)).count() {
             0 => None,
             others => hindered(
@@ -141,7 +145,7 @@ impl Place {
         }
     }
 
-    /// Moves this process and its children, including the guard, into the leaf.
+    /// Moves this process and its children, including the guard, into the child cgroup [`LEAF`].
     fn leave(&self) -> io::Result<()> {
         let leaf = self.directory.join(LEAF);
         fs::create_dir_all(&leaf)?;
@@ -159,8 +163,8 @@ impl Place {
         self.is_inside && !self.may_hold_processes()
     }
 
-    /// Only the true root can contain processes next to groups with controllers, and only it has no `cgroup.type`. The
-    /// root of a container's namespace is an ordinary group.
+    /// Whether the cgroup can contain processes and also child cgroups with controllers. Only the root of the hierarchy
+    /// can, and only it has no file `cgroup.type`. The root that a container sees is an ordinary cgroup.
     fn may_hold_processes(&self) -> bool {
         !self.directory.join("cgroup.type").exists()
     }
@@ -172,7 +176,8 @@ fn is_ours(pid: i32) -> bool {
     pid == own || Process::new(pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.ppid == own)
 }
 
-/// The remedy for the current user: `users`, or for root that of a container.
+/// The remedy for the current user: `users`, or for root a remedy for containers, because outside of containers root
+/// can always set limits.
 fn remedy_for(users: &str) -> &str {
     match rustix::process::geteuid().is_root() {
         true => {
@@ -182,12 +187,12 @@ fn remedy_for(users: &str) -> &str {
     }
 }
 
-/// The group of this process, relative to the root, from /proc/self/cgroup.
+/// The cgroup v2 path of this process, relative to the root, parsed from the `text` of /proc/self/cgroup.
 fn own_group(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::/"))
 }
 
-/// The former group of a lab in its leaf; other groups unchanged.
+/// If `own` is a [`LEAF`], the parent cgroup in which the lab was before; otherwise `own` itself.
 fn above_leaf(own: &Path) -> &Path {
     own.parent().filter(|_| own.ends_with(LEAF)).unwrap_or(own)
 }

@@ -8,12 +8,13 @@ use rustix::fs::{FsWord, statfs};
 
 use super::version::CgroupVersion;
 
-/// The mount point of cgroup v2, and the folder of the mount points of v1.
+/// The mount point of cgroup v2. With v1, this folder contains one mount point per hierarchy.
 const MOUNT_POINT: &str = "/sys/fs/cgroup";
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h: what statfs reports for a file system of cgroup v2.
 const CGROUP2_MAGIC: FsWord = 0x6367_7270;
 
-/// The version that limits processes on this host. If both are mounted, v1 has the controllers.
+/// The cgroup version that limits processes on this host. If both are mounted, it is v1, because v1 then has the
+/// controllers.
 pub(crate) fn version() -> CgroupVersion {
     let is_v2 = statfs(MOUNT_POINT).is_ok_and(|found| found.f_type == CGROUP2_MAGIC);
     if is_v2 { CgroupVersion::V2 } else { CgroupVersion::V1 }
@@ -24,10 +25,10 @@ pub(crate) fn v2_root() -> &'static Path {
     Path::new(MOUNT_POINT)
 }
 
-/// The root folders that together have `controllers`: one in v2, one per mount in v1.
+/// The root folders of the hierarchies that together have all `controllers`: one folder in v2, one per mount in v1.
 ///
 /// # Errors
-/// If no mounted hierarchy has some of the controllers; the error lists them.
+/// If some of the controllers are in no mounted hierarchy; the error lists these controllers.
 pub(crate) fn roots(version: CgroupVersion, controllers: &[&str]) -> Result<Vec<PathBuf>, String> {
     let found: Vec<(&str, Option<PathBuf>)> = match version {
         CgroupVersion::V1 => {
@@ -53,15 +54,16 @@ pub(crate) fn roots(version: CgroupVersion, controllers: &[&str]) -> Result<Vec<
     Ok(roots)
 }
 
-/// Every mounted hierarchy, with or without controllers that limit. Engines create their groups in all of them.
+/// The mount points of all cgroup hierarchies, even of those that weir does not use: container engines create cgroups
+/// in all of them.
 pub(crate) fn all_roots() -> Vec<PathBuf> {
     let mounts = Process::myself().and_then(|own| own.mountinfo());
     let mounts = mounts.into_iter().flatten().filter(|mount| mount.fs_type.starts_with("cgroup"));
     mounts.map(|mount| mount.mount_point).collect()
 }
 
-/// The folders of the group of process `pid` in the hierarchies with `controllers`, up to the component that contains
-/// `name`; `None` if it is in no group with this name.
+/// Finds the cgroup whose own name contains `name`: the cgroup of process `pid` or one above it, the topmost if several
+/// match. Returns its folder in each hierarchy of `controllers`; `None` if no cgroup matches.
 pub(crate) fn group_of(
     pid: i32,
     name: &str,
@@ -86,7 +88,7 @@ pub(crate) fn group_of(
     }
 }
 
-/// The group of this process that limits its CPU time, and those above it up to the root of the mount.
+/// The folders of this process's cgroup and of all cgroups above it, in the hierarchy that limits CPU time.
 pub(crate) fn own_groups(version: CgroupVersion) -> Option<Vec<PathBuf>> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (root, path) = match version {
@@ -97,12 +99,13 @@ pub(crate) fn own_groups(version: CgroupVersion) -> Option<Vec<PathBuf>> {
         }
     };
     let own = root.join(path.trim_start_matches('/'));
-    // In a container the mount can begin at the group itself, whose path is then not below it.
+    // In a container, the mount point can be the container's own cgroup. Then the path from /proc does not exist below
+    // it.
     let own = if own.is_dir() { own } else { root.clone() };
     Some(own.ancestors().take_while(|folder| folder.starts_with(&root)).map(Path::to_owned).collect())
 }
 
-/// The path of a controller, or of cgroup v2, in the text of /proc/PID/cgroup.
+/// Parses the `text` of /proc/PID/cgroup: the cgroup path for a v1 `controller`, or for v2 if `controller` is `None`.
 fn path_of<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -115,7 +118,7 @@ fn path_of<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     })
 }
 
-/// The path up to the component that contains `name`, relative to the root of the hierarchy.
+/// Cuts `path` behind its first component that contains `name`, and makes it relative; `None` without such a component.
 fn named_part(path: &str, name: &str) -> Option<PathBuf> {
     let components: Vec<&str> = path.split('/').filter(|component| !component.is_empty()).collect();
     let end = components.iter().position(|component| component.contains(name))?;
@@ -126,7 +129,7 @@ fn named_part(path: &str, name: &str) -> Option<PathBuf> {
 #[derive(Debug)]
 pub(crate) struct V1Mount {
     pub(crate) point: PathBuf,
-    /// Whether the mount shows the root of the hierarchy, and not the group of a container.
+    /// Whether the mount shows the whole hierarchy, and not only the cgroup of a container.
     pub(crate) is_whole: bool,
     options: Vec<String>,
 }

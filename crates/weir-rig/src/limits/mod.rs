@@ -1,4 +1,4 @@
-//! Limits on CPU and memory, and the control groups that enforce them.
+//! Limits on CPU and memory, and the control groups (cgroups) that enforce them.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -14,12 +14,12 @@ mod version;
 pub use delegation::start_again_in_scope;
 pub use version::CgroupVersion;
 
-/// The quota period. 100 ms is the default of the kernel and of container platforms.
+/// The CPU quota period, microseconds. 100 ms is the default of the kernel and of container platforms.
 const PERIOD_US: u64 = 100_000;
-/// The smallest quota that the kernel accepts.
+/// The smallest CPU quota that the kernel accepts, microseconds per period.
 const QUOTA_US_MIN: u64 = 1_000;
 
-/// Limits of a part; `None` is unlimited.
+/// Limits of a part (a gateway, an upstream or another process of the run); `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// CPU in cores.
@@ -35,18 +35,19 @@ impl Limits {
     }
 }
 
-/// The group below which a run creates its groups.
+/// The cgroup of a run, below which each part gets its own cgroup.
 #[derive(Debug)]
 pub(crate) struct GroupParent {
     pub(crate) version: CgroupVersion,
-    /// The root folders of the hierarchies with the controllers.
+    /// The root folders of the hierarchies that have the controllers.
     roots: Vec<PathBuf>,
-    /// Relative to each root.
+    /// The path of the run's cgroup, relative to each of `roots`.
     path: PathBuf,
 }
 
 impl GroupParent {
-    /// A parent for groups named `name`, which need not exist; the error is the reason if there is none.
+    /// Chooses where the run's cgroup `name` will be, without creating it. The error is the reason why this host or
+    /// user cannot create cgroups with limits.
     pub(crate) fn find(name: &str) -> Result<Self, String> {
         let version = hierarchy::version();
         let roots = hierarchy::roots(version, version.controllers())?;
@@ -57,14 +58,14 @@ impl GroupParent {
         Ok(Self { version, roots, path })
     }
 
-    /// The folders of the group `name`, one per hierarchy.
+    /// The folders of the part's cgroup `name`, one per hierarchy; those of the run's own cgroup if `name` is `None`.
     pub(crate) fn directories(&self, name: Option<&str>) -> Vec<PathBuf> {
         let path = name.map_or_else(|| self.path.clone(), |name| self.path.join(name));
         self.roots.iter().map(|root| root.join(&path)).collect()
     }
 
-    /// Creates the group of the run; the error is the reason if this host or user cannot. The caller must first note
-    /// [`Self::directories`] for removal.
+    /// Creates the cgroup of the run. The error is the reason why this host or user cannot create it. The caller must
+    /// first add [`Self::directories`] to the cleanup ledger.
     pub(crate) fn make(&self) -> Result<(), String> {
         let directories = self.directories(None);
         let made = make_all(&directories).and_then(|()| match self.version {
@@ -80,7 +81,7 @@ impl GroupParent {
         made
     }
 
-    /// Creates the group `name` with `limits`.
+    /// Creates the cgroup `name` for a part, with `limits`.
     pub(crate) fn create(&self, name: &str, limits: &Limits) -> Result<Group, String> {
         let group = Group { version: self.version, directories: self.directories(Some(name)) };
         let made = make_all(&group.directories).and_then(|()| group.limit(limits));
@@ -90,18 +91,18 @@ impl GroupParent {
         made.map(|()| group)
     }
 
-    /// The group of the run, relative to the root of each hierarchy.
+    /// The path of the run's cgroup, relative to the root of each hierarchy.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the group of the run the weight of [`Group::put_first`].
+    /// Gives the cgroup of the run the CPU weight of [`Group::put_first`].
     pub(crate) fn put_first(&self) {
         Group { version: self.version, directories: self.directories(None) }.put_first();
     }
 }
 
-/// The control group of one part.
+/// The cgroup of one part: one folder per hierarchy.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) version: CgroupVersion,
@@ -109,14 +110,14 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The group that an engine created for the container `id` with the process `pid`.
+    /// The cgroup that a container engine created for the container `id`, in which the process `pid` runs.
     pub(crate) fn of_container(pid: i32, id: &str) -> Option<Self> {
         let version = hierarchy::version();
         let directories = hierarchy::group_of(pid, id, version, version.controllers())?;
         Some(Self { version, directories })
     }
 
-    /// The file `name`, in the controller that has it.
+    /// The path of the cgroup file `name`, in the hierarchy that has this file; `None` if no hierarchy has it.
     pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
         self.directories.iter().map(|directory| directory.join(name)).find(|path| path.exists())
     }
@@ -133,7 +134,7 @@ impl Group {
             }
         }
         if let Some(bytes) = limits.memory_bytes {
-            // Swapping would evade the memory limit. Kernels without swap accounting have no file for it.
+            // Limit swap too: swapping would evade the memory limit. Kernels without swap accounting lack this file.
             let (limit, swap) = match self.version {
                 CgroupVersion::V1 => ("memory.limit_in_bytes", ("memory.memsw.limit_in_bytes", bytes)),
                 CgroupVersion::V2 => ("memory.max", ("memory.swap.max", 0)),
@@ -146,12 +147,12 @@ impl Group {
         Ok(())
     }
 
-    /// The text of its file `name`.
+    /// The trimmed content of the cgroup file `name`; `None` if it cannot be read.
     fn read(&self, name: &str) -> Option<String> {
         Some(fs::read_to_string(self.file(name)?).ok()?.trim().to_owned())
     }
 
-    /// Cores that its CPU quota allows; `None` without one.
+    /// The CPU quota of this cgroup in cores; `None` without a quota.
     fn quota_cpus(&self) -> Option<f64> {
         let (quota, period) = match self.version {
             CgroupVersion::V1 => (self.read("cpu.cfs_quota_us")?, self.read("cpu.cfs_period_us")?),
@@ -161,26 +162,26 @@ impl Group {
                 (quota.to_owned(), period.to_owned())
             }
         };
-        // No quota is `max`, and -1 in v1.
+        // Without a quota, the file contains `max` in v2 and -1 in v1.
         let cpus = quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?;
         (cpus > 0.0).then_some(cpus)
     }
 
-    /// Whether it has these limits, set by weir or by an engine.
+    /// Whether the cgroup has `limits` within 1 %. Either weir or a container engine has set them.
     pub(crate) fn has(&self, limits: &Limits) -> bool {
         let number = |name: &str| self.read(name)?.parse::<f64>().ok();
         let memory = || match self.version {
             CgroupVersion::V1 => number("memory.limit_in_bytes"),
             CgroupVersion::V2 => number("memory.max"),
         };
-        // The kernel rounds to a page, and engines to a microsecond of the period.
+        // The kernel rounds memory to pages, and container engines round the quota to microseconds.
         let is_near =
             |found: Option<f64>, wanted: f64| found.is_some_and(|found| (found / wanted - 1.0).abs() < 0.01);
         limits.cpus.is_none_or(|wanted| is_near(self.quota_cpus(), wanted))
             && limits.memory_bytes.is_none_or(|wanted| is_near(memory(), wanted as f64))
     }
 
-    /// Writes the file `name`.
+    /// Writes `value` into the cgroup file `name`.
     fn set(&self, name: &str, value: impl Display) -> Result<(), String> {
         let path =
             self.file(name).ok_or_else(|| format!("cannot set the limit: no control group file {name}"))?;
@@ -188,7 +189,7 @@ impl Group {
             .map_err(|error| format!("{}: cannot write {value}: {error}", path.display()))
     }
 
-    /// The open `cgroup.procs` files of all controllers: a process enters the group by writing 0 into each.
+    /// Opens `cgroup.procs` in each hierarchy for writing. A process joins the cgroup by writing 0 into each file.
     pub(crate) fn entries(&self) -> io::Result<Vec<File>> {
         self.directories
             .iter()
@@ -196,8 +197,8 @@ impl Group {
             .collect()
     }
 
-    /// Gives the group the weight of nice -20 against other groups: the priority of a thread counts only within its
-    /// group. Without weights in the kernel, all groups are equal.
+    /// Gives the cgroup a CPU weight like nice -20 against other cgroups, because the nice value of a thread counts
+    /// only within its cgroup. Does nothing if the kernel has no CPU weights.
     pub(crate) fn put_first(&self) {
         // The weights of nice -20 in `sched_prio_to_weight`: 88,761, compared with 1,024 for nice 0.
         let (name, weight) = match self.version {
@@ -209,7 +210,7 @@ impl Group {
         }
     }
 
-    /// How many processes of the group the kernel killed: out of memory.
+    /// How many processes of this cgroup the kernel killed because memory ran out; `None` if the kernel does not count.
     pub(crate) fn oom_kills(&self) -> Option<u64> {
         let name = match self.version {
             CgroupVersion::V1 => "memory.oom_control",
@@ -218,14 +219,14 @@ impl Group {
         keyed(&fs::read_to_string(self.file(name)?).ok()?, "oom_kill")
     }
 
-    /// Kills every process in the group and removes it; returns whether nothing is left.
+    /// Kills every process in the cgroup and removes the cgroup; returns whether nothing is left.
     pub(crate) fn remove(&self) -> bool {
         cleanup::kill_and_remove(&self.directories)
     }
 }
 
-/// Cores that this process can use: the smallest CPU quota of its control group and the groups above it. `None`
-/// without a quota.
+/// Cores that this process can use: the smallest CPU quota of its cgroup and of the cgroups above. `None` without a
+/// quota.
 pub fn quota_cpus() -> Option<f64> {
     let version = hierarchy::version();
     let groups = hierarchy::own_groups(version)?;

@@ -1,6 +1,6 @@
-//! Versions of control groups.
+//! Versions of Linux control groups (cgroups).
 
-/// A version of control groups.
+/// A version of Linux control groups (cgroups).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
     /// One hierarchy per controller.
@@ -26,7 +26,7 @@ impl CgroupVersion {
         }
     }
 
-    /// Its name in the manifest entry of a part.
+    /// The `cgroup-..` name in the manifest, which states how a part was limited.
     pub(crate) fn limited_by(self) -> &'static str {
         match self {
             Self::V1 => "cgroup-v1",
@@ -34,7 +34,7 @@ impl CgroupVersion {
         }
     }
 
-    /// In v1, CPU accounting is a separate controller.
+    /// The controllers that weir needs. In v1, `cpuacct` counts CPU time separately from `cpu`.
     pub(crate) fn controllers(self) -> &'static [&'static str] {
         match self {
             Self::V1 => &["cpu", "cpuacct", "memory", "pids"],

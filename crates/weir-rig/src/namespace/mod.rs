@@ -1,8 +1,8 @@
 //! Network namespaces of a run, and the links between them.
 //!
-//! A namespace has only its loopback and its ends of links. No route leads to the host, so the addresses and the
-//! firewall of the host do not affect measurements. Namespaces have no name on the host. A namespace exists while it
-//! has a process or an open file, so the kernel removes it with its links, even if the lab is killed.
+//! A namespace contains only its loopback and the interfaces of its links. No route leads to the host, so the addresses
+//! and the firewall of the host do not affect measurements. Namespaces have no name on the host. A namespace exists
+//! only while a process or an open file uses it. So the kernel removes it and its links, even if the lab is killed.
 
 mod netlink;
 
@@ -19,7 +19,8 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use crate::digest::sha256_hex;
 use netlink::Netlink;
 
-/// Sysctls under /proc/sys/net that tune hosts for many connections; a new namespace has the defaults of the kernel.
+/// Sysctls under /proc/sys/net that a new namespace copies from the host. Users tune them for many connections, but the
+/// kernel gives a new namespace its defaults.
 const INHERITED: [&str; 11] = [
     "core/somaxconn",
     "ipv4/ip_local_port_range",
@@ -34,12 +35,12 @@ const INHERITED: [&str; 11] = [
     "ipv4/tcp_wmem",
 ];
 
-/// 198.18.0.0/15 is reserved for network benchmarks (RFC 2544).
+/// Links have addresses in 198.18.0.0/15, which is reserved for network benchmarks (RFC 2544).
 const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// Each link is its own network of four addresses, two of which are its ends.
+/// Number of addresses per link: each link is a /30 network, and its two ends use the second and third address.
 const LINK_ADDRESSES: u32 = 4;
 const LINK_PREFIX_BITS: u8 = 30;
-/// After this many links, addresses are reused; by then the first links no longer exist.
+/// After this many links, addresses are reused. By then, the first links no longer exist.
 const LINKS_MAX: u32 = (1 << 17) / LINK_ADDRESSES;
 
 /// A network namespace of the run.
@@ -48,7 +49,7 @@ pub struct Namespace {
     files: Arc<Files>,
 }
 
-/// Open files of a namespace. Each keeps it alive, like the processes in it.
+/// Open /proc files of a namespace. An open file keeps the namespace alive, as a process in it does.
 #[derive(Debug)]
 struct Files {
     network: File,
@@ -56,7 +57,7 @@ struct Files {
     snmp: File,
 }
 
-/// Interface names have a letter, this hash, a hyphen and a number, at most 15 characters.
+/// Length of the hash in interface names, which are `w`, the hash, `-` and a number: at most 15 characters.
 const NAME_HASH_LETTERS: usize = 8;
 
 /// Names of the interfaces of a run.
@@ -64,17 +65,18 @@ const NAME_HASH_LETTERS: usize = 8;
 pub(crate) struct Label<'a> {
     /// The prefix of interface names, which identifies the run's namespaces.
     pub(crate) prefix: &'a str,
-    /// The owner in words; `ip link` shows it as the alias.
+    /// The alias of the interfaces, which names their run; `ip link` shows it.
     pub(crate) alias: &'a str,
 }
 
-/// The prefix of interface names of the rig `unique`: a hash, because interface names are short.
+/// The prefix of the interface names of the rig with the name `unique`. It contains a hash of this name, because
+/// interface names are short.
 pub(crate) fn interface_prefix(unique: &str) -> String {
     let hash: String = sha256_hex(unique).chars().take(NAME_HASH_LETTERS).collect();
     format!("w{hash}-")
 }
 
-/// Whether it is a prefix of interface names of some run.
+/// Whether `text` has the form that [`interface_prefix`] returns, for any rig.
 pub(crate) fn is_interface_prefix(text: &str) -> bool {
     let hash = text.strip_prefix('w').and_then(|rest| rest.strip_suffix('-'));
     hash.is_some_and(|hash| hash.len() == NAME_HASH_LETTERS && hash.chars().all(|c| c.is_ascii_hexdigit()))
@@ -87,11 +89,12 @@ impl PartialEq for Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace with its loopback up and the TCP settings of the host. A pair of interfaces with `prefix`
-    /// identifies it. The pair is never up, because links are removed with the namespace at their other end.
+    /// Creates a namespace with its loopback up and the TCP settings of the host. The cleanup recognizes the namespace
+    /// by a pair of interfaces with `prefix`, which is never up. Links cannot serve for that, because a link disappears
+    /// with the namespace at its other end.
     ///
     /// # Errors
-    /// Those of the system; `PermissionDenied` without `CAP_SYS_ADMIN`.
+    /// Errors of the system; `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub(crate) fn make(prefix: &str) -> io::Result<Self> {
         let settings: Vec<(&str, String)> = INHERITED
             .into_iter()
@@ -102,24 +105,24 @@ impl Namespace {
             for (name, value) in &settings {
                 set(name, value)?;
             }
-            // Keeps new interfaces quiet: no router solicitation, no announcement.
+            // Without IPv6, new interfaces send no packets on their own, such as router solicitations.
             set("ipv6/conf/default/disable_ipv6", "1")?;
             let netlink = Netlink::open()?;
             netlink.set_up("lo", None)?;
-            // Files that are opened here show this namespace to any reader.
+            // /proc files that this thread opens show this namespace, even to readers in other namespaces.
             let open = |name| File::open(format!("/proc/thread-self/{name}"));
             let network = open("ns/net")?;
-            // Hexadecimal link numbers never contain these letters.
+            // Link numbers are hexadecimal, so no link has the name of these two interfaces.
             netlink.add_pair([&format!("{prefix}x"), &format!("{prefix}y")], network.as_fd())?;
             Ok(Files { network, interfaces: open("net/dev")?, snmp: open("net/snmp")? })
         })?;
         Ok(Self { files: Arc::new(files) })
     }
 
-    /// Creates the link `number` to `other`; returns the addresses of both ends.
+    /// Creates the link `number` to `other`; returns the address of this namespace and that of `other` on the link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(crate) fn link(&self, other: &Self, number: u32, label: Label<'_>) -> io::Result<[Ipv4Addr; 2]> {
         let number = number % LINKS_MAX;
         let name = format!("{}{number:x}", label.prefix);
@@ -136,26 +139,26 @@ impl Namespace {
         Ok(addresses)
     }
 
-    /// Sends packets for `address` over `gateway`, which is at the other end of one of its links.
+    /// Adds a route: packets for `address` go over `gateway`, which is the other end of a link of this namespace.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(crate) fn route(&self, address: Ipv4Addr, gateway: Ipv4Addr) -> io::Result<()> {
         self.within(|| Netlink::open()?.add_route(address, gateway))?
     }
 
-    /// The descriptor of its file in this process. Another process can join the namespace by the descriptor's path in
-    /// /proc.
+    /// The file descriptor of the namespace in this process. Another process can join the namespace through
+    /// `/proc/PID/fd/DESCRIPTOR`.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.files.network.as_raw_fd()
     }
 
-    /// /proc/net/dev of this namespace.
+    /// The open file /proc/net/dev of this namespace.
     pub(crate) fn interfaces(&self) -> &File {
         &self.files.interfaces
     }
 
-    /// /proc/net/snmp of this namespace.
+    /// The open file /proc/net/snmp of this namespace.
     pub(crate) fn snmp(&self) -> &File {
         &self.files.snmp
     }
@@ -163,13 +166,13 @@ impl Namespace {
     /// Moves the calling thread into this namespace. It is a single system call, so it is safe between fork and exec.
     ///
     /// # Errors
-    /// If this user or kernel cannot.
+    /// If this user or kernel cannot enter it.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.files.network.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Called by new threads: moves them into `namespace`; `None` is the host. If that fails, the thread's connections
-    /// fail, which reports the problem.
+    /// Returns a function that moves the thread that calls it into `namespace`; for `None`, the function does nothing.
+    /// The function ignores errors: the connections of the thread then fail and report the problem.
     pub fn entering(namespace: Option<&Self>) -> impl Fn() + Send + Sync + 'static {
         let namespace = namespace.cloned();
         move || {
@@ -177,10 +180,10 @@ impl Namespace {
         }
     }
 
-    /// Runs `act` on a thread in this namespace.
+    /// Runs `act` on a new thread in this namespace, and waits for its result.
     ///
     /// # Errors
-    /// If the thread cannot enter it.
+    /// If the thread cannot enter the namespace.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_a_thread(|| {
             self.enter()?;
@@ -189,11 +192,11 @@ impl Namespace {
     }
 }
 
-/// Connects to `address` from within `namespace`, or on the host. In the namespace of a part this uses the loopback, so
-/// requests of the rig are not counted on its interface.
+/// Connects to `address` from within `namespace`, or from the host's network. From within the namespace of a part, the
+/// connection uses the loopback, so that requests of the rig do not count as traffic of the part.
 ///
 /// # Errors
-/// Those of the connection; also if the namespace cannot be entered.
+/// If the connection fails, or the namespace cannot be entered.
 pub(crate) fn connect(
     namespace: Option<&Namespace>,
     address: SocketAddr,
@@ -206,7 +209,7 @@ pub(crate) fn connect(
     }
 }
 
-/// Runs `act` on a new thread, which can change its namespace permanently.
+/// Runs `act` on a new thread, because a change of the namespace is permanent for a thread. Waits for the result.
 fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let ended = thread::scope(|scope| {
         thread::Builder::new().name("namespace".into()).spawn_scoped(scope, act).map(|thread| thread.join())
@@ -217,8 +220,8 @@ fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Resul
 /// Moves the calling thread into a new network namespace.
 #[allow(unsafe_code)]
 fn unshare_network() -> io::Result<()> {
-    // SAFETY: `unshare` can break a thread if it stops sharing open files with the others. This call unshares only the
-    // network.
+    // SAFETY: `unshare` is unsafe because a thread could stop sharing its open files with the other threads. This call
+    // unshares only the network.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
@@ -226,7 +229,7 @@ fn setting(name: &str) -> String {
     format!("/proc/sys/net/{name}")
 }
 
-/// Changes a sysctl of the calling thread's namespace. Sysctls that this kernel does not have are skipped.
+/// Sets a sysctl in the network namespace of the calling thread. Does nothing if this kernel lacks the sysctl.
 fn set(name: &str, value: &str) -> io::Result<()> {
     match fs::write(setting(name), value) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! The rtnetlink requests that create links: a pair of interfaces, an address, up.
+//! The rtnetlink requests that create a link: add a pair of interfaces, an address and a route, set an interface up.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,10 +17,10 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
 
-/// Size of a response, which repeats the request.
+/// Buffer for a response of the kernel, which repeats the request; bytes.
 const ANSWER_BYTES: usize = 8 << 10;
 
-/// A socket to the interface table of the namespace in which it was opened.
+/// An rtnetlink socket, which configures the network namespace in which it was opened.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
@@ -32,7 +32,7 @@ impl Netlink {
         Ok(Self { socket: socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)? })
     }
 
-    /// Creates the two interfaces of a link: one here, one in `other`.
+    /// Creates the two interfaces of a link: one in this namespace, one in the namespace `other`.
     pub(super) fn add_pair(&self, [here, there]: [&str; 2], other: BorrowedFd<'_>) -> io::Result<()> {
         let mut peer = LinkMessage::default();
         peer.attributes =
@@ -62,7 +62,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, "cannot add an address")
     }
 
-    /// Sends packets for `address` over `gateway`.
+    /// Adds a route: packets for `address` go over `gateway`.
     pub(super) fn add_route(&self, address: Ipv4Addr, gateway: Ipv4Addr) -> io::Result<()> {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet;

@@ -15,36 +15,36 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_p
 use super::phase::{Point, Series};
 use crate::RigError;
 
-/// Timeout of a response.
+/// Timeout of one query, from the connection to the end of the response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// The largest response: an hour of a thousand series with a scrape per second.
+/// Maximum size of a response, bytes: enough for an hour of a thousand series with one scrape per second.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
-/// The largest file with a token, a password or certificates.
+/// Maximum size of a file with a token, a password or certificates, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The address of a Prometheus, and how to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrometheusAddress {
-    /// `http://` or `https://`, host, port and a path before `/api/v1`.
+    /// The base URL, to which weir appends `/api/v1/query`: `http://` or `https://`, host, port and path.
     pub url: String,
-    /// PEM file of trusted CAs; default: those of the system.
+    /// PEM file with the trusted CA certificates; `None` trusts the CAs of the system.
     pub ca: Option<PathBuf>,
-    /// Whether invalid certificates are accepted.
+    /// Whether to accept invalid server certificates.
     pub insecure: bool,
-    /// Credentials, if required.
+    /// Credentials that weir sends; `None` sends none.
     pub credentials: Option<Credentials>,
 }
 
-/// Credentials. Secrets are in files, because a scenario is stored with its run.
+/// Credentials for a Prometheus. They name files instead of secrets, because a run stores its scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// The file of a bearer token.
+    /// A file that contains a bearer token.
     Token(PathBuf),
-    /// A user, and the file of the password.
+    /// A user name and a password (HTTP basic authentication).
     Password {
-        /// The user.
+        /// The user name.
         user: String,
-        /// The file.
+        /// A file that contains the password.
         file: PathBuf,
     },
 }
@@ -114,12 +114,13 @@ impl Client {
         Ok(Self { agent, url: address.url.trim_end_matches('/').to_owned(), authorization })
     }
 
-    /// Its URL.
+    /// The base URL, without a slash at the end.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The series that `query` selects now: all values of a range, else one value each.
+    /// Runs `query` at the current time and returns the selected series. A range selector (`metric[60s]`) returns all
+    /// values of each series in that range; any other selector returns the newest value of each series.
     pub(crate) fn series(&self, query: &str) -> Result<Vec<Series>, RigError> {
         let series = |labels, values: Vec<Sample>| Series { labels, points: points(values) };
         match self.ask(query)? {
@@ -131,7 +132,7 @@ impl Client {
         }
     }
 
-    /// The time of the server, seconds since the Unix epoch.
+    /// The current time by the server's clock, seconds since the Unix epoch.
     pub(crate) fn now_s(&self) -> Result<f64, RigError> {
         match self.ask("time()")? {
             Data::Scalar((_, now)) => {
@@ -148,7 +149,7 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
-        let reach = "check that it runs and that this host can reach it";
+        let reach = "check that Prometheus runs and that this host can reach it";
         let mut response = request.call().map_err(|error| self.failed(error.to_string(), reach))?;
         let status = response.status().as_u16();
         let read = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
@@ -163,7 +164,7 @@ impl Client {
                 (_, _, Some(error)) if matches!(status, 400 | 422) => Err(self.wrong_query(query, &error)),
                 (_, _, error) => Err(self.failed(
                     format!("HTTP status {status}: {}", error.unwrap_or(answer_status)),
-                    "see its log; weir sends requests to `/api/v1/query`",
+                    "see the log of Prometheus; weir sends requests to `/api/v1/query`",
                 )),
             };
         }
@@ -176,7 +177,7 @@ impl Client {
                 let line = body.lines().next().unwrap_or_default();
                 let line: String = line.chars().take(80).collect();
                 self.failed(
-                    format!("HTTP status {status}, but this is not a Prometheus: {line}"),
+                    format!("HTTP status {status}, and this is not a Prometheus: {line}"),
                     NO_PROMETHEUS,
                 )
             }
@@ -206,7 +207,7 @@ impl Client {
 
 const NO_PROMETHEUS: &str = "use the base URL of a Prometheus, below which `/api/v1/query` exists";
 
-/// The finite values; a series can contain NaN.
+/// Parses samples, and drops values that are not finite: a series can contain NaN.
 fn points(values: Vec<Sample>) -> Vec<Point> {
     let point = |(at_s, value): Sample| Some(Point { at_s, value: value.parse().ok()? });
     values.into_iter().filter_map(point).filter(|point| point.value.is_finite()).collect()
@@ -232,7 +233,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCerts, RigError> {
     }
 }
 
-/// The only line of a file.
+/// Reads a secret from a file that must contain a single line of printable ASCII.
 fn secret(path: &Path) -> Result<String, RigError> {
     let text = bounded(path)?;
     let text = std::str::from_utf8(&text).unwrap_or_default().trim();
@@ -241,7 +242,7 @@ fn secret(path: &Path) -> Result<String, RigError> {
         false => Err(unreadable(
             path,
             "the file is not a single line of text".into(),
-            "write only the secret into it",
+            "write only the secret into the file",
         )),
     }
 }
@@ -298,7 +299,7 @@ mod tests {
         check(503, busy, false, "HTTP status 503: query timed out");
         check(401, "Unauthorized\n", false, "HTTP status 401 | set a valid `token_file`");
         check(200, "<html>\n", false, "this is not a Prometheus: <html> | use the base URL");
-        check(404, "404 page not found\n", false, "HTTP status 404, but this is not");
+        check(404, "404 page not found\n", false, "HTTP status 404, and this is not");
     }
 
     #[test]

@@ -1,23 +1,23 @@
-//! The offset of Prometheus's clock from this host's, and of this host's wall clock from its monotonic clock.
+//! Two clock offsets: from this host's monotonic clock to its wall clock, and from there to Prometheus's clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock::mono_ns;
 
-/// The offset between wall clock and monotonic clock of this host at one time.
+/// How far this host's wall clock was ahead of its monotonic clock when both were read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WallClock {
-    /// Seconds since the Unix epoch at zero of the monotonic clock.
+    /// Wall clock minus monotonic clock, seconds.
     ahead_s: f64,
 }
 
 impl WallClock {
-    /// The current offset.
+    /// Reads both clocks now.
     pub fn now() -> Self {
         Self { ahead_s: unix_s() - mono_ns() as f64 / 1e9 }
     }
 
-    /// Seconds since the Unix epoch for a time of the monotonic clock.
+    /// Converts a time of the monotonic clock (nanoseconds) to seconds since the Unix epoch.
     pub(crate) fn unix_s(&self, mono_ns: u64) -> f64 {
         mono_ns as f64 / 1e9 + self.ahead_s
     }
@@ -28,7 +28,7 @@ impl WallClock {
     }
 }
 
-/// A reading of the other clock, with the wall clock of this host before the request and after the response.
+/// A reading of Prometheus's clock, with this host's wall clock just before the request and just after the response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockReading {
     pub(crate) before_s: f64,
@@ -36,31 +36,31 @@ pub(crate) struct ClockReading {
     pub(crate) after_s: f64,
 }
 
-/// How far Prometheus's clock is ahead of this host's.
+/// How far Prometheus's clock is ahead of this host's wall clock, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Offset {
     pub(crate) ahead_s: f64,
-    /// The maximum error.
+    /// The maximum error of `ahead_s`.
     pub(crate) uncertain_s: f64,
 }
 
-/// The resolution of Prometheus's time.
+/// Prometheus returns its time in steps of this length, seconds.
 const ROUNDED_S: f64 = 0.001;
 
 impl ClockReading {
-    /// The offset of this reading: the clock was read between request and response.
+    /// Assumes that Prometheus read its clock in the middle of the round trip, so half the round trip is the error.
     fn offset(&self) -> Offset {
         let half_s = (self.after_s - self.before_s).max(0.0) / 2.0;
         Offset { ahead_s: self.theirs_s - self.before_s - half_s, uncertain_s: half_s + ROUNDED_S }
     }
 }
 
-/// The offset of the quickest reading; `None` without one.
+/// The offset from the reading with the shortest round trip; `None` without readings.
 pub(crate) fn offset(readings: &[ClockReading]) -> Option<Offset> {
     readings.iter().map(ClockReading::offset).min_by(|a, b| a.uncertain_s.total_cmp(&b.uncertain_s))
 }
 
-/// Seconds since the Unix epoch.
+/// The current time by this host's wall clock, seconds since the Unix epoch.
 pub(crate) fn unix_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

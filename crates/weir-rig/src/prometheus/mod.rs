@@ -1,7 +1,8 @@
-//! Resources of remote gateways from a Prometheus: CPU, memory and throttling over a phase.
+//! Reads which resources a remote gateway used in a phase of a load (CPU, memory, throttling) from a Prometheus.
 //!
-//! It uses raw scrapes with their own times. `rate()` is not used, because it cannot be aligned with a phase.
-//! [`Pages`] computes the same resources from cAdvisor pages that weir scrapes from kubelets itself.
+//! weir reads the raw scrapes with their timestamps. It does not use `rate()`, because the range of `rate()` cannot be
+//! aligned with a phase. [`Pages`] computes the same resources from the cAdvisor metrics of kubelets, which weir
+//! scrapes itself.
 
 mod client;
 mod clock;
@@ -23,13 +24,13 @@ use self::clock::{ClockReading, offset, unix_s};
 use self::phase::{Phase, Series};
 use crate::RigError;
 
-/// How far back scrapes are read: Prometheus's own default for staleness.
+/// How long before a phase weir starts to read scrapes, seconds. It is Prometheus's default for staleness.
 const LOOKBACK_S: f64 = 300.0;
 /// Number of clock readings; weir uses the reading with the shortest round trip.
 const CLOCK_READINGS: usize = 3;
-/// Maximum number of label sets in an error.
+/// Maximum number of label sets that an error lists.
 const LISTED_MAX: usize = 8;
-/// The pause container, which holds the network namespace of a pod.
+/// The value of the label `container` for the pause container, which holds the network namespace of a pod.
 const PAUSE_CONTAINER: &str = "POD";
 
 /// A Prometheus that scrapes a gateway.
@@ -39,36 +40,36 @@ pub struct Prometheus {
     queries: Queries,
 }
 
-/// What is known about the gateway before a load.
+/// What a Prometheus reports about a gateway before a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// Number of series of CPU time.
+    /// Number of CPU time series that the selector matches.
     pub series: usize,
-    /// Time between two scrapes, seconds; `None` after only one scrape.
+    /// Time between two scrapes, seconds; `None` if there is only one scrape so far.
     pub interval_s: Option<f64>,
-    /// The CPU limit of all series together, cores; `None` if one has no limit, or limits are unknown.
+    /// The sum of the CPU limits of all series, cores; `None` if a series has no limit, or limits are unknown.
     pub limit_cpus: Option<f64>,
-    /// The memory limit, bytes.
+    /// The sum of the memory limits of all series, bytes; `None` if a series has no limit, or limits are unknown.
     pub limit_memory_bytes: Option<u64>,
 }
 
-/// A load, in times of this host's monotonic clock.
+/// The sustained phase of a load, in times of this host's monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// Start of the sustained phase, nanoseconds.
     pub from_ns: u64,
-    /// Its end.
+    /// End of the sustained phase, nanoseconds.
     pub to_ns: u64,
-    /// The wall clock before the load.
+    /// This host's wall clock before the load, to detect later whether the clock was set.
     pub clock_before: WallClock,
 }
 
 /// The result of reading the scrapes of a phase.
 #[derive(Debug)]
 pub enum Reading {
-    /// The scrape after the phase is missing; the next can arrive in this many seconds.
+    /// A series has no scrape after the phase yet. Try again after this many seconds, which is the scrape interval.
     NotYet(f64),
-    /// The scrapes.
+    /// The resources of the phase, computed from the scrapes.
     Read(Box<Readings>),
 }
 
@@ -81,15 +82,16 @@ impl Prometheus {
         Ok(Self { client: Client::new(address)?, queries })
     }
 
-    /// Its URL.
+    /// The base URL of the Prometheus.
     pub fn url(&self) -> &str {
         self.client.url()
     }
 
-    /// Checks that it responds and scrapes the gateway.
+    /// Checks that the Prometheus responds and has series of the gateway.
     ///
     /// # Errors
-    /// [`RigError::Prometheus`] if it does not respond, or has no such series; the error lists the existing series.
+    /// [`RigError::Prometheus`] if it does not respond, or the selector matches no series; the error then lists the
+    /// existing series.
     pub fn probe(&self) -> Result<Known, RigError> {
         let series = self.current(&self.queries.cpu)?.len();
         if series == 0 {
@@ -107,15 +109,17 @@ impl Prometheus {
         })
     }
 
-    /// Reads the scrapes of a span. With `is_last`, it does not require a scrape after the phase.
+    /// Reads the scrapes around `span`, and computes the resources. Returns [`Reading::NotYet`] if a series has no
+    /// scrape after the span; with `is_last`, computes the resources from the existing scrapes.
     ///
     /// # Errors
-    /// [`RigError::Prometheus`] if it does not respond, or no longer has series of the gateway.
+    /// [`RigError::Prometheus`] if the Prometheus does not respond or rejects a query.
     pub fn read(&self, span: &Span, limit_cpus: Option<f64>, is_last: bool) -> Result<Reading, RigError> {
         let readings = (0..CLOCK_READINGS).map(|_| self.read_clock()).collect::<Result<Vec<_>, _>>()?;
         let clock = WallClock::now();
         let Some(offset) = offset(&readings) else {
-            return Err(self.client.failed("the response has no server time".into(), "see its log"));
+            let message = "the response has no server time".into();
+            return Err(self.client.failed(message, "see the log of Prometheus"));
         };
         let theirs_s = |mono_ns| clock.unix_s(mono_ns) + offset.ahead_s;
         let phase = Phase { from_s: theirs_s(span.from_ns), to_s: theirs_s(span.to_ns) };
@@ -163,7 +167,7 @@ impl Prometheus {
         Ok(own(self.client.series(&format!("{query}[{}s]", back_s.ceil()))?))
     }
 
-    /// The error if no series matches; it lists the existing series.
+    /// Builds the error for a selector that matches no series; its remedy lists the existing series.
     fn nothing_matches(&self) -> Result<RigError, RigError> {
         let query = self.queries.cpu.as_deref().unwrap_or_default();
         let metric = query.split('{').next().unwrap_or_default();
@@ -177,8 +181,11 @@ impl Prometheus {
                 }
             }
             match sets.is_empty() {
-                true => format!("it has no series of {metric}; check its targets"),
-                false => format!("it has no series of {metric}, but it has {}", sets.join(" and ")),
+                true => format!("this Prometheus has no series of {metric}; check its targets"),
+                false => {
+                    let others = sets.join(" and ");
+                    format!("this Prometheus has no series of {metric}, but series for {others}")
+                }
             }
         } else {
             format!("{metric} has {}", listed(&there))
@@ -188,8 +195,8 @@ impl Prometheus {
     }
 }
 
-/// Removes series that are sums of others: cAdvisor has one per container, one for the pod, and one for the container
-/// of the pod's network.
+/// Keeps only the series of the pods' own containers, if there are any. cAdvisor also reports a sum per pod, and the
+/// pause container. With these series, CPU time would count twice.
 fn own(mut series: Vec<Series>) -> Vec<Series> {
     let container = |series: &Series| series.labels.get("container").cloned().unwrap_or_default();
     let is_own = |series: &Series| !matches!(container(series).as_str(), "" | PAUSE_CONTAINER);
@@ -199,7 +206,7 @@ fn own(mut series: Vec<Series>) -> Vec<Series> {
     series
 }
 
-/// The first label sets, in words.
+/// Lists the label sets of `series` for an error, at most [`LISTED_MAX`].
 fn listed(series: &[Series]) -> String {
     let mut sets: Vec<String> = series.iter().map(|series| labels(&series.labels)).collect();
     sets.sort();
@@ -209,14 +216,14 @@ fn listed(series: &[Series]) -> String {
     format!("{}{more}", sets.join(", "))
 }
 
-/// Labels, as in a selector.
+/// Formats labels as in a selector, without the metric name.
 fn labels(labels: &BTreeMap<String, String>) -> String {
     let named = labels.iter().filter(|(name, _)| *name != "__name__");
     let each: Vec<String> = named.map(|(name, value)| format!("{name}={value:?}")).collect();
     format!("{{{}}}", each.join(","))
 }
 
-/// The CPU limit of all series together, cores; `None` if one of `count` has none.
+/// The sum of the CPU limits (quota divided by period), cores; `None` unless all `count` series have a limit.
 fn cpu_limit(quotas: &[Series], periods: &[Series], count: usize) -> Option<f64> {
     let unnamed = |series: &Series| {
         let mut labels = series.labels.clone();
@@ -232,7 +239,7 @@ fn cpu_limit(quotas: &[Series], periods: &[Series], count: usize) -> Option<f64>
     (count > 0 && limits.len() == count).then(|| limits.iter().sum())
 }
 
-/// The memory limit of all series together, bytes; `None` if one of `count` has none. 0 is no limit.
+/// The sum of the memory limits, bytes; `None` unless all `count` series have a limit. The value 0 means no limit.
 fn memory_limit(limits: &[Series], count: usize) -> Option<u64> {
     let values = limits.iter().filter_map(|limit| limit.points.last()).map(|point| point.value);
     let values: Vec<f64> = values.filter(|bytes| *bytes > 0.0).collect();

@@ -1,7 +1,8 @@
-//! Resources of containers from the cAdvisor pages of kubelets, which weir scrapes itself.
+//! Computes the resources of containers from the cAdvisor metrics of kubelets, which weir scrapes itself. A *page* is
+//! the text of one such HTTP response.
 //!
-//! A kubelet samples each container every 10 to 20 s, and writes the time of the sample at the end of the line. weir
-//! scrapes more often, and drops samples with a known time.
+//! A kubelet samples each container every 10 to 20 s, and writes the timestamp of the sample at the end of each line.
+//! weir scrapes more often, and drops samples whose timestamp it already has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,39 +13,39 @@ use super::readings::Scrapes;
 use super::{PAUSE_CONTAINER, Readings, Span};
 use crate::driver::MetricLine;
 
-/// Samples older than this are dropped.
+/// Samples older than this are dropped, seconds.
 const KEPT_S: f64 = 3600.0;
-/// Maximum number of samples per series, for arbitrary timestamps: one page per second.
+/// Maximum number of samples per series (one per second for [`KEPT_S`]), which limits memory if timestamps are wrong.
 const POINTS_MAX: usize = 3600;
 const LOOPBACK: &str = "lo";
 
 /// A container of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerOf {
-    /// The namespace.
+    /// The Kubernetes namespace of the pod.
     pub namespace: String,
-    /// The pod.
+    /// The name of the pod.
     pub pod: String,
-    /// The container.
+    /// The name of the container in the pod.
     pub container: String,
 }
 
-/// The clock of a node.
+/// The clock of a node, compared with this host's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageClock {
-    /// Seconds since the Unix epoch by the node's clock at zero of this host's monotonic clock.
+    /// The node's clock (seconds since the Unix epoch) minus this host's monotonic clock, seconds.
     pub ahead_s: f64,
-    /// The maximum error.
+    /// The maximum error of `ahead_s`, seconds.
     pub uncertain_s: f64,
 }
 
-/// The samples of some containers, collected from pages.
+/// Collects the samples of selected containers from the cAdvisor pages of kubelets.
 #[derive(Clone, Debug, Default)]
 pub struct Pages {
     containers: BTreeSet<ContainerOf>,
     series: BTreeMap<Key, Series>,
-    /// Namespaces and names of the pods with lines per container. A kubelet that does not know its container runtime
-    /// prints lines per pod only.
+    /// Namespace and name of each pod that has lines per container. A kubelet that cannot identify its container
+    /// runtime prints only lines per pod.
     split: BTreeSet<(String, String)>,
 }
 
@@ -65,16 +66,16 @@ enum Metric {
     SentPackets,
 }
 
-/// The identity of a series.
+/// Identifies a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     metric: Metric,
     /// The container; its name is empty for a series of the whole pod.
     of: ContainerOf,
     node: usize,
-    /// The control group; it changes when the container restarts.
+    /// The path of the cgroup (label `id`), which changes when the container restarts.
     id: String,
-    /// The network interface.
+    /// The network interface; empty for metrics that have none.
     interface: String,
 }
 
@@ -104,12 +105,13 @@ impl Metric {
 }
 
 impl Pages {
-    /// Collects the samples of `containers`.
+    /// Creates an empty collection for the samples of `containers`.
     pub fn new(containers: impl IntoIterator<Item = ContainerOf>) -> Self {
         Self { containers: containers.into_iter().collect(), ..Self::default() }
     }
 
-    /// Adds the samples of a page. `node` is the index of the node in the `clocks` of [`Pages::read`].
+    /// Adds the samples of the page `text`. `node` is the index of the page's node in the `clocks` that the caller
+    /// passes to [`Pages::read`].
     pub fn add(&mut self, node: usize, text: &str) {
         let mut sampled = Vec::new();
         for line in text.lines().filter(|line| line.starts_with("container_")) {
@@ -123,7 +125,7 @@ impl Pages {
             }
             self.put(key, Point { at_s, value });
         }
-        // cAdvisor prints no line for a CPU time of zero, in the first sample of a new container.
+        // For a new container, cAdvisor omits the line of the total CPU time while it is zero: add this zero.
         sampled.retain(|(key, _)| !self.series.contains_key(key));
         for (key, at_s) in sampled {
             self.put(key, Point { at_s, value: 0.0 });
@@ -134,7 +136,7 @@ impl Pages {
         self.series.retain(|key, series| key.node != node || newest(series) >= from_s);
     }
 
-    /// Whether every container, and every network of their pods, has a sample after the span.
+    /// Whether the CPU time of every container and the traffic of every pod have a sample after `span`.
     pub fn reaches(&self, span: &Span, clocks: &[PageClock]) -> bool {
         let phase = phase(span);
         let Ok(mut series) = self.complete(Metric::Cpu, phase, clocks) else { return false };
@@ -145,18 +147,19 @@ impl Pages {
         !series.iter().any(waits)
     }
 
-    /// The longest of the containers' median sample intervals, seconds; `None` if no container has two samples.
+    /// The time between two samples, seconds: the median of each container, and of these the longest. `None` if no
+    /// container has two samples.
     pub fn interval_s(&self) -> Option<f64> {
         let cpu = self.series.iter().filter(|(key, _)| key.metric == Metric::Cpu);
         cpu.filter_map(|(_, series)| series.interval_s()).max_by(f64::total_cmp)
     }
 
-    /// The pods that have samples per pod only, with all their containers.
+    /// Number of pods that have samples only for the whole pod, which include all its containers.
     pub fn whole_pods(&self) -> usize {
         self.pods().into_iter().filter(|(namespace, pod)| !self.is_split(namespace, pod)).count()
     }
 
-    /// The resources that the containers used in a span. `clocks` has the current clock of each node.
+    /// Computes the resources that the containers used in `span`. `clocks` contains the clock of each node, by index.
     pub fn read(&self, span: &Span, clocks: &[PageClock], limit_cpus: Option<f64>) -> Readings {
         let phase = phase(span);
         let uncertain_s = clocks.iter().map(|clock| clock.uncertain_s).fold(0.0, f64::max);
@@ -178,11 +181,11 @@ impl Pages {
             cpu_system: complete(Metric::CpuSystem),
             memory: complete(Metric::Memory),
             memory_free: Vec::new(),
-            // Containers without a quota have no such series.
+            // Containers without a CPU quota lack these series.
             periods: available(Metric::Periods),
             periods_throttled: available(Metric::PeriodsThrottled),
             throttled: available(Metric::Throttled),
-            // A pod's own control group has no processes.
+            // The cgroup of a whole pod contains no processes itself, so its number of open files is meaningless.
             open_files: if self.whole_pods() == 0 { complete(Metric::OpenFiles) } else { Vec::new() },
         });
         if let Ok(usage) = &mut readings.usage {
@@ -191,7 +194,8 @@ impl Pages {
         readings
     }
 
-    /// The series of a line; `None` if weir does not collect it.
+    /// The key of the series of `line`; `None` if weir does not collect this series. Also notes in `split` whether the
+    /// pod has lines per container.
     fn key(&mut self, node: usize, metric: Metric, line: &MetricLine<'_>) -> Option<Key> {
         let label = |name| line.label(name).unwrap_or_default();
         let (namespace, pod, container) = (label("namespace"), label("pod"), label("container"));
@@ -206,7 +210,8 @@ impl Pages {
                 return None;
             }
         } else if is_sandbox {
-            // The pod's own control group has no name; the group of its pause container is inside it.
+            // Of the lines without a container, keep that of the pod's own cgroup, which has no label `name`. It
+            // includes the pause container, whose cgroup is below it.
             if container == PAUSE_CONTAINER || !label("name").is_empty() {
                 return None;
             }
@@ -217,7 +222,7 @@ impl Pages {
                 return None;
             }
         }
-        // cAdvisor can also print a line for each CPU.
+        // cAdvisor can also print a line per CPU: keep only the total.
         if metric == Metric::Cpu && !matches!(label("cpu"), "" | "total") {
             return None;
         }
@@ -252,7 +257,8 @@ impl Pages {
         self.containers.iter().map(|of| (of.namespace.as_str(), of.pod.as_str())).collect()
     }
 
-    /// The containers, with an empty name for pods with samples per pod only.
+    /// The selected containers. A pod that has samples only for the whole pod appears once, with an empty container
+    /// name.
     fn known(&self) -> BTreeSet<ContainerOf> {
         let known = |of: &ContainerOf| match self.is_split(&of.namespace, &of.pod) {
             true => of.clone(),
@@ -261,8 +267,8 @@ impl Pages {
         self.containers.iter().map(known).collect()
     }
 
-    /// The series of a metric in times of this host's monotonic clock. The error is the first container without a
-    /// sample since the phase began.
+    /// The series of `metric` for all selected containers, in times of this host's monotonic clock. The error names the
+    /// first container without a sample since the phase began.
     fn complete(&self, metric: Metric, phase: Phase, clocks: &[PageClock]) -> Result<Vec<Series>, String> {
         let mut all = Vec::new();
         for of in self.known() {
@@ -278,7 +284,7 @@ impl Pages {
         Ok(all)
     }
 
-    /// The series of a metric that only some containers have.
+    /// The series of `metric` for those selected containers that have it.
     fn available(&self, metric: Metric, clocks: &[PageClock]) -> Vec<Series> {
         self.known().iter().flat_map(|of| self.series_of(metric, of, clocks)).collect()
     }
@@ -288,7 +294,7 @@ impl Pages {
         are_of.filter_map(|(key, series)| Some(by_this_clock(series, *clocks.get(key.node)?))).collect()
     }
 
-    /// Traffic received and sent by the pods; `None` if it is unknown for one of them.
+    /// Traffic that the pods received and sent in `phase`; `None` if it is unknown for a pod.
     fn network(&self, phase: Phase, clocks: &[PageClock]) -> Option<NetworkUsage> {
         let crossed = |metric| {
             let mut all = Vec::new();
@@ -304,23 +310,23 @@ impl Pages {
             sent_bytes: crossed(Metric::SentBytes)?,
             received_packets: crossed(Metric::ReceivedPackets)?,
             sent_packets: crossed(Metric::SentPackets)?,
-            // cAdvisor does not report them.
+            // cAdvisor does not report retransmissions.
             retransmitted_segments: 0,
         })
     }
 }
 
-/// A pod with all its containers.
+/// The key of a whole pod: a container with an empty name.
 fn whole(namespace: &str, pod: &str) -> ContainerOf {
     ContainerOf { namespace: namespace.to_owned(), pod: pod.to_owned(), container: String::new() }
 }
 
-/// The span in seconds of this host's monotonic clock.
+/// Converts `span` to seconds, still by this host's monotonic clock.
 fn phase(span: &Span) -> Phase {
     Phase { from_s: span.from_ns as f64 / 1e9, to_s: span.to_ns as f64 / 1e9 }
 }
 
-/// The series in times of this host's monotonic clock. Every node has its own clock.
+/// Converts the times of `series` from the node's clock to this host's monotonic clock.
 fn by_this_clock(series: &Series, clock: PageClock) -> Series {
     let points = series.points.iter();
     let points = points.map(|point| Point { at_s: point.at_s - clock.ahead_s, value: point.value }).collect();
@@ -332,8 +338,8 @@ mod tests {
     use super::super::WallClock;
     use super::*;
 
-    /// From two pages of one kubelet, 48 s apart. It did not know its container runtime, so only pods have names. One
-    /// of them was new, so its CPU time was zero and had no line.
+    /// Lines from two pages of one kubelet, 48 s apart. The kubelet did not identify its container runtime, so only
+    /// pods have labels. The pod envoy-gn7k5 was new, so this page lacks its CPU time of zero.
     const FIRST: &str = r#"# HELP container_cpu_usage_seconds_total Cumulative cpu time consumed in seconds.
 # TYPE container_cpu_usage_seconds_total counter
 container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} 80113.862150022 1795706295891
@@ -389,8 +395,8 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
     const CLOCK: PageClock = PageClock { ahead_s: 1_000_000.25, uncertain_s: 0.02 };
 
     /// A page with a sample of the container `envoy` at `at_s` of this host's clock: half a core, a quarter of it in
-    /// the kernel, 1000 bytes of memory and 100 bytes of traffic per second. Its neighbour in the pod, the pause
-    /// container and the loopback are much busier.
+    /// the kernel, 1000 bytes of memory and 100 bytes of traffic per second. The pod's other container, the pause
+    /// container and the loopback are much busier, so a test notices if they count.
     fn page(pod: &str, clock: PageClock, at_s: f64) -> String {
         let ms = ((clock.ahead_s + at_s) * 1e3).round() as i64;
         let labels = |container: &str, id: &str, name: &str, more: &str| {

@@ -1,10 +1,9 @@
-//! Growth of counters and values of gauges in a phase, computed from scrapes. It is pure: times and values in, results
-//! out.
+//! Computes the growth of counters and the values of gauges in a phase from scrapes, without I/O.
 //!
-//! The rig's own sampler reads every 100 ms, so interpolation between two samples is exact enough. Scrapes are seconds
-//! apart, and the scrape after a phase includes the idle time after it: interpolation would underestimate the end of
-//! the phase. So counters are extrapolated from the scrapes inside the phase to its borders, at the rate between those
-//! scrapes. The scrapes around the phase are hard bounds, because a counter never falls.
+//! The rig's own sampler reads every 100 ms, so interpolation between two samples is exact enough. But scrapes are
+//! seconds apart, and the time until the scrape after a phase is partly idle: interpolation would underestimate the end
+//! of the phase. So counters are extrapolated from the first and the last scrape inside the phase to its borders, at
+//! the rate between these two scrapes. The scrapes around the phase are hard bounds, because a counter never falls.
 //!
 //! ```text
 //!   before    from  first              last   to       after
@@ -15,10 +14,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Minimum number of scrapes in a phase: two rates at min, to estimate their spread.
+/// Minimum number of scrapes in a phase. Three scrapes give two rates, whose difference shows how steady the load is.
 pub(crate) const SCRAPES_MIN: usize = 3;
 
-/// A scraped value. Times are seconds since the Unix epoch by Prometheus's clock.
+/// A scraped value. `at_s` is in seconds, by the clock of the server that was scraped or, once converted, by this
+/// host's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) at_s: f64,
@@ -32,7 +32,7 @@ pub(crate) struct Series {
     pub(crate) points: Vec<Point>,
 }
 
-/// A phase by Prometheus's clock.
+/// The start and end of a phase, in seconds by the same clock as the scrapes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Phase {
     pub(crate) from_s: f64,
@@ -42,27 +42,29 @@ pub(crate) struct Phase {
 /// Growth of counters in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Growth {
-    /// The estimate.
+    /// The estimated growth.
     pub(crate) amount: f64,
-    /// Lower and upper bound.
+    /// Lower bound of the growth.
     pub(crate) min: f64,
+    /// Upper bound of the growth.
     pub(crate) max: f64,
-    /// Uncertainty at the borders, from the spread of the rates inside.
+    /// Possible error of `amount` at the borders of the phase: fastest minus slowest rate inside the phase, times the
+    /// time that was extrapolated.
     pub(crate) uncertain: f64,
-    /// Scrapes in the phase; the minimum over all series.
+    /// Number of scrapes in the phase; for several series, the smallest number.
     pub(crate) scrapes: usize,
 }
 
 /// Why the growth of a counter is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// Too few scrapes in the phase.
+    /// The phase has only this number of scrapes, less than [`SCRAPES_MIN`].
     TooFew(usize),
-    /// Its first scrape is in the phase, or later.
+    /// The series has no scrape before the phase.
     Appeared,
-    /// Its last scrape is in the phase.
+    /// The series has no scrape after the phase.
     Ended,
-    /// It fell: the counter was reset.
+    /// The value fell, because the counter was reset.
     BeganAnew,
 }
 
@@ -81,12 +83,12 @@ impl fmt::Display for Unknown {
 }
 
 impl Series {
-    /// Whether it was scraped at `at_s` or later.
+    /// Whether the series has a scrape at `at_s` or later.
     pub(crate) fn reaches(&self, at_s: f64) -> bool {
         self.points.last().is_some_and(|point| point.at_s >= at_s)
     }
 
-    /// The growth of the counter in `phase`.
+    /// Estimates how much the counter grew in `phase`.
     pub(crate) fn grown(&self, phase: Phase) -> Result<Growth, Unknown> {
         let points = &self.points;
         let (first, end) = self.bounds(phase);
@@ -115,7 +117,7 @@ impl Series {
         })
     }
 
-    /// Mean, maximum and minimum of the scrapes in `phase`; `None` without one.
+    /// Mean, maximum and minimum of the scrapes in `phase`; `None` without a scrape.
     pub(crate) fn gauge(&self, phase: Phase) -> Option<GaugeValues> {
         let (first, end) = self.bounds(phase);
         let values = || self.points[first..end].iter().map(|point| point.value);
@@ -127,7 +129,8 @@ impl Series {
         })
     }
 
-    /// The value at a time, interpolated between the scrapes around it; for charts.
+    /// The counter at `at_s`, interpolated between the scrapes before and after, for charts. `None` if one of them is
+    /// missing, or if the counter was reset between them.
     pub(crate) fn at(&self, at_s: f64) -> Option<f64> {
         let split = self.points.partition_point(|point| point.at_s <= at_s);
         let (before, after) = (self.points.get(split.checked_sub(1)?)?, self.points.get(split)?);
@@ -142,7 +145,7 @@ impl Series {
         gaps.get(gaps.len() / 2).copied()
     }
 
-    /// The index range of the scrapes in `phase`.
+    /// The indexes of the scrapes in `phase`: the first one, and the one after the last.
     fn bounds(&self, phase: Phase) -> (usize, usize) {
         let first = self.points.partition_point(|point| point.at_s < phase.from_s);
         let end = self.points.partition_point(|point| point.at_s <= phase.to_s);
@@ -158,10 +161,10 @@ pub(crate) struct GaugeValues {
     pub(crate) min: f64,
 }
 
-/// The total growth of all `series`, without those that ended before the phase.
+/// Adds up the growth of all `series`, without those that ended before the phase; `None` if no series remains.
 ///
 /// # Errors
-/// The first series with unknown growth, and the reason.
+/// The first series whose growth is unknown, and the reason.
 pub(crate) fn total_grown(series: &[Series], phase: Phase) -> Result<Option<Growth>, (&Series, Unknown)> {
     let mut sum: Option<Growth> = None;
     for series in series.iter().filter(|series| series.reaches(phase.from_s)) {
@@ -180,8 +183,8 @@ pub(crate) fn total_grown(series: &[Series], phase: Phase) -> Result<Option<Grow
     Ok(sum)
 }
 
-/// The total of all `series`; `None` if a live one has no scrape in the phase. The maximum is an upper bound: the
-/// maxima of the series need not coincide.
+/// Adds up the values of all `series`, without those that ended before the phase; `None` if no series remains, or one
+/// has no scrape in the phase. The maximum is an upper bound, because the maxima of the series need not coincide.
 pub(crate) fn total_gauge(series: &[Series], phase: Phase) -> Option<GaugeValues> {
     let alive = series.iter().filter(|series| series.reaches(phase.from_s));
     let each: Vec<GaugeValues> = alive.map(|series| series.gauge(phase)).collect::<Option<_>>()?;
@@ -242,7 +245,8 @@ mod tests {
 
     #[test]
     fn estimates_stay_within_the_scrapes_around_the_phase() {
-        // All of it was used between two scrapes inside the phase; at that rate the borders would exceed the bounds.
+        // The counter grows only between two scrapes inside the phase. Extrapolation would exceed the scrapes around
+        // the phase.
         let value = |at_s: f64| if at_s < 120.0 { 0.0 } else { 10.0 };
         let grown = series(every(10.0, 45.0), value).grown(PHASE).unwrap();
         assert_eq!((grown.amount, grown.min, grown.max), (10.0, 10.0, 10.0));

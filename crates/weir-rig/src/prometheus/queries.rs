@@ -1,9 +1,9 @@
-//! The series with the resource usage of a gateway: named sets of metrics, and the user's own queries.
+//! Selects the Prometheus series with the resources of a gateway: named sets of metrics, and the user's own queries.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A named set of metrics.
+/// A named set of metrics from which weir reads the resources of a gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricSet {
@@ -12,16 +12,16 @@ pub enum MetricSet {
     /// series have a `container` label, only those count. The working set includes active file pages.
     #[default]
     Container,
-    /// Client libraries, such as weir-gateway's own `/metrics`: `process_cpu_seconds_total`,
+    /// Metrics that Prometheus client libraries export, such as weir-gateway's `/metrics`: `process_cpu_seconds_total`,
     /// `process_resident_memory_bytes` and open files. Resident memory includes file pages.
     Process,
-    /// node exporter, for a gateway on a dedicated machine: `node_cpu_seconds_total` without idle, iowait and
-    /// steal; total minus available memory.
+    /// Metrics of the node exporter, for a gateway on a dedicated machine: `node_cpu_seconds_total` without idle,
+    /// iowait and steal; total minus available memory.
     Node,
 }
 
-/// Selectors of series, each like `edge_cpu_seconds_total{zone="a"}`, without functions: weir needs the scrapes
-/// themselves. It sums the series that match.
+/// Selectors of Prometheus series, each like `edge_cpu_seconds_total{zone="a"}`, without functions, because weir reads
+/// the raw scrapes. weir adds up all series that a selector matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Queries {
@@ -37,16 +37,16 @@ pub struct Queries {
     /// Memory in use, in bytes. `container_memory_rss{..}` excludes file pages and kernel memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// Bytes to subtract from `memory`, if that is the total memory.
+    /// Free memory in bytes, which weir subtracts from `memory`. Use it if `memory` selects the total memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_free: Option<String>,
-    /// Quota periods, a counter.
+    /// CPU quota periods, a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub periods: Option<String>,
-    /// Quota periods in which the gateway was throttled, a counter.
+    /// CPU quota periods in which the gateway was throttled, a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub periods_throttled: Option<String>,
-    /// Throttled time, a counter in seconds.
+    /// Time in which the gateway was throttled, a counter in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled: Option<String>,
     /// CPU time allowed per quota period.
@@ -55,19 +55,19 @@ pub struct Queries {
     /// Length of a quota period, in the unit of `quota`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_period: Option<String>,
-    /// Memory limit in bytes; 0 is no limit.
+    /// Memory limit in bytes; 0 means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<String>,
-    /// Open files.
+    /// Number of open files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_files: Option<String>,
 }
 
 impl MetricSet {
-    /// Every set.
+    /// All metric sets.
     pub const ALL: [Self; 3] = [Self::Container, Self::Process, Self::Node];
 
-    /// Its name in a scenario.
+    /// The name of this set in a scenario.
     pub fn name(self) -> &'static str {
         match self {
             Self::Container => "container",
@@ -76,7 +76,7 @@ impl MetricSet {
         }
     }
 
-    /// The metric of its CPU time.
+    /// The metric of this set that counts CPU time.
     pub(crate) fn cpu_metric(self) -> &'static str {
         match self {
             Self::Container => "container_cpu_usage_seconds_total",
@@ -87,7 +87,7 @@ impl MetricSet {
 }
 
 impl Queries {
-    /// The selectors of `set` for the series that have `matchers`, like `namespace="x",pod=~"y.*"`.
+    /// The selectors of `set`, each with the label matchers `matchers`, like `namespace="x",pod=~"y.*"`.
     pub fn of(set: MetricSet, matchers: &str) -> Self {
         let matchers = matchers.trim();
         let matchers = matchers.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(matchers);
@@ -129,7 +129,8 @@ impl Queries {
         }
     }
 
-    /// These selectors, overridden by those of `own`. Own CPU time or memory drops the related selectors of the set.
+    /// Replaces selectors by those that the user sets in `own`. A `cpu` in `own` also drops `cpu_user` and `cpu_system`
+    /// of the set. A `memory` in `own` also drops `memory_free` of the set.
     pub fn overlaid(self, own: &Self) -> Self {
         let of = |own: &Option<String>, set: Option<String>| own.clone().or(set);
         let unless = |other: &Option<String>, set: Option<String>| set.filter(|_| other.is_none());

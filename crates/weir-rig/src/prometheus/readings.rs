@@ -1,4 +1,4 @@
-//! The scrapes around a load, and the resources that they show.
+//! The scrapes around a load, and the resources that weir computes from them.
 
 use weir_results::{CpuSeconds, Usage};
 
@@ -6,7 +6,7 @@ use super::phase::{Growth, Phase, Series, Unknown, total_gauge, total_grown};
 
 const SECOND_NS: f64 = 1e9;
 
-/// The scrapes around a load, by query; empty without a query or without data.
+/// The scrapes around a load, one field per query. A field is empty if there is no query or no data.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scrapes {
     pub(super) cpu: Vec<Series>,
@@ -20,12 +20,12 @@ pub(super) struct Scrapes {
     pub(super) open_files: Vec<Series>,
 }
 
-/// The resources of a phase, from scrapes.
+/// The resources that a gateway used in a phase, computed from scrapes.
 #[derive(Debug)]
 pub struct Readings {
     /// The resources in the phase, or why they are unknown.
     pub usage: Result<Usage, String>,
-    /// The accuracy; `None` if the resources are unknown.
+    /// How accurate the CPU time is; `None` if the resources are unknown.
     pub account: Option<Account>,
     scrapes: Scrapes,
     phase: Phase,
@@ -36,21 +36,21 @@ pub struct Readings {
 /// The accuracy of the CPU time of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
-    /// Number of series.
+    /// Number of CPU time series with a scrape since the phase began.
     pub series: usize,
-    /// Scrapes in the phase; the minimum over all series.
+    /// Number of scrapes in the phase, of the series with the fewest.
     pub scrapes: usize,
     /// Time between two scrapes, seconds.
     pub interval_s: f64,
-    /// CPU time in the phase, seconds.
+    /// Estimated CPU time in the phase, seconds.
     pub cpu_s: f64,
-    /// Lower bound: growth between the scrapes inside the phase, seconds.
+    /// Lower bound of the CPU time: its growth from the first to the last scrape inside the phase, seconds.
     pub cpu_s_least: f64,
-    /// Upper bound: growth between the scrapes around the phase, seconds.
+    /// Upper bound of the CPU time: its growth from the scrape before to the scrape after the phase, seconds.
     pub cpu_s_most: f64,
-    /// Uncertainty between the borders of the phase and the nearest scrapes, seconds.
+    /// Possible error of `cpu_s`, because the borders of the phase are between scrapes; seconds of CPU time.
     pub cpu_s_uncertain: f64,
-    /// Uncertainty of the borders themselves, from that of Prometheus's clock, seconds.
+    /// Possible error of the borders themselves, because the offset of Prometheus's clock is not exact; seconds.
     pub clock_uncertain_s: f64,
 }
 
@@ -77,8 +77,8 @@ impl Readings {
         Self { usage, account, scrapes, phase, start_ns }
     }
 
-    /// Cores used and working set between two times of this host's monotonic clock, nanoseconds; a value is `None` if
-    /// the scrapes do not cover it.
+    /// Mean cores used from `from_ns` to `to_ns`, and memory in bytes at `to_ns`. Times are nanoseconds of this host's
+    /// monotonic clock. A value is `None` if the scrapes do not cover the time.
     pub fn between(&self, from_ns: u64, to_ns: u64) -> (Option<f64>, Option<u64>) {
         let theirs_s = |mono_ns: u64| self.phase.from_s + (mono_ns as f64 - self.start_ns as f64) / SECOND_NS;
         let (from_s, to_s) = (theirs_s(from_ns), theirs_s(to_ns));
@@ -96,11 +96,11 @@ impl Readings {
     }
 }
 
-/// The CPU time, or why it is unknown.
+/// The CPU time used in `phase`, or why it is unknown.
 fn cpu(series: &[Series], phase: Phase) -> Result<Growth, String> {
     match total_grown(series, phase) {
         Ok(Some(growth)) => Ok(growth),
-        Ok(None) => Err("none of its series was scraped since the phase began".into()),
+        Ok(None) => Err("no series was scraped since the phase began".into()),
         Err((series, unknown)) => {
             let every = series.interval_s().filter(|_| matches!(unknown, Unknown::TooFew(_)));
             let every =
@@ -140,7 +140,7 @@ fn usage(scrapes: &Scrapes, phase: Phase, cpu_s: f64, limit_cpus: Option<f64>) -
     }
 }
 
-/// The last value before a time.
+/// The last value at or before `at_s`.
 fn latest(series: &Series, at_s: f64) -> Option<f64> {
     let split = series.points.partition_point(|point| point.at_s <= at_s);
     series.points.get(split.checked_sub(1)?).map(|point| point.value)
@@ -151,7 +151,7 @@ mod tests {
     use super::super::phase::Point;
     use super::*;
 
-    /// Scrapes each five seconds from 90 s to 170 s.
+    /// Scrapes every five seconds from 90 s to 170 s.
     fn scraped(value: impl Fn(f64) -> f64) -> Vec<Series> {
         let times = (0..17).map(|step| 90.0 + 5.0 * f64::from(step));
         let points = times.map(|at_s| Point { at_s, value: value(at_s) }).collect();
@@ -219,7 +219,7 @@ mod tests {
             "{pod=\"a\"}: the phase has 1 scrape, but weir needs 3 (scrape interval 5.0 s)"
         );
         let nothing = Readings::new(Scrapes::default(), PHASE, START_NS, 0.0, None);
-        assert!(nothing.usage.unwrap_err().contains("none of its series"));
+        assert!(nothing.usage.unwrap_err().contains("no series was scraped"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The host lock: one run at a time.
 //!
-//! The kernel releases the lock with its process, so it is never stale. The content of the file only names the holder.
+//! The kernel releases the lock when the process that holds it exits, so the lock is never stale. The content of the
+//! lock file only names the holder.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -17,12 +18,12 @@ use crate::RigError;
 use crate::cleanup::{ProcessId, wait_until};
 use crate::holder::{Holder, Occupant};
 
-/// The lock's file in the state folder.
+/// The name of the lock file in the state folder.
 const LOCK_FILE: &str = "host.lock";
-/// The socket name that runs of all users share.
+/// The abstract socket name that a run of any user binds, so that only one run uses this host.
 pub(crate) const HOST_NAME: &str = "weir-host-lock";
 
-/// The host lock; the kernel releases both parts with the process.
+/// The host lock: a locked file and a bound socket name. The kernel releases both when the process exits.
 #[derive(Debug)]
 pub(crate) struct HostLock {
     _file: File,
@@ -31,10 +32,10 @@ pub(crate) struct HostLock {
 }
 
 impl HostLock {
-    /// Takes the lock for the run of `options`.
+    /// Takes the host lock for the run that `options` describes.
     ///
     /// # Errors
-    /// [`RigError::HostBusy`] if another run holds it.
+    /// [`RigError::HostBusy`] if another run holds the lock.
     pub(crate) fn take(options: &RigOptions) -> Result<Self, RigError> {
         let path = options.state_dir.join(LOCK_FILE);
         let file = lock_file(&path)?;
@@ -66,8 +67,8 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     let lock = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
     let mut taken = lock.try_lock();
     let mut occupant = None;
-    // Two short races: a new holder writes its name just after it takes the lock, and a process of a killed lab holds
-    // the lock between fork and exec.
+    // Retry for a moment, because of two short races: a new holder takes the lock just before it writes its name, and a
+    // child of a killed lab still holds the lock between fork and exec.
     wait_until(|| {
         if matches!(taken, Err(fs::TryLockError::WouldBlock)) {
             occupant = read_occupant(path);
@@ -84,8 +85,8 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     }
 }
 
-/// Binds an abstract socket name. Users have their own folders for lock files, which do not exclude each other; the
-/// socket name does. Hosts without abstract sockets do without.
+/// Binds an abstract socket name, because each user has a separate lock file, which does not exclude other users.
+/// Returns `None` if this host does not support abstract sockets.
 fn bind_name(name: &str) -> Result<Option<UnixListener>, RigError> {
     let Ok(address) = SocketAddr::from_abstract_name(name) else { return Ok(None) };
     let mut bound = UnixListener::bind_addr(&address);
@@ -108,7 +109,7 @@ fn bind_name(name: &str) -> Result<Option<UnixListener>, RigError> {
     }
 }
 
-/// The process that holds the socket name.
+/// The process that listens on the socket name `address`.
 fn listener_at(address: &SocketAddr) -> Option<Holder> {
     let stream = UnixStream::connect_addr(address).ok()?;
     let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get();

@@ -25,45 +25,46 @@ use lock::{HOST_NAME, HostLock};
 pub use options::RigOptions;
 pub use trial::{disturbance, try_limits, try_namespaces};
 
-/// Disk space for the files of a small cell.
+/// Free disk space that [`Rig::check_room`] requires, bytes: enough for the files of a small cell.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// Holds this host for one run. Nothing that it started or created outlives it.
+/// Reserves this host for one run. Dropping the rig ends every process that it started, and removes every file, cgroup
+/// and namespace that it created.
 #[derive(Debug)]
 pub struct Rig {
     launcher: Launcher,
     networks: Networks,
     work_dir: PathBuf,
     guard: Guard,
-    /// Held as long as the rig lives; the kernel releases it with the process. An agent holds none.
+    /// The host lock, held until the rig is dropped. `None` for the rig of an agent.
     _lock: Option<HostLock>,
 }
 
-/// The network namespaces of a run.
+/// Names for the network interfaces of a run.
 #[derive(Debug)]
 struct Networks {
-    /// The prefix of interface names.
+    /// The prefix of the interface names of this run.
     prefix: String,
-    /// The owner in words.
+    /// The alias of each interface: `weir` and the unique run name, which `ip link` shows.
     alias: String,
-    /// Number of links so far.
+    /// Number of links created so far.
     links: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Guard {
     child: Child,
-    /// Closing it signals the guard that the lab has ended.
+    /// A pipe to the guard. When it closes, the guard cleans up, because the lab has ended.
     stdin: Option<ChildStdin>,
 }
 
 impl Rig {
-    /// Takes the host lock for the run `run_id`, after cleaning up leftovers of killed runs. `database` stores the
-    /// run's cells.
+    /// Takes the host lock for the run `run_id`, then cleans up leftovers of killed runs. Other runs that find the host
+    /// busy report the path `database`, where this run stores its cells.
     ///
     /// # Errors
-    /// [`RigError::HostBusy`] if another run holds it; [`RigError::File`] or [`RigError::DiskFull`] if folders cannot
-    /// be created; [`RigError::Launch`] if the guard cannot be started.
+    /// [`RigError::HostBusy`] if another run holds the lock; [`RigError::File`] or [`RigError::DiskFull`] if folders
+    /// cannot be created; [`RigError::Launch`] if the guard cannot be started.
     pub fn open(run_id: &str, database: &Path) -> Result<Self, RigError> {
         Self::open_with(&RigOptions {
             database: std::path::absolute(database).ok(),
@@ -72,8 +73,8 @@ impl Rig {
         })
     }
 
-    /// A rig of an agent, which shares this host with the run or other agents, so it takes no lock. `cgroups` enables
-    /// its own control groups.
+    /// Opens the rig of an agent. It takes no host lock, because an agent shares this host with the run or with other
+    /// agents. If `cgroups` is set, it creates its own cgroups.
     ///
     /// # Errors
     /// As [`Rig::open`], without [`RigError::HostBusy`].
@@ -81,7 +82,7 @@ impl Rig {
         Self::open_locked(&RigOptions { cgroups, ..own_options(name)? }, None)
     }
 
-    /// [`Rig::open`] with options.
+    /// Opens a rig like [`Rig::open`], with explicit options.
     ///
     /// # Errors
     /// As [`Rig::open`].
@@ -93,8 +94,7 @@ impl Rig {
         ledger::clean_leftovers(&options.state_dir);
         let unique = unique_name(&options.run_id);
         let ledger_path = options.state_dir.join(format!("{unique}.ledger"));
-        // The guard is started first, even before the ledger exists: if the rest fails, or the lab is killed, it cleans
-        // up.
+        // Start the guard before the ledger exists: it then cleans up even if a later step fails or the lab is killed.
         let guard = Guard::start(&options.guard, &ledger_path)?;
         let ledger =
             Ledger::create(ledger_path.clone()).map_err(|error| RigError::file(&ledger_path, error))?;
@@ -105,7 +105,8 @@ impl Rig {
         if let Some(guard) = ProcessId::of(guard.child.id() as i32) {
             noted(&Entry::Guard(guard))?;
         }
-        // A rig inside a run extends the mark of that run, so that the cleanup of the run also kills its processes.
+        // If weir itself runs inside another run, extend the mark of that outer run: its cleanup then also finds and
+        // kills the processes of this rig.
         let mark = match std::env::var(MARK_VARIABLE) {
             Ok(outer) => format!("{outer}/{unique}"),
             Err(_) => unique.clone(),
@@ -144,47 +145,49 @@ impl Rig {
         self.launcher.stop = Some(stop);
     }
 
-    /// Gives the run CPU priority over everything else on this host, for a run whose gateways and upstreams are remote.
-    /// Parts with [`ProcessSpec::is_urgent`] have priority only over their siblings. No effect without control groups.
+    /// Gives the cgroup of the run the highest CPU weight on this host. Use it if gateways and upstreams are remote, so
+    /// that only the load runs here. [`ProcessSpec::is_urgent`] prefers a part only to other parts of the run. No
+    /// effect without cgroups.
     pub fn put_first(&self) {
         self.launcher.groups.iter().for_each(GroupParent::put_first);
     }
 
-    /// The work folder of the run, removed with the rig.
+    /// The work folder of the run. It is removed when the rig is dropped.
     pub fn work_dir(&self) -> &Path {
         &self.work_dir
     }
 
-    /// Checks that the work folder has space for files of parts.
+    /// Checks that 1 MiB can be written in the work folder, where parts store their files.
     ///
     /// # Errors
-    /// [`RigError::DiskFull`] if it has no space.
+    /// [`RigError::DiskFull`] if the disk is full.
     pub fn check_room(&self) -> Result<(), RigError> {
         let path = self.work_dir.join("room");
         let written = fs::write(&path, vec![0; ROOM_BYTES]);
         let _ = fs::remove_file(&path);
-        // The error names the folder, because the user can free space there.
+        // The error names the folder and not the file `room`, because the user can free space in the folder.
         written.map_err(|error| RigError::file(&self.work_dir, error))
     }
 
-    /// The control groups of parts, or why they get none.
+    /// The version of the cgroups that limit parts; the error is the reason why parts get no cgroups.
     pub fn cgroups(&self) -> Result<CgroupVersion, &str> {
         self.launcher.groups.as_ref().map(|groups| groups.version).map_err(String::as_str)
     }
 
-    /// Creates a network namespace. Its addresses are reachable over [`Rig::link`], and for the rig.
+    /// Creates a network namespace. Other namespaces reach it only over links ([`Rig::link`]). The rig connects to its
+    /// parts from within it.
     ///
     /// # Errors
-    /// [`RigError::Network`] if this user or kernel cannot.
+    /// [`RigError::Network`] if this user or kernel cannot create it.
     pub fn namespace(&self) -> Result<Namespace, RigError> {
         Namespace::make(&self.networks.prefix)
             .map_err(|error| RigError::Network { message: format!("cannot create a namespace: {error}") })
     }
 
-    /// Creates a link between two network namespaces; returns the address of each end.
+    /// Creates a link between two network namespaces; returns the address of `one` and the address of `other` on it.
     ///
     /// # Errors
-    /// [`RigError::Network`].
+    /// [`RigError::Network`] if the link cannot be created.
     pub fn link(&self, one: &Namespace, other: &Namespace) -> Result<[Ipv4Addr; 2], RigError> {
         let Networks { prefix, alias, links } = &self.networks;
         let number = links.fetch_add(1, Ordering::Relaxed);
@@ -192,10 +195,11 @@ impl Rig {
             .map_err(|error| RigError::Network { message: format!("cannot link two namespaces: {error}") })
     }
 
-    /// Creates a link from `one` to `other`, over which `one` reaches the address `address` that `other` already has.
+    /// Creates a link from `one` to `other`, and a route over it: `one` then reaches `address`, which `other` already
+    /// has on another link.
     ///
     /// # Errors
-    /// [`RigError::Network`].
+    /// [`RigError::Network`] if the link or the route cannot be created.
     pub fn link_to(&self, one: &Namespace, other: &Namespace, address: Ipv4Addr) -> Result<(), RigError> {
         let [_, end] = self.link(one, other)?;
         one.route(address, end)
@@ -205,23 +209,23 @@ impl Rig {
     /// Starts a process under its limits and waits until it is ready.
     ///
     /// # Errors
-    /// [`RigError::PortTaken`], [`RigError::BinaryMissing`], [`RigError::Launch`]; after its start [`RigError::Died`],
-    /// [`RigError::OutOfMemory`], [`RigError::DiskFull`], [`RigError::NeverReady`]. After an error nothing of the
-    /// process is left.
+    /// Before the process starts: [`RigError::PortTaken`], [`RigError::BinaryMissing`] or [`RigError::Launch`]. While
+    /// weir waits until it is ready: [`RigError::Died`], [`RigError::OutOfMemory`], [`RigError::DiskFull`] or
+    /// [`RigError::NeverReady`]. After an error, the process and its children are gone.
     pub fn launch(&self, spec: &ProcessSpec) -> Result<Running, RigError> {
         Running::launch(&self.launcher, spec)
     }
 
-    /// This host's facts for the manifest. Fields that the rig does not know (the command line, TLS) keep their
-    /// defaults, and so do those that need a trial ([`Rig::try_limits`]).
+    /// Facts about this host for the manifest. Fields that the rig does not know (the command line, TLS) keep their
+    /// defaults. Fields that need a trial, such as [`Rig::try_limits`], also keep them.
     pub fn host_facts() -> Manifest {
         host::facts()
     }
 
-    /// Kills the remaining processes of the run, and removes its folders and groups.
+    /// Kills the remaining processes of the run, and removes its folders, cgroups and interfaces.
     ///
     /// # Errors
-    /// If something remains; the next run on this host tries again.
+    /// If something remains. The next run on this host tries to remove it again.
     pub fn close(mut self) -> Result<(), RigError> {
         match self.clean() {
             true => Ok(()),
@@ -235,15 +239,15 @@ impl Rig {
     /// Cleans up; returns whether nothing is left.
     fn clean(&mut self) -> bool {
         let cleaned = ledger::clean(self.launcher.ledger.path());
-        // The guard would only repeat the cleanup.
+        // The cleanup is done, so the guard can exit.
         self.guard.end();
         cleaned
     }
 }
 
 impl Running {
-    /// Restarts it after [`Running::crash`], under the same limits, and waits until it is ready. Does nothing if it
-    /// runs.
+    /// Restarts the process after [`Running::crash`] under the same limits, and waits until it is ready. Does nothing
+    /// if the process still runs.
     ///
     /// # Errors
     /// As [`Rig::launch`].
@@ -263,7 +267,7 @@ impl Guard {
         use std::os::unix::process::CommandExt;
         let failed = |message: String| RigError::Launch { part: "guard".into(), message };
         let (program, arguments) = command.split_first().ok_or_else(|| failed("it has no command".into()))?;
-        // Its own process group, which Ctrl-C on the terminal does not reach.
+        // The guard gets its own process group, so that Ctrl-C on the terminal does not end it.
         let mut child = Command::new(program)
             .args(arguments)
             .arg(ledger)
@@ -283,7 +287,7 @@ impl Guard {
     }
 }
 
-/// Options of this program and user.
+/// The default options: the state folder of this user, the system's temporary folder, and `weir guard` as guard.
 fn own_options(run_id: &str) -> Result<RigOptions, RigError> {
     let own = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
     Ok(RigOptions {

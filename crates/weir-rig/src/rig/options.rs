@@ -2,21 +2,23 @@
 
 use std::path::PathBuf;
 
-/// Options to open a rig without the defaults.
+/// Options for [`crate::Rig::open_with`], which uses no defaults.
 #[derive(Clone, Debug)]
 pub struct RigOptions {
     /// The run ID: letters, digits and hyphens.
     pub run_id: String,
-    /// The folder for the ledger and the host lock: rigs with the same folder exclude each other.
+    /// The folder for the cleanup ledger and the host lock. Two rigs with the same folder cannot be open at once.
     pub state_dir: PathBuf,
-    /// The parent of the work folder.
+    /// The folder in which the rig creates its work folder.
     pub temp_dir: PathBuf,
-    /// The command that runs [`crate::run_guard`] on the path appended to it.
+    /// The command that starts the guard process. The rig appends the ledger's path; the command must pass this path to
+    /// [`crate::run_guard`].
     pub guard: Vec<String>,
-    /// Whether to use control groups if this host has them.
+    /// Whether to create cgroups if this host and user can.
     pub cgroups: bool,
-    /// The database of the run's cells, reported to other runs that wait for the host.
+    /// The database in which the run stores its cells. Other runs that find this host busy report its path.
     pub database: Option<PathBuf>,
-    /// A socket name: rigs with the same name on this host exclude each other, whatever their folders.
+    /// An abstract socket name. Two rigs with the same name cannot be open at once on this host, even if their
+    /// `state_dir` differs. `None`: only `state_dir` excludes other rigs.
     pub host_name: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Trials of what this host allows, and of its noise, for `weir doctor` and the manifest.
+//! Tries whether this host allows cgroups and network namespaces, and measures host noise, for `weir doctor` and the
+//! manifest.
 
 use std::fs;
 use std::io;
@@ -16,21 +17,22 @@ use crate::limits::GroupParent;
 use crate::namespace::{self, Label};
 use crate::{CgroupVersion, Limits, Namespace, Rig, Sampler};
 
-/// Limits for a trial; any host can enforce them.
+/// Limits for the cgroup of a trial, small enough for any host.
 const TRIAL: Limits = Limits { cpus: Some(0.5), memory_bytes: Some(64 << 20) };
-/// The prefix of groups of trials outside a run, followed by the process ID.
+/// The name prefix of cgroups that trials outside a run create; the process ID follows.
 const TRIAL_PREFIX: &str = "weir-trial-";
 
-/// The interface prefix of trial links.
+/// The prefix of network interface names that trials create.
 const TRIAL_INTERFACE: &str = "wtrial-";
-/// Timeout of a connection over a trial link.
+/// Timeout to connect from one trial namespace to the other.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Rig {
-    /// Creates a control group with limits and removes it again. It is in the ledger, so it does not outlive a crash.
+    /// Creates a cgroup with limits and removes it again. The ledger lists the cgroup, so the guard removes it after a
+    /// crash.
     ///
     /// # Errors
-    /// Why this host or user cannot, in words.
+    /// A message with the reason why this host or user cannot create it.
     pub fn try_limits(&self) -> Result<CgroupVersion, String> {
         let parent = self.launcher.groups.as_ref().map_err(String::clone)?;
         let entry = Entry::Groups(parent.directories(Some("trial")));
@@ -39,10 +41,10 @@ impl Rig {
     }
 }
 
-/// [`Rig::try_limits`] outside a run.
+/// Creates a cgroup with limits and removes it again, like [`Rig::try_limits`], but without a rig.
 ///
 /// # Errors
-/// Why this host or user cannot, in words.
+/// A message with the reason why this host or user cannot create it.
 pub fn try_limits() -> Result<CgroupVersion, String> {
     static TRIALS: AtomicU32 = AtomicU32::new(0);
     let count = TRIALS.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +66,7 @@ fn try_in(parent: &GroupParent, name: &str) -> Result<CgroupVersion, String> {
     Ok(parent.version)
 }
 
-/// Removes groups of killed trials from this folder.
+/// Removes cgroups from `folder` that trials left there because their process was killed.
 fn remove_stale_trials(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
@@ -79,10 +81,10 @@ fn remove_stale_trials(folder: &Path) {
     }
 }
 
-/// Creates two network namespaces with a link, and connects over it.
+/// Creates two network namespaces, links them, and opens a TCP connection over the link.
 ///
 /// # Errors
-/// Why this host or user cannot, in words.
+/// A message with the reason why this host or user cannot.
 pub fn try_namespaces() -> Result<(), String> {
     let tried = || {
         let (one, other) = (Namespace::make(TRIAL_INTERFACE)?, Namespace::make(TRIAL_INTERFACE)?);
@@ -97,13 +99,14 @@ pub fn try_namespaces() -> Result<(), String> {
     })
 }
 
-/// Time for a snapshot of every process of the host.
+/// Time within which the sampler has read every process of the host once.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 
-/// Host noise over `span`, while weir does nothing, and the processes that used CPU time, the busiest first.
+/// Measures host noise for the time `span`, in which weir does nothing. Returns the shares of CPU time, and the
+/// processes that used CPU time, the busiest first. `None` if the host's CPU times cannot be read.
 pub fn disturbance(span: Duration) -> Option<(HostShare, Vec<HostProcess>)> {
     let sampler = Sampler::start(&[]);
-    // The sampler's first snapshot of all processes comes before the span.
+    // Wait until the sampler has its first snapshot of all processes, which must be before the span.
     std::thread::sleep(FIRST_LOOK);
     let from_ns = mono_ns();
     std::thread::sleep(span);
@@ -146,7 +149,7 @@ mod tests {
     fn only_root_can_create_network_namespaces() {
         match rustix::process::geteuid().is_root() {
             true => assert_eq!(try_namespaces(), Ok(())),
-            false => assert!(try_namespaces().unwrap_err().contains("may not"), "another user"),
+            false => assert!(try_namespaces().unwrap_err().contains("is not allowed"), "another user"),
         }
     }
 

@@ -5,15 +5,16 @@ use std::path::Path;
 
 use procfs::process::{Process, Stat, all_processes};
 
-/// All running processes.
+/// The `/proc/PID/stat` of all running processes.
 fn stats() -> Vec<Stat> {
     let processes = all_processes().into_iter().flatten().flatten();
     let stats = processes.filter_map(|process| process.stat().ok());
     stats.filter(|stat| !matches!(stat.state, 'Z' | 'X')).collect()
 }
 
-/// The processes whose program has this name, without this process and its descendants. The kernel truncates process
-/// names. The link to the program has the full name, but only the same user can read it.
+/// The processes whose name, or whose program's file name, is `name`. Both are compared, because the kernel truncates
+/// the process name, and only the same user can read the link to the program. If this process matches, it and its
+/// descendants are excluded.
 pub(super) fn of_program(name: &str) -> Vec<i32> {
     let is_it = |stat: &Stat| {
         let program = fs::read_link(format!("/proc/{}/exe", stat.pid)).ok();
@@ -22,13 +23,13 @@ pub(super) fn of_program(name: &str) -> Vec<i32> {
     };
     let found: Vec<i32> = stats().iter().filter(|stat| is_it(stat)).map(|stat| stat.pid).collect();
     let own = std::process::id() as i32;
-    // An agent and an origin are both the program weir. The origin's processes must not include the agent.
+    // An agent and weir's upstream server run the same program. The upstream's processes must not include the agent.
     let own = if found.contains(&own) { below(own) } else { Vec::new() };
     found.into_iter().filter(|pid| !own.contains(pid)).collect()
 }
 
-/// The processes of these containers, by the container IDs in the names of control groups. The processes must be
-/// visible in /proc; no other permission is required.
+/// The processes of the containers with these IDs: the cgroup path of such a process contains the ID. The processes
+/// must be visible in /proc; no other permission is required.
 pub(super) fn of_containers(ids: &[String]) -> Vec<i32> {
     let is_of = |stat: &Stat| {
         let groups = fs::read_to_string(format!("/proc/{}/cgroup", stat.pid)).unwrap_or_default();
@@ -37,8 +38,8 @@ pub(super) fn of_containers(ids: &[String]) -> Vec<i32> {
     stats().iter().filter(|stat| is_of(stat)).map(|stat| stat.pid).collect()
 }
 
-/// The process `pid` and its descendants. The kernel lists the children of each thread; without these lists, this reads
-/// all processes of the host.
+/// The process `pid` and its descendants. Uses the kernel's lists of the children of each thread. If this kernel has no
+/// such lists, it reads all processes of the host.
 pub(super) fn below(pid: i32) -> Vec<i32> {
     let has_lists = Path::new("/proc/thread-self/children").exists();
     let all = if has_lists { Vec::new() } else { stats() };

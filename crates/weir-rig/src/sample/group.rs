@@ -1,4 +1,4 @@
-//! Reads a part's resources from its control group.
+//! Reads the resources of a part from its cgroup.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -29,7 +29,7 @@ impl Kept {
     }
 }
 
-/// Reads `file` from its beginning.
+/// Reads `file` from its beginning, at most 64 KiB.
 pub(super) fn read_whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     buffer.resize(64 << 10, 0);
     let mut length = 0;
@@ -42,7 +42,7 @@ pub(super) fn read_whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a
     std::str::from_utf8(&buffer[..length]).ok()
 }
 
-/// The lists of processes of a group and of its children, in one hierarchy.
+/// Opens the `cgroup.procs` files of the cgroup and of its direct children, in one hierarchy.
 fn procs(group: &Group) -> Vec<Kept> {
     let Some(directory) = group.directories.first() else { return Vec::new() };
     let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -50,11 +50,11 @@ fn procs(group: &Group) -> Vec<Kept> {
     all.map(|directory| Kept::at(&directory.join("cgroup.procs"))).collect()
 }
 
-/// Reads one control group.
+/// Reads the resources of one cgroup.
 #[derive(Debug)]
 pub(crate) struct GroupReader {
     version: CgroupVersion,
-    /// Without a quota the kernel counts no periods, and zero would be wrong.
+    /// Whether the cgroup has a CPU quota. Without a quota, the kernel counts no periods, and the values are `None`.
     has_quota: bool,
     usage: Kept,
     user: Kept,
@@ -63,16 +63,16 @@ pub(crate) struct GroupReader {
     memory: Kept,
     memory_stat: Kept,
     threads: Kept,
-    /// Readers of the group and its children: an engine can put a container into a child of its group.
+    /// The process lists of the cgroup and its children. A container engine can put the processes into a child cgroup.
     procs: Vec<Kept>,
     buffer: Vec<u8>,
-    /// The usage in former groups of the part; a container that restarts has a new group.
+    /// The CPU counters of the part's former cgroups: a container gets a new cgroup when it restarts.
     ended: CpuCounters,
-    /// The total usage of the part at the last read.
+    /// The CPU counters of the part at the last read, including `ended`.
     last: CpuCounters,
 }
 
-/// The counters of CPU time of a sample.
+/// The six CPU counters of a [`PartSample`].
 #[derive(Clone, Copy, Debug, Default)]
 struct CpuCounters([Option<u64>; 6]);
 
@@ -82,7 +82,7 @@ impl CpuCounters {
         Self([cpu_ns, user_ns, system_ns, throttled_ns, periods, periods_throttled])
     }
 
-    /// The sum of these counters and those of a removed group.
+    /// Adds `ended`, the counters of former cgroups.
     fn after(self, ended: Self) -> Self {
         let mut sums = self.0;
         for (sum, before) in sums.iter_mut().zip(ended.0) {
@@ -113,7 +113,7 @@ impl GroupReader {
             cpu_stat: open("cpu.stat"),
             memory: open(memory),
             memory_stat: open("memory.stat"),
-            // Both versions count tasks, which are threads.
+            // In both cgroup versions, this counts threads, not processes.
             threads: open("pids.current"),
             procs: procs(group),
             buffer: Vec::new(),
@@ -122,12 +122,12 @@ impl GroupReader {
         }
     }
 
-    /// Switches to the group of `next`; the counters continue.
+    /// Reads the cgroup of `next` from now on. The CPU counters continue from their last values.
     pub(crate) fn follow(&mut self, next: Self) {
         *self = Self { ended: self.last, last: self.last, ..next };
     }
 
-    /// A sample, and the processes in the group.
+    /// Takes a sample. Also returns the IDs of the processes in the cgroup.
     pub(crate) fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let mut sample = match self.version {
             CgroupVersion::V1 => self.cpu_v1(),
@@ -136,15 +136,16 @@ impl GroupReader {
         if sample.cpu_ns.is_some() {
             self.last = CpuCounters::of(&sample).after(self.ended);
         }
-        // The group of a container is removed with it. Then it uses no memory or files, but its CPU time still counts.
+        // When a container exits, its cgroup is removed. The container then uses no memory or files, but its CPU time
+        // still counts.
         sample = self.last.put(sample);
         let buffer = &mut self.buffer;
         let [inactive, active] = match self.version {
             CgroupVersion::V1 => ["total_inactive_file", "total_active_file"],
             CgroupVersion::V2 => ["inactive_file", "active_file"],
         };
-        // Active or not, a file page is charged to the group that first reads it after the host dropped it
-        // (docs/decisions/0019).
+        // Subtract all file pages, active or not. The kernel charges such a page to the cgroup that reads it first
+        // after the host dropped it (docs/decisions/0019).
         let cached = self
             .memory_stat
             .read(buffer)

@@ -15,21 +15,26 @@ const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";
 
 /// Reads the CPU time of the host.
 ///
-/// Host noise is a difference of large numbers, so it needs the most exact total. Measured with only the rig at work
-/// (others used 0.3 to 0.4 % by the account of every process; 2 cores, quiet two-second windows at 16 to 90 % load, no
-/// irq time accounting): by the usage of the root group, others are 0.2 to 0.8 %; by time that is neither idle nor
-/// stolen, 1.3 to 1.5 %, because interrupts and idle transitions count; by the fields of /proc/stat, -3.7 to 0.7 %,
-/// because those are sampled at the clock tick. Such a kernel charges soft interrupts of the loopback to the sending
-/// process, which belongs to the rig.
+/// Host noise is the CPU time of all processes minus that of the rig: the difference of two large numbers, so it needs
+/// an exact total. We compared three totals while only the rig worked: 2 cores, quiet two-second windows at 16 to 90 %
+/// load, a kernel without irq time accounting. By their own counters, other processes used 0.3 to 0.4 %.
+///
+/// - The usage of the root cgroup showed 0.2 to 0.8 % for others. weir uses it if it is available.
+/// - Time that is neither idle nor stolen showed 1.3 to 1.5 %, because it includes interrupts and idle transitions.
+///   weir uses it otherwise.
+/// - The fields of /proc/stat showed -3.7 to 0.7 %, because the kernel samples them at the clock tick.
+///
+/// A kernel without irq time accounting charges soft interrupts of the loopback to the sending process, which belongs
+/// to the rig.
 #[derive(Debug)]
 pub(crate) struct HostReader {
     stat: Kept,
-    /// Exact CPU time of all processes. Only the true root of cgroup v1 has it: in a container the same file is about
-    /// the container, and the root of v2 is sampled at the clock tick.
+    /// The file with the exact CPU time of all processes. Only the root cgroup of v1 has it. In a container, the same
+    /// file counts only the container, and in the root of v2, the kernel samples the value at the clock tick.
     every_process: Option<Kept>,
     /// TCP counters of the host's network namespace.
     snmp: Kept,
-    /// Without that, the first sample, from which time that is neither idle nor stolen is counted.
+    /// Without `every_process`: time and counters of the first sample. Busy time counts from that sample on.
     first: Option<(u64, Stat)>,
     buffer: Vec<u8>,
 }
@@ -39,7 +44,7 @@ pub(crate) struct HostReader {
 struct Stat {
     idle_ns: u64,
     steal_ns: u64,
-    /// Idle and stolen time of each core.
+    /// Idle plus stolen time of each core.
     core_rest_ns: Vec<u64>,
 }
 
@@ -70,7 +75,7 @@ impl HostReader {
 }
 
 impl Stat {
-    /// Time that was neither idle nor stolen in the `wall_ns` since `first`.
+    /// CPU time of all cores that was neither idle nor stolen, in the time `wall_ns` since `first`.
     fn busy_ns(&self, first: &Self, wall_ns: u64) -> u64 {
         let rest = (self.idle_ns - first.idle_ns.min(self.idle_ns))
             + (self.steal_ns - first.steal_ns.min(self.steal_ns));
@@ -88,10 +93,10 @@ fn true_root() -> Option<Kept> {
     kept.number(&mut Vec::new()).is_some().then_some(kept)
 }
 
-/// Reads /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`, then a line per core.
+/// Parses /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`, then a line per core.
 fn parse(text: &str, tick_ns: u64) -> Option<Stat> {
     let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
-    // Idle and stolen.
+    // Idle and stolen time in a line.
     let rest = |line: &str| {
         let fields = line.split_whitespace().skip(1).map_while(|field| field.parse().ok());
         let ticks: Vec<u64> = fields.collect();
@@ -103,7 +108,7 @@ fn parse(text: &str, tick_ns: u64) -> Option<Stat> {
     Some(Stat { idle_ns, steal_ns, core_rest_ns: core_rest_ns.collect::<Option<_>>()? })
 }
 
-/// Reads /proc/net/snmp: per protocol a line of names, then a line of numbers.
+/// Finds TCP's `RetransSegs` in /proc/net/snmp, which has a line of names and a line of numbers per protocol.
 pub(super) fn retransmitted_segments(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
     let place = lines.next()?.split_whitespace().position(|name| name == "RetransSegs")?;
@@ -128,7 +133,7 @@ mod tests {
         let first = Stat { idle_ns: 100, steal_ns: 10, core_rest_ns: vec![50, 60] };
         let later = Stat { idle_ns: 160, steal_ns: 15, core_rest_ns: vec![80, 95] };
         assert_eq!(later.busy_ns(&first, 100), 135);
-        // The idle time can be a tick ahead of the clock or behind it.
+        // The idle counter can be a tick ahead of the clock or behind, so the result must not become negative.
         assert_eq!(later.busy_ns(&first, 10), 0);
         assert_eq!(first.busy_ns(&later, 10), 20);
     }

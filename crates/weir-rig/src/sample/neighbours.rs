@@ -18,9 +18,9 @@ const UNPRINTABLE: char = '\u{fffd}';
 struct Process {
     name: String,
     parent: i32,
-    /// CPU time of its threads.
+    /// CPU time of the process and its threads.
     own: u64,
-    /// CPU time of its ended children and their ended children.
+    /// CPU time of children that have exited, including the exited children of these.
     ended: u64,
 }
 
@@ -34,7 +34,7 @@ struct Snapshot {
     processes: BTreeMap<Identity, Process>,
 }
 
-/// Snapshots during a load, and the processes of the rig.
+/// Snapshots of all processes around a load, and which of the processes belong to the rig.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Neighbours {
     snapshots: Vec<Snapshot>,
@@ -42,20 +42,22 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Reads the CPU time of every process.
+    /// Takes a snapshot of the CPU time of every process.
     pub(super) fn snapshot(&mut self) {
         let before = mono_ns();
         let processes = all_processes();
         self.snapshots.push(Snapshot { at_ns: before + (mono_ns() - before) / 2, processes });
     }
 
-    /// Excludes the processes `pids`, which are parts of the rig. This process and its children are always excluded.
+    /// Excludes the processes `pids` and their descendants, which belong to the rig. This process and its descendants
+    /// are always excluded.
     pub(super) fn belong_to_the_rig(&mut self, pids: &[i32]) {
         self.rig.extend(pids);
     }
 
-    /// Processes that used CPU time between two times, the busiest first. It uses the snapshots around the span, so the
-    /// first can be earlier and the last later.
+    /// The processes outside the rig that used CPU time from `from_ns` to `to_ns`, the busiest first. Compares the last
+    /// snapshot before this time with the first snapshot after it, so the compared time is longer. Empty if one of the
+    /// two snapshots is missing.
     pub(super) fn busiest(&self, from_ns: u64, to_ns: u64) -> Vec<HostProcess> {
         let Some((first, last)) = self.around(from_ns, to_ns) else { return Vec::new() };
         let tick_s = 1.0 / procfs::ticks_per_second() as f64;
@@ -81,7 +83,7 @@ impl Neighbours {
         (first.at_ns < last.at_ns).then_some((first, last))
     }
 
-    /// Whether it is this process, a descendant of it, or a process of a part.
+    /// Whether `pid` or one of its ancestors is this process or a process of a part.
     fn is_of_the_rig(&self, pid: i32, snapshots: [&BTreeMap<Identity, Process>; 2]) -> bool {
         let lab = std::process::id() as i32;
         let parent_of = |pid: i32| {
@@ -91,7 +93,7 @@ impl Neighbours {
             snapshots.into_iter().rev().find_map(known)
         };
         let ancestors = std::iter::successors(Some(pid), |pid| parent_of(*pid).filter(|parent| *parent > 0));
-        // Snapshots have different times, so parents can seem to form a cycle.
+        // The snapshots are from different times, so the parents can seem to form a cycle: stop after 64.
         ancestors.take(64).any(|ancestor| ancestor == lab || self.rig.contains(&ancestor))
     }
 }
@@ -99,7 +101,8 @@ impl Neighbours {
 /// The ticks that each process of `last` used since `first`. A program with many short-lived children, like a compiler
 /// driver, is charged with their CPU time once they exit.
 fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>) -> BTreeMap<Identity, u64> {
-    // Parents inherit the CPU time of children that exit; the time before the first snapshot is subtracted.
+    // When a child exits, its whole CPU time is added to `ended` of its parent. Subtract the CPU time that the child
+    // used before the first snapshot.
     let mut inherited: BTreeMap<i32, u64> = BTreeMap::new();
     for (_, gone) in first.iter().filter(|(identity, _)| !last.contains_key(identity)) {
         *inherited.entry(gone.parent).or_default() += gone.own + gone.ended;
@@ -113,7 +116,7 @@ fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>)
     last.iter().map(ticks).collect()
 }
 
-/// All visible processes; in a container those of the container.
+/// All processes that this process can see; in a container, those of the container.
 fn all_processes() -> BTreeMap<Identity, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -126,7 +129,8 @@ fn all_processes() -> BTreeMap<Identity, Process> {
     .collect()
 }
 
-/// Reads `PID (NAME) STATE PARENT ..`; the name can contain brackets and spaces.
+/// Parses /proc/PID/stat into start time and process: `PID (NAME) STATE PARENT ..`. The name can contain brackets and
+/// spaces.
 fn parse(text: &str) -> Option<(u64, Process)> {
     let (head, rest) = text.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;

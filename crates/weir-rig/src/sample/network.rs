@@ -6,10 +6,10 @@ use super::group::read_whole;
 use super::host::retransmitted_segments;
 use crate::Namespace;
 
-/// The loopback, which the rig uses for its own requests to a part.
+/// The loopback interface. It does not count, because the rig uses it for its own requests to a part.
 const LOOPBACK: &str = "lo";
 
-/// Reads one namespace.
+/// Reads the traffic of one network namespace.
 #[derive(Debug)]
 pub(crate) struct NetworkReader {
     namespace: Namespace,
@@ -30,8 +30,8 @@ impl NetworkReader {
     }
 }
 
-/// Reads /proc/net/dev: `name: bytes packets errs drop fifo frame compressed multicast` received, then the same for
-/// sent. Sums all interfaces except the loopback.
+/// Parses /proc/net/dev, and adds up all interfaces except the loopback. A line has eight numbers for received traffic,
+/// `name: bytes packets errs drop fifo frame compressed multicast`, then eight numbers for sent traffic.
 fn crossed(text: &str) -> Option<NetworkUsage> {
     let interfaces = text.lines().filter_map(|line| line.split_once(':'));
     let others = interfaces.filter(|(name, _)| name.trim() != LOOPBACK);

@@ -1,4 +1,4 @@
-//! Processes that weir did not start, but samples like its own.
+//! Selects processes that weir did not start, but samples like its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,27 +8,27 @@ use super::group::GroupReader;
 use super::tree::{Members, TreeReader};
 use crate::limits::{CgroupVersion, Group, hierarchy};
 
-/// A selection of processes.
+/// A selection of processes that weir did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessSet {
     /// The processes of the program with this name.
     Program(String),
-    /// This process and its descendants.
+    /// The process with this ID and its descendants.
     Process(i32),
-    /// The processes in this control group and below it, like `/system.slice/nginx.service`.
+    /// The processes in this cgroup and its children, like `/system.slice/nginx.service`.
     Group(PathBuf),
-    /// The processes of containers, by the IDs of their runtime.
+    /// The processes in the containers with these IDs.
     Containers(Vec<String>),
 }
 
-/// How the sampler reads them.
+/// How the sampler reads the selected processes.
 pub(super) enum SetReader {
     Group(Box<GroupReader>),
     Tree(TreeReader),
 }
 
 impl ProcessSet {
-    /// Its current processes; empty if there are none.
+    /// The IDs of the processes that match now.
     pub fn processes(&self) -> Vec<i32> {
         match self {
             Self::Program(name) => of_program(name),
@@ -41,7 +41,7 @@ impl ProcessSet {
         }
     }
 
-    /// The reader; the error describes what is missing.
+    /// Creates the reader; the error names the processes or the cgroup that do not exist.
     pub(super) fn reader(&self) -> Result<SetReader, String> {
         let missing = |what: String| Err(format!("there is no {what} on this host"));
         match self {
@@ -66,7 +66,7 @@ impl ProcessSet {
     }
 }
 
-/// The control group with this path; `None` if a hierarchy lacks it.
+/// The cgroup with this path; `None` if it does not exist in every hierarchy that weir reads.
 fn group(path: &Path) -> Option<Group> {
     let version = hierarchy::version();
     let roots = hierarchy::roots(version, version.controllers()).ok()?;
@@ -76,7 +76,7 @@ fn group(path: &Path) -> Option<Group> {
     exists.then_some(Group { version, directories })
 }
 
-/// Whether its CPU time is limited: `max` stands for no limit in cgroup v2, and -1 in v1.
+/// Whether the cgroup has a CPU quota. Without a quota, the file contains `max` in v2 and -1 in v1.
 fn has_quota(group: &Group) -> bool {
     let name = match group.version {
         CgroupVersion::V1 => "cpu.cfs_quota_us",

@@ -1,7 +1,7 @@
 //! Reads what the kernel counts only per process or thread: context switches, run-queue delay, block I/O, open sockets.
 //!
-//! Each needs a read per thread, process or open file, so it is read only as often as that is cheap, and not in every
-//! sample of a part with thousands of them.
+//! Each value needs one read per thread, process or open file. So if a part has thousands of them, weir does not read
+//! these values in every sample.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use std::ops::Add;
 use super::PartSample;
 use crate::clock::mono_ns;
 
-/// The pause after a read, as a multiple of its duration, so that it costs 0.1 % of a core.
+/// The pause after a read, as a multiple of the duration of the read. So reading costs 0.1 % of a core.
 const REST: u64 = 1_000;
 
-/// Two counters: read and written.
+/// Bytes read, and bytes written.
 type Pair = (u64, u64);
 
-/// Counters of a thread, or the sum of several.
+/// Context switches and run-queue delay of a thread, or their sums over several threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ThreadCounts {
     voluntary: u64,
@@ -27,7 +27,7 @@ struct ThreadCounts {
 }
 
 impl ThreadCounts {
-    /// Whether these counters can follow `before`: counters never fall.
+    /// Whether these can be later values of the counters `before`: counters never fall.
     fn follow(self, before: Self) -> bool {
         self.voluntary >= before.voluntary
             && self.involuntary >= before.involuntary
@@ -47,23 +47,25 @@ impl Add for ThreadCounts {
     }
 }
 
-/// Reads the processes of a part.
+/// Reads the counters that the kernel has only per process or thread, and adds them up for a part.
 #[derive(Debug, Default)]
 pub(super) struct ProcessReader {
     threads: Pace,
-    /// The last counters of every live thread, by ID.
+    /// The last counters of every live thread, by thread ID.
     living: BTreeMap<i32, ThreadCounts>,
-    /// The sum of the counters of ended threads, without what came after their last read; `None` before the first.
+    /// The sum of the last counters that were read of threads that have ended; `None` if none has ended yet.
     ended: Option<ThreadCounts>,
     sockets: Pace,
-    /// The maximum so far: the counters of a process that exits are lost, unless its parent belongs to the part.
+    /// The highest sums so far. The sums can fall, because the counters of a process that exits are lost unless its
+    /// parent belongs to the part.
     block_bytes: Option<Pair>,
 }
 
 impl ProcessReader {
     /// Adds the counters of the processes `pids` to `sample`.
     ///
-    /// The last sample always has them, because it bounds a span that ends shortly before it.
+    /// In the last sample (`is_last`), it reads threads and block I/O even if they are not due: without them, a span
+    /// that ends shortly before this sample would have no values.
     pub(super) fn sample(&mut self, pids: &[i32], is_last: bool, sample: &mut PartSample) {
         if let Some(begin) = self.threads.begin(is_last) {
             if let Ok(now) = block_bytes(pids) {
@@ -85,10 +87,11 @@ impl ProcessReader {
         }
     }
 
-    /// The sum over all threads, including ended ones; `None` without any thread.
+    /// Updates the counters with those of the live threads, and returns the sum over all threads, including ended ones.
+    /// `None` if there has been no thread yet.
     fn all_threads(&mut self, living: BTreeMap<i32, ThreadCounts>) -> Option<ThreadCounts> {
         for (thread, before) in &self.living {
-            // If a count falls, the ID belongs to another thread.
+            // If a counter falls, the thread has ended, and a new thread has its ID.
             let goes_on = living.get(thread).is_some_and(|now| now.follow(*before));
             if !goes_on {
                 self.ended = self.ended.map(|ended| ended + *before).or(Some(*before));
@@ -99,14 +102,14 @@ impl ProcessReader {
     }
 }
 
-/// When the next read is due, so that reads stay cheap.
+/// When the next read is due. The pause between reads depends on how long they take.
 #[derive(Debug, Default)]
 struct Pace {
     due_ns: u64,
 }
 
 impl Pace {
-    /// The start of a read, if one is due or required.
+    /// Returns the current time if a read is due, or `must_be` requires one; otherwise `None`.
     fn begin(&self, must_be: bool) -> Option<u64> {
         let now_ns = mono_ns();
         (must_be || now_ns >= self.due_ns).then_some(now_ns)
@@ -118,7 +121,7 @@ impl Pace {
     }
 }
 
-/// The counters of every thread of `pids`. Threads that just ended are skipped.
+/// The counters of every thread of the processes `pids`, by thread ID. Threads that have just ended are skipped.
 fn thread_counts(pids: &[i32]) -> BTreeMap<i32, ThreadCounts> {
     let threads = pids.iter().filter_map(|pid| Some((pid, fs::read_dir(format!("/proc/{pid}/task")).ok()?)));
     let mut counts = BTreeMap::new();
@@ -140,25 +143,26 @@ fn thread_counts(pids: &[i32]) -> BTreeMap<i32, ThreadCounts> {
     counts
 }
 
-/// The run-queue delay in a `schedstat`, nanoseconds: time on a CPU, time waiting for one, and turns.
+/// Parses the run-queue delay (nanoseconds) in a `schedstat`. Its three numbers are time on a CPU, time waiting for a
+/// CPU, and time slices.
 fn run_queue_delay(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Bytes that the live processes of `pids` read from and wrote to block devices.
 ///
-/// The accounting of control groups differs by version: v1 misses delayed writes, which are nearly all writes of a
-/// gateway. This one is the same everywhere.
+/// It reads /proc/PID/io, which is the same on every host. The counters of cgroups differ by version: v1 misses delayed
+/// writes, which are nearly all writes of a gateway.
 ///
 /// # Errors
-/// If this user may not read it for one of them.
+/// If this user may not read the file of one of the processes.
 fn block_bytes(pids: &[i32]) -> io::Result<Option<Pair>> {
     let mut sum: Option<Pair> = None;
     for pid in pids {
         let text = match fs::read_to_string(format!("/proc/{pid}/io")) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            // It just exited.
+            // The process has just exited.
             Err(_) => continue,
         };
         let of = |name| numbered(&text, name).ok_or(io::ErrorKind::InvalidData);
@@ -168,7 +172,8 @@ fn block_bytes(pids: &[i32]) -> io::Result<Option<Pair>> {
     Ok(sum)
 }
 
-/// Sockets among the open files of `pids`; `None` if this user may not read them for one of them, or none is alive.
+/// Number of sockets among the open files of `pids`; `None` if this user may not read the open files of one of these
+/// processes, or none is alive.
 fn sockets(pids: &[i32]) -> Option<u64> {
     let mut sum: Option<u64> = None;
     for pid in pids {
@@ -185,7 +190,7 @@ fn sockets(pids: &[i32]) -> Option<u64> {
     sum
 }
 
-/// The number in the line that begins with `name`.
+/// The number after `name`, in the line of `text` that begins with `name`.
 fn numbered(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }

@@ -22,16 +22,16 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Samples parts and the host every 100 ms on its own thread.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Dropping it ends the thread.
+    /// Dropping this sender ends the thread.
     messages: Sender<Message>,
     thread: JoinHandle<Samples>,
 }
 
-/// A message to the thread.
+/// A message to the sampling thread.
 #[derive(Debug)]
 enum Message {
     Join(Box<Joining>),
-    /// Read the part with this name from a new control group.
+    /// Read the part with this name from a new cgroup.
     Follow(String, Box<GroupReader>),
     /// Return the newest samples.
     Tell(SyncSender<Vec<PartReading>>),
@@ -39,7 +39,7 @@ enum Message {
     LookAt(Instant),
 }
 
-/// A part that joins.
+/// A part that was launched after the sampler started.
 #[derive(Debug)]
 struct Joining {
     series: PartSeries,
@@ -52,7 +52,8 @@ struct Joining {
 struct PartReader {
     source: Source,
     processes: ProcessReader,
-    /// Only the first part in a namespace has a reader, so that traffic is counted once.
+    /// `None` without a network namespace. If several parts share one, only the first has a reader, so that traffic
+    /// counts once.
     network: Option<NetworkReader>,
 }
 
@@ -63,7 +64,7 @@ enum Source {
 }
 
 impl PartReader {
-    /// The quick part of a sample, and the processes of the part.
+    /// Takes a sample without the slow values of `processes`. Also returns the process IDs of the part.
     fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let (sample, pids) = match &mut self.source {
             Source::Group(reader) => reader.sample(),
@@ -74,7 +75,7 @@ impl PartReader {
 }
 
 impl Sampler {
-    /// Starts sampling `parts`. Everything else on the host is noise.
+    /// Starts sampling `parts`. The CPU time of all other processes counts as host noise.
     pub fn start(parts: &[&Running]) -> Self {
         let series = parts.iter().map(|part| series(part)).collect();
         let readers = parts
@@ -88,7 +89,7 @@ impl Sampler {
     /// Starts sampling processes that weir did not start, as the part `name` with the CPU limit `limit_cpus`.
     ///
     /// # Errors
-    /// A description of the missing processes.
+    /// A message if the processes or the cgroup do not exist.
     pub fn of(name: &str, set: &ProcessSet, limit_cpus: Option<f64>) -> Result<Self, String> {
         let source = match set.reader()? {
             SetReader::Group(reader) => Source::Group(reader),
@@ -103,16 +104,15 @@ impl Sampler {
         let (messages, inbox) = channel::<Message>();
         let mut host = HostReader::open();
         let mut samples = Samples::new(series);
-        // The first sample is taken before this returns, and the last before `finish` returns: all times in between are
-        // covered, however late the thread runs.
+        // The first sample is taken before this function returns, and the last before `finish` returns. So all times in
+        // between are covered, however late the thread runs.
         take(&mut readers, &mut host, false, &mut samples);
         samples.neighbours.snapshot();
         let thread = thread::spawn(move || {
             let mut due = Instant::now();
             let mut look_at: Option<Instant> = None;
             loop {
-                // Skips overdue samples: samples have their own times, so a late one does not need an immediate
-                // successor.
+                // Skip overdue samples: each sample has its own time, so there is nothing to catch up on.
                 while due <= Instant::now() {
                     due += INTERVAL;
                 }
@@ -131,11 +131,11 @@ impl Sampler {
                         let Joining { series, reader, launched_ns } = *joining;
                         samples.join(series, launched_ns);
                         readers.push(reader);
-                        // Its interfaces already have counts.
+                        // Sample at once, because traffic counts only from the first sample on.
                         take(&mut readers, &mut host, false, &mut samples);
                     }
                     Ok(Message::Follow(name, next)) => {
-                        // Its former processes and their group no longer exist.
+                        // The former processes of the part and their cgroup no longer exist.
                         let reader = samples.place(&name).and_then(|place| readers.get_mut(place));
                         if let Some(PartReader { source: Source::Group(reader), .. }) = reader {
                             reader.follow(*next);
@@ -151,20 +151,20 @@ impl Sampler {
         Self { messages, thread }
     }
 
-    /// Takes another snapshot of the processes outside the rig with the first sample after `at`. There is always one at
-    /// the start and one at the end.
+    /// Requests a snapshot of the processes outside the rig, together with the first sample after `at`. The sampler
+    /// always takes one snapshot at its start and one at its end.
     pub fn look_at_neighbours(&self, at: Instant) {
         let _ = self.messages.send(Message::LookAt(at));
     }
 
-    /// Adds `part`, which was launched after the start of the sampler. It had used nothing before its launch, so its
-    /// samples cover everything from its launch on.
+    /// Adds `part`, which was launched after the sampler started. Its counters were zero before its launch, so its
+    /// usage is known from the launch on.
     pub fn join(&self, part: &Running) {
         self.join_as(part, Members::Session(part.leader()));
     }
 
-    /// As [`Self::join`], for a part whose children start new sessions. Without a control group, all descendants are
-    /// sampled.
+    /// As [`Self::join`], for a part whose children start new sessions. Without a cgroup, it samples all descendants of
+    /// the part, and not only its session.
     pub fn join_with_all_below(&self, part: &Running) {
         self.join_as(part, Members::Below(part.leader().pid));
     }
@@ -176,8 +176,8 @@ impl Sampler {
         let _ = self.messages.send(Message::Join(Box::new(joining)));
     }
 
-    /// Continues with `part` after a crash and restart. weir's control group stays the same; a new container has a new
-    /// one. Without a group, it is sampled as a new part.
+    /// Continues to sample `part` after a crash and restart. A cgroup that weir created stays the same; a new container
+    /// has a new cgroup, which is read from now on. A part without a cgroup is added as a new part.
     pub fn rejoin(&self, part: &Running) {
         match part.group() {
             Some(_) if !part.is_in_container() => {}
@@ -189,7 +189,7 @@ impl Sampler {
         }
     }
 
-    /// The newest samples of the parts; nothing if the thread is late.
+    /// The newest sample of each part; empty if the sampling thread does not respond within 100 ms.
     pub fn latest(&self) -> Vec<PartReading> {
         let (reader, reading) = sync_channel(1);
         match self.messages.send(Message::Tell(reader)) {
@@ -209,7 +209,7 @@ fn series(part: &Running) -> PartSeries {
     PartSeries { name: part.name().into(), role: part.role(), limit_cpus: part.limit_cpus() }
 }
 
-/// Reads the control group of a part, or `members` without one.
+/// Creates the reader of a part, for its cgroup; without a cgroup, for the processes `members`.
 fn reader(part: &Running, network: Option<NetworkReader>, members: Members) -> PartReader {
     let source = match part.group() {
         Some(group) => Source::Group(Box::new(GroupReader::open(group, part.limit_cpus().is_some()))),
@@ -218,7 +218,7 @@ fn reader(part: &Running, network: Option<NetworkReader>, members: Members) -> P
     PartReader { source, processes: ProcessReader::default(), network }
 }
 
-/// The network reader of each part, if no earlier part is in the same namespace.
+/// The network reader of each part; `None` if the part has no namespace, or an earlier part is in the same namespace.
 fn networks(parts: &[&Running]) -> Vec<Option<NetworkReader>> {
     let mut seen: Vec<&Namespace> = Vec::new();
     let mut readers = Vec::new();

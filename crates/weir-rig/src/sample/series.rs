@@ -1,4 +1,4 @@
-//! Resources over a span of time, from samples.
+//! Computes from samples which resources were used in a span of time.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::neighbours::Neighbours;
 use super::{HostSample, PartReading, PartSample};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Maximum number of named processes outside the rig.
+/// Maximum number of processes outside the rig that [`HostUsage`] lists.
 const NAMED: usize = 3;
 
-/// A part in the samples.
+/// The properties of a sampled part.
 #[derive(Clone, Debug)]
 pub(crate) struct PartSeries {
     pub(crate) name: String,
@@ -19,7 +19,7 @@ pub(crate) struct PartSeries {
     pub(crate) limit_cpus: Option<f64>,
 }
 
-/// One round of samples, with `parts` in the order of the series.
+/// A sample of every part and of the host, taken at the same time. `parts` is in the order of [`Samples::parts`].
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
     pub(crate) at_ns: u64,
@@ -44,7 +44,7 @@ impl Samples {
         self.ticks.push(tick);
     }
 
-    /// The newest samples.
+    /// The newest sample of each part.
     pub(super) fn latest(&self) -> Vec<PartReading> {
         let Some(tick) = self.ticks.last() else { return Vec::new() };
         let reading = |(part, sample): (&PartSeries, &PartSample)| PartReading {
@@ -57,12 +57,12 @@ impl Samples {
         self.parts.iter().zip(&tick.parts).map(reading).collect()
     }
 
-    /// The place of the part with this name in samples.
+    /// The index of the part with this name in [`Tick::parts`].
     pub(super) fn place(&self, part: &str) -> Option<usize> {
         self.parts.iter().position(|known| known.name == part)
     }
 
-    /// Adds a part that was launched at `launched_ns`. In earlier samples it has used nothing.
+    /// Adds a part that was launched at `launched_ns`. Its counters are zero in all earlier samples.
     pub(crate) fn join(&mut self, part: PartSeries, launched_ns: u64) {
         let unlaunched = PartSample::unlaunched(part.limit_cpus.is_some());
         let place = self.parts.len();
@@ -111,7 +111,7 @@ impl Samples {
         })
     }
 
-    /// Traffic of the part at `index`; `None` if it has no own namespace.
+    /// Traffic of the part at `index`; `None` if the part has no network namespace, or shares that of an earlier part.
     fn network(&self, index: usize, from_ns: u64, to_ns: u64) -> Option<NetworkUsage> {
         let crossed = |of: fn(&NetworkUsage) -> u64| {
             let grown = self.grown(from_ns, to_ns, |tick| tick.parts.get(index)?.network.as_ref().map(of));
@@ -126,7 +126,8 @@ impl Samples {
         })
     }
 
-    /// The CPU time of the host between two times, by user; `None` if the samples do not cover the span.
+    /// The shares of the CPU time of all cores, between two times, that the hypervisor stole, that processes outside
+    /// the rig used, and that were idle. `None` if the samples do not cover the span.
     pub fn host(&self, from_ns: u64, to_ns: u64) -> Option<HostShare> {
         let grown =
             |field: fn(&HostSample) -> u64| self.grown(from_ns, to_ns, |tick| tick.host.as_ref().map(field));
@@ -144,7 +145,8 @@ impl Samples {
         })
     }
 
-    /// Usage per core and TCP retransmissions between two times; `None` if the samples do not cover the span.
+    /// How busy each core was between two times, with TCP retransmissions and the busiest processes outside the rig.
+    /// `None` if the samples do not cover the span.
     pub fn host_usage(&self, from_ns: u64, to_ns: u64) -> Option<HostUsage> {
         let wall_ns = to_ns.checked_sub(from_ns).filter(|span| *span > 0)? as f64;
         let rest_ns = |core: usize| {
@@ -160,14 +162,14 @@ impl Samples {
         })
     }
 
-    /// Processes outside the rig that used CPU time between two times, the busiest first. The span is that of the
-    /// snapshots around it, which can include a longer warm-up and the end of the load.
+    /// Processes outside the rig that used CPU time between two times, the busiest first. The values are means between
+    /// the snapshots before and after, so they can include warm-up and the end of the load.
     pub fn neighbours(&self, from_ns: u64, to_ns: u64) -> Vec<HostProcess> {
         self.neighbours.busiest(from_ns, to_ns)
     }
 
-    /// Every second from `start_ns` (t = 0) to `to_ns`; the last one can be shorter. Values without samples are missing
-    /// from the maps.
+    /// CPU and memory of each part in every second from `start_ns` (t = 0) to `to_ns`; the last second can be shorter.
+    /// Parts whose samples do not cover the second are missing from the maps.
     pub fn seconds(&self, start_ns: u64, to_ns: u64) -> Vec<UsageSecond> {
         let mut seconds = Vec::new();
         let mut from = start_ns;
@@ -203,13 +205,13 @@ impl Samples {
             .collect()
     }
 
-    /// Growth of a counter between two times.
+    /// How much `counter` grew between two times; `None` if the samples do not cover the span.
     fn grown(&self, from_ns: u64, to_ns: u64, counter: impl Fn(&Tick) -> Option<u64>) -> Option<f64> {
         let from = self.at(from_ns, &counter)?;
         Some((self.at(to_ns, &counter)? - from).max(0.0))
     }
 
-    /// A counter at a time, interpolated between the samples around it.
+    /// The value of `counter` at `moment_ns`, interpolated between the samples before and after.
     fn at(&self, moment_ns: u64, counter: impl Fn(&Tick) -> Option<u64>) -> Option<f64> {
         let split = self.ticks.partition_point(|tick| tick.at_ns <= moment_ns);
         let known = |tick: &Tick| counter(tick).map(|value| (tick.at_ns, value as f64));
@@ -341,7 +343,7 @@ mod tests {
     fn a_part_that_joins_later_is_sampled_from_its_launch_on() {
         let mut samples = half_a_core(None);
         let ticks = samples.ticks.split_off(11);
-        // Between the samples at 2.0 s and 2.1 s; with its first own sample at 2.2 s.
+        // The part is launched between the samples at 2.0 s and 2.1 s, and has its first sample at 2.2 s.
         samples.join(
             PartSeries { name: "generator".into(), role: Role::Generator, limit_cpus: None },
             2_050_000_000,
@@ -356,11 +358,11 @@ mod tests {
         }
         near(samples.usage("generator", 2_000_000_000, 2_200_000_000).unwrap().cpu_s.total(), 0.02);
         near(samples.usage("generator", 2_060_000_000, 4_000_000_000).unwrap().cpu_s.total(), 0.38 - 0.006);
-        // Before the first samples of the others, it has none either.
+        // Before the very first sample at 1.0 s, nothing is known about any part.
         assert_eq!(samples.usage("generator", 900_000_000, 2_200_000_000), None);
         near(samples.usage("gateway", 1_000_000_000, 4_000_000_000).unwrap().cpu_s.total(), 1.5);
-        // The host's share of others excludes its usage: of 60 ms busy per step, 50 are the gateway's, 2 the lab's, and
-        // here 20 the generator's, so others used nothing.
+        // `others` excludes the new part: of 60 ms busy time per step, 50 are the gateway's, 2 the lab's, and 20 the
+        // generator's (the test data exceeds the total), so others used nothing.
         near(samples.host(2_200_000_000, 3_900_000_000).unwrap().others, 0.0);
         assert!(samples.host(2_010_000_000, 2_300_000_000).is_some());
     }
@@ -370,7 +372,7 @@ mod tests {
         let share = half_a_core(None).host(1_050_000_000, 3_950_000_000).unwrap();
         near(share.steal, 0.02);
         near(share.idle, 0.68);
-        // 60 ms busy of 200 in every step: 50 are the part's and 2 the lab's.
+        // In every step, 60 of 200 ms are busy: 50 by the part, 2 by the lab, and so 8 by others.
         near(share.others, 0.04);
         let usage = half_a_core(None).host_usage(1_050_000_000, 3_950_000_000).unwrap();
         near(usage.core_busy_shares[0], 0.0);

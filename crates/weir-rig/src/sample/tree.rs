@@ -1,4 +1,4 @@
-//! Reads the resources of a part without control group from /proc, for every process in its session.
+//! Reads the resources of a part without a cgroup from /proc, process by process.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,22 @@ use procfs::process::Process;
 use super::{PartSample, find, open_files};
 use crate::cleanup::{self, ProcessId};
 
-/// The processes to read.
+/// Which processes belong to a part.
 #[derive(Debug)]
 pub(crate) enum Members {
-    /// The session of a part.
+    /// The processes in the session of this leader.
     Session(ProcessId),
-    /// The processes of a program.
+    /// The processes of the program with this name.
     Program(String),
-    /// A process and its descendants.
+    /// The process with this ID and its descendants.
     Below(i32),
-    /// The processes of containers, by their IDs.
+    /// The processes in the containers with these IDs.
     Containers(Vec<String>),
 }
 
-/// Number of samples between two searches for the processes of a program, because a search reads all processes of the
-/// host. A process that started in between is found with its CPU time. A process that also exited is missed.
+/// Number of samples between two searches for the processes of a program or container, because a search reads all
+/// processes of the host. A process that starts between two searches is found by the second one, with all its CPU time.
+/// A process that also exits before the second search is missed.
 const LOOK_EVERY: u32 = 10;
 
 impl Members {
@@ -35,14 +36,14 @@ impl Members {
     }
 }
 
-/// Reads processes one by one.
+/// Reads the processes of a part, one by one.
 #[derive(Debug)]
 pub(crate) struct TreeReader {
     members: Members,
     /// The processes of the last search, and the number of samples until the next one.
     known: (Vec<i32>, u32),
-    /// The last user and system time of every process that was ever in the session: CPU time of an exited process still
-    /// counts.
+    /// The last user and system time of every process that was ever found, by process ID and start time. The CPU time
+    /// of an exited process still counts.
     seen_ticks: BTreeMap<(i32, u64), (u64, u64)>,
 }
 
@@ -51,7 +52,7 @@ impl TreeReader {
         Self { members, known: (Vec::new(), 0), seen_ticks: BTreeMap::new() }
     }
 
-    /// The processes; searches again if due.
+    /// The processes of the part. For a program or containers, it searches only every [`LOOK_EVERY`] samples.
     fn look(&mut self) -> &[i32] {
         let (known, samples_left) = &mut self.known;
         if *samples_left == 0 || matches!(self.members, Members::Session(_) | Members::Below(_)) {
@@ -62,7 +63,7 @@ impl TreeReader {
         known
     }
 
-    /// A sample, and the running processes of the part.
+    /// Takes a sample. Also returns the IDs of the running processes of the part.
     pub(crate) fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let living: Vec<Process> = self.look().iter().filter_map(|pid| Process::new(*pid).ok()).collect();
         let (mut memory, mut threads, mut files) = (0, 0, 0);

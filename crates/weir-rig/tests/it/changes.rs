@@ -1,4 +1,4 @@
-//! Changes routes of the real gateways while they run, by the driver's `apply`.
+//! Changes routes of the real gateways while they run, as the `apply` section of their drivers describes.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ fn status(gateway: &Gateway, path: &str) -> Option<u16> {
     .ok()
 }
 
-/// With plain HTTP, and with all client authentication that a topology can require.
+/// Tests changes with plain HTTP, and with TLS, client certificates and bearer tokens.
 fn changes_its_routes(driver: &str) {
     changes_routes_of(Gateway::start(driver, |binding| binding.changes = true), driver);
     let secured = |binding: &mut Binding| {
@@ -32,7 +32,7 @@ fn changes_its_routes(driver: &str) {
     changes_routes_of(Gateway::start(driver, secured), driver);
 }
 
-/// Adds and removes a route twice; the other routes stay.
+/// Adds and removes a route twice, and checks that the other routes stay.
 fn changes_routes_of(mut gateway: Gateway, driver: &str) {
     let drivers = Drivers::load(&[]).unwrap();
     let driver = drivers.driver(driver).unwrap();
@@ -90,7 +90,7 @@ fn envoy_changes_its_routes() {
     changes_its_routes("envoy");
 }
 
-/// The gateway starts with a hundred thousand routes within its timeout and 2 GiB, and serves the last route.
+/// Checks that the gateway starts with a hundred thousand routes within its timeout and 2 GiB, and serves the last one.
 fn takes_many_routes(driver: &str) {
     const ROUTES: usize = 100_000;
     let gateway = Gateway::start(driver, |binding| {

@@ -1,4 +1,4 @@
-//! Cleanup: no process, group or file of the lab is left after an exit or a kill.
+//! Checks that no process, cgroup or file of a lab is left after the lab exits or is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use weir_rig::Rig;
 
 use crate::{Bench, PROBE, eventually, options};
 
-/// A lab in a separate process, with a process tree in its rig.
+/// A lab in a separate process. Its rig runs a process tree.
 struct Lab {
     child: Child,
     tree: i32,
@@ -38,7 +38,7 @@ impl Lab {
         lab
     }
 
-    /// All processes that it started, including orphans: each has a mark in its environment.
+    /// All processes that the lab started, including orphans: each has the lab's mark in its environment.
     fn processes(&self) -> Vec<i32> {
         let mark = format!("WEIR_RUN_PART=killed-{}-0/", self.child.id());
         let bears = |pid: &i32| {
@@ -59,7 +59,7 @@ impl Lab {
     }
 }
 
-/// The process `root` and its descendants that still run, from /proc.
+/// The process `root` and its descendants, if they still run.
 fn descendants(root: i32) -> Vec<i32> {
     let mut found = if alive(root) { vec![root] } else { Vec::new() };
     let mut next = 0;
@@ -78,7 +78,7 @@ pub(crate) fn alive(pid: i32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
-/// The control groups of runs of process `lab`.
+/// The cgroups of runs of the process `lab`.
 fn groups_of(lab: u32) -> Vec<PathBuf> {
     let suffix = format!("-{lab}-0");
     let roots = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
@@ -119,7 +119,7 @@ fn without_control_groups_all_processes_are_killed() {
     none_is_left(folder.path(), &lab, &processes);
 }
 
-/// The processes in the namespace `network`, and open files of it.
+/// The /proc links of processes in the network namespace `network`, and of open files that keep it alive.
 fn holders(network: &Path) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let links = processes.flat_map(|process| {
@@ -132,7 +132,7 @@ fn holders(network: &Path) -> Vec<PathBuf> {
 #[test]
 fn processes_that_left_the_session_are_killed_by_their_network_namespace() {
     if weir_rig::try_namespaces().is_err() {
-        // Without root, namespaces cannot be created. A unit test covers the error.
+        // Only root can create namespaces. A unit test covers the error for other users.
         assert!(!rustix::process::geteuid().is_root());
         return;
     }
@@ -144,7 +144,7 @@ fn processes_that_left_the_session_are_killed_by_their_network_namespace() {
     let [first, escaped] = processes[..] else { panic!("{processes:?}") };
     eventually("the child has its own session", || session(first) != session(escaped));
     let theirs = network(first);
-    // The namespace at the other end of its link no longer exists, so the kernel removed the link.
+    // The namespace at the other end of the link is gone, so the kernel has removed the link.
     let interfaces = || fs::read_to_string(format!("/proc/{first}/net/dev")).unwrap().lines().count();
     eventually("only two header lines, the loopback and the marking pair remain", || interfaces() == 5);
     assert_eq!(theirs, network(escaped));
@@ -190,7 +190,7 @@ fn a_ledger_with_reused_process_ids_kills_nothing() {
     let folder = TempDir::new().unwrap();
     let mut stranger = Command::new(PROBE).arg("wait").spawn().unwrap();
     let pid = stranger.id();
-    // The process ID exists with another start time, as if it was reused.
+    // The ledger has another start time for this process ID, as if the ID had been reused.
     let text = format!(
         "{{\"process\":{{\"pid\":{pid},\"started_ticks\":1}}}}\n{{\"work-dir\":\"/\"}}\n{{\"interfaces\":\"\"}}\n{{\"cut"
     );

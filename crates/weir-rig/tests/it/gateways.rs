@@ -17,7 +17,7 @@ use crate::{Bench, PATIENCE, eventually, free_address, mono_ns};
 
 const MIB: u64 = 1 << 20;
 
-/// A binding without a real binary.
+/// A binding with free addresses, and without a real binary.
 pub(crate) fn binding() -> Binding {
     Binding {
         listen: free_address(),
@@ -55,7 +55,7 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> (u16, String) {
     (status, answer.lines().last().unwrap_or_default().to_owned())
 }
 
-/// A running gateway, and its upstream.
+/// A running gateway, its rig, and its upstream.
 pub(crate) struct Gateway {
     pub(crate) bench: Bench,
     pub(crate) binding: Binding,
@@ -92,7 +92,7 @@ impl Gateway {
         self.rendered.counters.read().unwrap().unwrap()
     }
 
-    /// The folder of its files.
+    /// The folder with the gateway's files.
     pub(crate) fn dir(&self) -> PathBuf {
         self.bench.rig().work_dir().join("gateway")
     }
@@ -108,7 +108,7 @@ impl Gateway {
     }
 }
 
-/// Checks everything that a driver promises, with default settings.
+/// Runs a gateway with default settings. Checks routes, counters, the manifest entry and samples.
 fn keeps_its_promises(driver: &str) {
     let mut gateway = Gateway::start(driver, |_| ());
     let sampler = Sampler::start(&gateway.running.iter().collect::<Vec<_>>());
@@ -156,7 +156,7 @@ fn keeps_its_promises(driver: &str) {
     gateway.stop();
 }
 
-/// A rewrite replaces the path and keeps the query; without hosts every host matches; several workers run.
+/// Checks that a rewrite replaces the path and keeps the query, and that every host matches, with several workers.
 fn rewrites_for_every_host(driver: &str) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts.clear();

@@ -1,4 +1,4 @@
-//! Launching processes, and all its errors.
+//! Launches processes, and causes every error that a launch can have.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -8,7 +8,7 @@ use weir_rig::{Ready, Rig, RigError};
 
 use crate::{Bench, PROBE, eventually, free_address, options};
 
-/// Ready when `address` responds to a GET.
+/// A readiness check that waits until `address` responds to a GET with 200.
 fn ready_on(address: SocketAddr) -> Ready {
     let credentials = Box::default();
     Ready::Http { address, host: "x".into(), path: "/ready".into(), status: 200, credentials }
@@ -83,7 +83,7 @@ fn a_stalled_part_stops_until_it_continues() {
     assert!(running.failure().is_none());
     running.go_on();
     eventually("the process continues", || !stands_still());
-    // A stopped process can be killed.
+    // A process that SIGSTOP has paused can still be stopped.
     running.stall();
     running.stop(Duration::from_millis(1));
     drop(TcpListener::bind(address).unwrap());
@@ -112,11 +112,11 @@ fn a_port_that_is_taken_after_the_check_is_reported() {
     let sign = bench.rig().work_dir().join("taken");
     let mut spec = bench.probe("gateway", &["die-after", sign.to_str().unwrap()]);
     spec.listens = vec![address];
-    // The listener below accepts connections and never responds, so the part is never ready.
+    // The thread below takes the part's port. Its listener never responds, so the readiness check does not succeed.
     spec.ready = ready_on(address);
     let log = spec.log.clone();
     let faster = std::thread::spawn(move || {
-        // The log is created after the port check.
+        // The rig creates the log after it has checked the port: take the port only then.
         eventually("the part starts", || log.exists());
         let listener = TcpListener::bind(address).unwrap();
         std::fs::write(sign, "").unwrap();
@@ -241,7 +241,7 @@ fn a_large_log_keeps_its_tail_and_releases_disk_space() {
 fn a_full_disk_is_reported_instead_of_an_exit() {
     let bench = Bench::new("full");
     let address = free_address();
-    // The messages of C libraries and of Go.
+    // The first message is that of C libraries, the second that of Go.
     for words in ["write: No space left on device", "write wal: no space left on device"] {
         let mut spec = bench.probe("gateway", &["die", words, "1"]);
         spec.listens = vec![address];
@@ -269,7 +269,7 @@ fn rendering_onto_a_full_disk_names_the_file() {
 fn parts_with_the_same_name_cannot_share_a_group() {
     let bench = Bench::new("twins");
     let mut spec = bench.probe("twin", &["wait"]);
-    // With a limit, `limits_applied` shows whether the part has a group.
+    // With a limit, `limits_applied` shows whether the part has a cgroup.
     spec.limits.cpus = Some(0.5);
     let first = bench.rig().launch(&spec).unwrap();
     let second = bench.rig().launch(&spec);

@@ -1,4 +1,4 @@
-//! Limits in the kernel, and their effect on samples.
+//! Checks that the kernel enforces limits, and that samples show their effect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{Bench, eventually, mono_ns};
 
 const MIB: u64 = 1 << 20;
 
-/// The folder of a process's group in a controller's hierarchy, from the kernel's view of the process.
+/// The cgroup folder of a process in the hierarchy of `controller`, read from `/proc/PID/cgroup`.
 fn group_of(running: &Running, controller: &str) -> PathBuf {
     let text = fs::read_to_string(format!("/proc/{}/cgroup", running.pid())).unwrap();
     let path = text
@@ -29,7 +29,7 @@ fn number(path: PathBuf) -> u64 {
     fs::read_to_string(&path).unwrap().trim().parse().unwrap_or_else(|_| panic!("{}", path.display()))
 }
 
-/// Number of periods in which the kernel throttled the process; `None` if no group limits it.
+/// Number of quota periods in which the kernel throttled the process; `None` if no cgroup limits it.
 fn periods_throttled(running: &Running) -> Option<u64> {
     let controller = match running.part().limited_by.as_str() {
         "cgroup-v1" => "cpu",
@@ -64,7 +64,7 @@ fn limits_apply_before_the_first_instruction() {
             assert_eq!(number(group.join("memory.max")), 64 * MIB);
             assert_eq!(number(group.join("cgroup.procs")), u64::from(running.pid()));
         }
-        // This user cannot create groups.
+        // This user cannot create cgroups.
         _ => assert_eq!((part.limits_applied, part.limited_by.as_str()), (false, "none")),
     }
     running.stop(Duration::ZERO);
@@ -80,7 +80,7 @@ fn urgent_parts_have_more_weight_than_others() {
         match weight_of(&bench, &running, "") {
             Some((CgroupVersion::V1, found)) => assert_eq!(found, shares),
             Some((CgroupVersion::V2, found)) => assert_eq!(found, weight),
-            // This user cannot create groups.
+            // This user cannot create cgroups.
             None => assert_eq!(running.part().limited_by, "none"),
         }
         running.stop(Duration::ZERO);
@@ -90,7 +90,7 @@ fn urgent_parts_have_more_weight_than_others() {
     bench.close();
 }
 
-/// The weight of the part's group, or of another group by its relative path; `None` without groups.
+/// The CPU weight of the cgroup at `path`, relative to that of the part; `None` without cgroups.
 fn weight_of(bench: &Bench, running: &Running, path: &str) -> Option<(CgroupVersion, u64)> {
     let version = bench.rig().cgroups().ok()?;
     let (controller, name) = match version {
@@ -189,7 +189,7 @@ fn samples_contain_the_usage_of_a_process() {
         if burner.part().limits_applied {
             assert!(burnt.periods.unwrap() > 0 && burnt.periods_throttled.unwrap() > 0, "{burnt:?}");
             assert!(burnt.throttled_s.unwrap() > 0.0, "{burnt:?}");
-            // One thread either runs or is throttled; a period at each border can be counted late.
+            // A single thread either runs or is throttled. The kernel can count a period at each border late.
             let wall_s = (to - from) as f64 / 1e9;
             assert!(burnt.cpu_s.total() + burnt.throttled_s.unwrap() <= wall_s + 0.2, "{burnt:?}");
             // If the host pauses this machine, a process can exceed its quota; it gets less in the next periods.

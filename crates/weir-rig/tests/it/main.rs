@@ -31,7 +31,7 @@ const PROBE: &str = env!("CARGO_BIN_EXE_weir-rig-probe");
 /// Timeout for expected events; long, because only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A rig with its own folders, so that tests do not exclude each other.
+/// A rig with its own folders, so that several tests can have a rig at the same time.
 struct Bench {
     rig: Option<Rig>,
     folder: TempDir,
@@ -60,7 +60,7 @@ impl Bench {
         assert_eq!(left, ["host.lock"]);
     }
 
-    /// A process that runs the probe with `arguments`.
+    /// The specification of a process that runs the probe with `arguments`.
     fn probe(&self, name: &str, arguments: &[&str]) -> ProcessSpec {
         let command = std::iter::once(PROBE).chain(arguments.iter().copied()).map(str::to_owned).collect();
         ProcessSpec {
@@ -105,7 +105,7 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap()
 }
 
-/// Waits until `done`; panics with `what` after the timeout.
+/// Waits until `done` returns true; panics with `what` after [`PATIENCE`].
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {

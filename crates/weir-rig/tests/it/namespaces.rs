@@ -1,4 +1,4 @@
-//! Network namespaces: parts reach each other only over links, and traffic on links is counted.
+//! Checks that parts in network namespaces reach each other only over links, and that traffic on links is counted.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -10,13 +10,14 @@ use weir_rig::{ProcessSpec, Ready, RigError, Sampler};
 use crate::{Bench, eventually, mono_ns};
 
 const BYTES: u64 = 4 << 20;
-/// The tolerance, as a divisor: headers of segments and frames, acknowledgements, and the error of samples.
+/// Measured traffic may differ by the payload divided by this number: for headers of segments and frames,
+/// acknowledgements, and the error of samples.
 const HEADS_SHARE: u64 = 20;
 
-/// Long enough for some samples without traffic, so that no border of a span lies in a transfer.
+/// A pause that is long enough for some samples without traffic, so that no span begins or ends in a transfer.
 const QUIET: Duration = Duration::from_millis(600);
 
-/// A rig, if this user can create namespaces; otherwise checks the error.
+/// Opens a rig. If this user cannot create namespaces, checks the error and returns `None`.
 fn bench(run_id: &str) -> Option<Bench> {
     let bench = Bench::new(run_id);
     match bench.rig().namespace() {
@@ -31,7 +32,7 @@ fn bench(run_id: &str) -> Option<Bench> {
     }
 }
 
-/// The probe, which listens at `address` in its namespace.
+/// Makes `spec` listen on `address`, and ready when it does.
 fn listening(mut spec: ProcessSpec, address: SocketAddr) -> ProcessSpec {
     spec.listens = vec![address];
     spec.ready = Ready::Tcp(address);
@@ -77,7 +78,7 @@ fn traffic_on_a_link_is_counted_at_both_ends_and_requests_of_the_rig_are_not() {
     // The readiness checks received bytes over the namespace's loopback, which does not count.
     let before = samples.usage("giver", from, quiet).unwrap().network.unwrap();
     assert!(before.sent_bytes < share, "{before:?}");
-    // A namespace counts for its first part only, and the host's network for no part.
+    // Traffic of a namespace counts only for its first part. Traffic of the host's network counts for no part.
     assert_eq!(samples.usage("beside", from, to).unwrap().network, None);
     assert_eq!(samples.usage("outside", from, to).unwrap().network, None);
     drop((giver, taker, beside, outside));

@@ -13,7 +13,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Starts it; it stops when the test process exits.
+    /// Starts the upstream on a free port. It stops when the test process exits.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = Self { address: listener.local_addr().unwrap(), asked: Arc::default() };
@@ -27,7 +27,7 @@ impl Origin {
         origin
     }
 
-    /// Request headers, in order of arrival.
+    /// The headers of all requests so far, in order of arrival.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Validates configurations that weir's own driver renders against their JSON Schema.
+//! Validates configurations that the driver `weir` renders against the JSON Schema of weir-gateway.
 
 use serde_json::Value;
 use weir_rig::{Binding, Drivers, TlsBinding, tokens};

@@ -1,5 +1,5 @@
-//! Limits without root: whole CPUs by affinity, or all limits in a delegated group; limits that do not apply are
-//! reported.
+//! Checks limits without root: CPU affinity enforces whole CPUs, and a delegated cgroup enforces all limits. The report
+//! lists limits that cannot be enforced.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -13,10 +13,10 @@ use weir_rig::usable_cpus;
 
 use crate::PROBE;
 
-/// The user and group `nobody`.
+/// The user ID and group ID of `nobody`.
 const NOBODY: u32 = 65534;
 
-/// The output of the probe about parts with `asked` limits, without root.
+/// Runs the probe without root, with parts that have the limits `asked`. Returns its report.
 fn limited(asked: &[&str]) -> Value {
     let folder = TempDir::new().unwrap();
     let mut probe = match rustix::process::geteuid().is_root() {
@@ -29,11 +29,11 @@ fn limited(asked: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The probe as user `nobody`, in a folder that this user can read.
+/// A command that runs the probe as user `nobody`, from `folder`, which this user can read.
 fn as_nobody(folder: &Path) -> Command {
     let probe = folder.join("probe");
-    // Copied by another process: children of concurrent tests could inherit a file that this process has open for
-    // writing, and the kernel does not execute such a file.
+    // Let `cp` write the copy. If this process wrote it, children of concurrent tests could inherit the open file,
+    // and the kernel does not execute a file that is open for writing.
     assert!(Command::new("cp").arg(PROBE).arg(&probe).status().unwrap().success());
     fs::set_permissions(&probe, Permissions::from_mode(0o755)).unwrap();
     chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -65,7 +65,7 @@ fn without_root_only_whole_cpus_are_limited_and_other_limits_are_reported_as_mis
             ];
             assert_eq!(found, expected, "{report}");
         }
-        // A user with a delegated group.
+        // This user has a delegated cgroup.
         None => {
             let limited = ("cgroup-v2", true);
             assert_eq!(found, [limited, limited, limited, limited, ("none", true), limited], "{report}");

@@ -1,4 +1,4 @@
-//! Samples of single processes: context switches, block I/O, sockets, memory.
+//! Checks samples of single processes: context switches, block I/O, sockets, memory.
 
 use std::fs;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::{Bench, eventually, free_address, mono_ns};
 
 const MIB: u64 = 1 << 20;
 
-/// The sum of the numbers in lines that begin with `name`, over files of a process.
+/// Reads `files`, and adds up the numbers in lines that begin with `name`.
 fn reported(files: impl Iterator<Item = String>, name: &str) -> u64 {
     let numbers = files.map(|path| {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -28,7 +28,7 @@ fn written(running: &Running) -> u64 {
     reported([format!("/proc/{}/io", running.pid())].into_iter(), "write_bytes:")
 }
 
-/// Context switches of the process's first thread, which outlives the others.
+/// Voluntary context switches of the first thread, which outlives the other threads.
 fn switches(running: &Running) -> u64 {
     reported([format!("/proc/{}/status", running.pid())].into_iter(), "voluntary_ctxt_switches:")
 }
@@ -48,7 +48,7 @@ fn samples_of_a_span_contain_only_its_work() {
         spec.listens = vec![address];
         spec.ready = Ready::Tcp(address);
         let worker = bench.rig().launch(&spec).unwrap();
-        // Readiness checks were connections that caused work. It is complete after the work of another connection.
+        // Readiness checks also caused work. Their work is complete once that of a later connection is.
         work(address);
         let sampler = Sampler::start(&[&worker]);
         let before = (written(&worker), switches(&worker));
@@ -62,7 +62,7 @@ fn samples_of_a_span_contain_only_its_work() {
         let end = mono_ns();
         let Usage { block_written_bytes, switches_voluntary, sockets_max, .. } =
             samples.usage("worker", from, to).unwrap();
-        // Nothing was written outside the span; interpolation at its borders can only lower the result.
+        // All writes were inside the span, so interpolation at its borders can only lower the result.
         let block = block_written_bytes.unwrap();
         assert!(block <= pages && (block > 0 || pages == 0), "{block} of {pages}");
         let voluntary = switches_voluntary.unwrap();
@@ -111,7 +111,7 @@ fn a_busy_neighbour_is_named_and_processes_of_the_rig_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let shell = folder.path().join("weir-neighbour");
     std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
-    // The shell in between exits at once, so that the neighbour is not a descendant of this process.
+    // `sh` starts the neighbour and exits at once, so that the neighbour is not a descendant of this process.
     let start = format!("{} -c '{COUNTS}' >/dev/null 2>&1 & echo $!", shell.display());
     let between = Command::new("sh").args(["-c", &start]).output().unwrap();
     let neighbour: u32 = String::from_utf8(between.stdout).unwrap().trim().parse().unwrap();

@@ -1,16 +1,17 @@
-//! The real gateways with TLS, client certificates and bearer tokens, as their drivers render them.
+//! Runs the real gateways with TLS, client certificates and bearer tokens, as their drivers configure them.
 
 use weir_rig::{Asked, Binding, Certificates, Credentials, Drivers, Serves, TlsBinding, status_of, tokens};
 
 use crate::gateways::{Gateway, binding, build_own_gateway};
 use crate::{Bench, PATIENCE, eventually};
 
-/// The status of a response, or the error.
+/// Sends a GET to the gateway. Returns the status of the response, or the error.
 fn ask(gateway: &Gateway, credentials: &Credentials, host: &str, path: &str) -> Result<u16, String> {
     status_of(credentials, None, gateway.binding.listen, Asked { host, path }, PATIENCE)
 }
 
-/// TLS for both hosts, client certificates and tokens together; clients without one of them are rejected.
+/// Requires TLS, client certificates and tokens together. Checks that the gateway accepts clients that have them, for
+/// both hosts, and rejects clients that lack one.
 fn accepts_only_valid_credentials(driver: &str) {
     let known = tokens(7, 3);
     let gateway = Gateway::start(driver, |binding| {
@@ -56,7 +57,7 @@ fn accepts_only_valid_credentials(driver: &str) {
     gateway.stop();
 }
 
-/// A certificate for each of many hosts: a client accepts only the certificate for its server name.
+/// Checks that the gateway selects the right one of many certificates: a client accepts only that for its server name.
 fn serves_the_certificate_of_each_host(driver: &str, change: impl FnOnce(&mut Binding)) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts = (1..=20).map(|number| format!("d{number}.gateway.test")).collect();
@@ -83,7 +84,7 @@ fn serves_the_certificate_of_each_host(driver: &str, change: impl FnOnce(&mut Bi
     gateway.stop();
 }
 
-/// TLS only, without hosts and with more than one worker.
+/// Checks TLS without client certificates and tokens, for all hosts, and with more than one worker.
 fn serves_tls_without_client_authentication(driver: &str) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts.clear();

@@ -1,5 +1,5 @@
-//! Real servers as upstream, from their drivers: they respond to every path and method with a body of the configured
-//! size, and count requests.
+//! Runs real servers as upstream, from their drivers. Checks that they respond to every path and method with a body of
+//! the configured size, and count requests.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,5 @@
-//! The program that the integration tests launch: a guard, a lab, and processes that fail on demand.
+//! Helper program of the integration tests. Its arguments choose its role: guard, lab, or a process that misbehaves on
+//! demand.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -63,7 +64,7 @@ fn listen(address: &str) {
     }
 }
 
-/// For each connection: waits in short-lived threads, writes to the disk, and closes the connection.
+/// Accepts connections. For each, it waits in short-lived threads, writes to the disk, and closes the connection.
 fn work(address: &str) {
     let listener =
         TcpListener::bind(address.parse::<SocketAddr>().expect("an address")).expect("a free address");
@@ -79,17 +80,17 @@ fn work(address: &str) {
     }
 }
 
-/// Sends bytes on each connection, then closes it.
+/// Accepts connections. Sends `bytes` bytes on each, then closes it.
 fn give(address: &str, bytes: usize) {
     let listener =
         TcpListener::bind(address.parse::<SocketAddr>().expect("an address")).expect("a free address");
     for mut stream in listener.incoming().flatten() {
-        // Connections of readiness checks are closed early.
+        // Ignore errors: a readiness check closes its connection early.
         let _ = stream.write_all(&vec![1; bytes]);
     }
 }
 
-/// Reads all bytes of a connection, once the file `go` exists.
+/// Waits until the file `go` exists, then connects to `address` and reads until the connection closes.
 fn take(address: &str) {
     while !Path::new("go").exists() {
         thread::sleep(Duration::from_millis(5));
@@ -99,7 +100,7 @@ fn take(address: &str) {
     wait();
 }
 
-/// Fills the page cache with a file that is read again and again, which makes its pages active.
+/// Fills the page cache with a file. Reading the file several times makes its pages active.
 fn cache(file: &str, bytes: usize) {
     fs::write(file, vec![1; bytes]).expect("a file");
     File::open(file).and_then(|file| file.sync_all()).expect("a disk");
@@ -110,14 +111,14 @@ fn cache(file: &str, bytes: usize) {
     wait();
 }
 
-/// Starts a child in its own session, which signals to this session do not reach.
+/// Starts a child in its own session, so that signals to this session do not reach the child.
 fn escape() {
     let own = std::env::current_exe().expect("an executable");
     let mut child = Command::new("setsid").arg(&own).arg("wait").spawn().expect("a child");
     let _ = child.wait();
 }
 
-/// Starts two children, one in this process group and one in another, and an orphan.
+/// Starts a child in this process group, a child in another process group, and an orphan.
 fn tree() {
     let own = std::env::current_exe().expect("an executable");
     let mut near = Command::new(&own).arg("wait").spawn().expect("a child");
@@ -127,14 +128,14 @@ fn tree() {
     let _ = far.wait();
 }
 
-/// Starts an orphan in its own session.
+/// Starts a process in its own session whose parent exits at once.
 fn away() {
     let own = std::env::current_exe().expect("an executable");
     let forked = Command::new("setsid").arg("--fork").arg(own).arg("wait").status().expect("setsid");
     assert!(forked.success());
 }
 
-/// Fills its log, prints a last line, and waits.
+/// Prints `bytes` bytes into its log, then a last line, and waits.
 fn shout(bytes: usize) {
     let line = "the same again and again\n".repeat(1 << 12);
     let mut output = io::stdout();
@@ -155,8 +156,8 @@ fn eat(bytes: usize) {
     wait();
 }
 
-/// Opens a rig, launches concurrent parts with limits (`CPUS:BYTES`, `-` for none), and prints how each was limited
-/// and its allowed CPUs.
+/// Opens a rig and launches one part for each element of `asked`, which contains the limits of the part (`CPUS:BYTES`,
+/// `-` for none). Prints how each part was limited, and which CPUs it can use.
 fn limited(state_dir: &str, temp_dir: &str, asked: &[&str]) {
     let rig = open("limited", state_dir, temp_dir, true);
     let parts: Vec<Running> = asked
@@ -192,7 +193,7 @@ fn open(run_id: &str, state_dir: &str, temp_dir: &str, cgroups: bool) -> Rig {
     .expect("a rig")
 }
 
-/// A process of this program with another command.
+/// The specification of a process that runs this program with the argument `part`.
 fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec {
     let own = std::env::current_exe().expect("an executable");
     ProcessSpec {
@@ -220,8 +221,8 @@ fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec
     }
 }
 
-/// Opens a rig and launches a process tree, or in a network namespace a process with a child in another session.
-/// Prints the process ID and the work folder, and waits to be killed.
+/// Opens a rig and launches a process tree. If `how` is `namespaces`, launches instead a process with a child in
+/// another session, in a network namespace. Prints the process ID and the work folder, and waits to be killed.
 fn lab(state_dir: &str, temp_dir: &str, how: &str) {
     let rig = open("killed", state_dir, temp_dir, how == "cgroups");
     let namespace = (how == "namespaces").then(|| {

@@ -1,4 +1,4 @@
-//! OTLP 1 messages for metrics, with the fields that weir uses.
+//! The OTLP 1 messages for metrics, with only the fields that weir uses.
 
 use prost::{Message, Oneof};
 

@@ -15,7 +15,7 @@ pub(super) struct WriteRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TimeSeries {
-    /// Sorted by name.
+    /// Labels sorted by name.
     #[prost(message, repeated, tag = "1")]
     pub(super) labels: Vec<Label>,
     #[prost(message, repeated, tag = "2")]
@@ -56,7 +56,7 @@ pub(super) fn request(batch: &Batch) -> WriteRequest {
 
 fn time_series(growth: &Growth) -> TimeSeries {
     let Points { samples, histograms } = Points::of(growth);
-    // `_` sorts before every lower-case letter, so the name is first.
+    // `_` sorts before all lower-case letters, so the name of the metric comes first.
     let name = ("__name__", growth.series.family.name);
     let labels = growth.series.labels.iter().map(|(name, value)| (*name, value.as_str()));
     let label = |(name, value): (&str, &str)| Label { name: name.to_owned(), value: value.to_owned() };

@@ -1,4 +1,5 @@
-//! `io.prometheus.write.v2.Request` of remote write 2.0: names, labels and help are references into one table.
+//! Version 2.0 of remote write (`io.prometheus.write.v2.Request`). Names, label values and help texts are indices
+//! into one table of texts.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::series::{Batch, Growth};
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Request {
-    /// The first symbol is empty.
+    /// The table of texts. The first one must be empty.
     #[prost(string, repeated, tag = "4")]
     pub(super) symbols: Vec<String>,
     #[prost(message, repeated, tag = "5")]
@@ -18,7 +19,7 @@ pub(super) struct Request {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TimeSeries {
-    /// Alternating names and values, sorted by name.
+    /// Indices of label names and values, alternating and sorted by name.
     #[prost(uint32, repeated, tag = "1")]
     pub(super) labels_refs: Vec<u32>,
     #[prost(message, repeated, tag = "2")]
@@ -37,7 +38,7 @@ pub(super) struct Metadata {
     pub(super) help_ref: u32,
 }
 
-/// Builds the table of symbols.
+/// Builds the table of texts, and finds the index of each.
 struct Symbols<'a> {
     places: BTreeMap<&'a str, u32>,
     table: Vec<String>,

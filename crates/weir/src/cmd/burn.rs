@@ -1,4 +1,5 @@
-//! `weir burn`: uses extra CPU time while a program runs, for the positive control of `weir run`.
+//! `weir burn`: uses CPU time in addition to that of a program. `weir run --control` uses it to make a gateway
+//! slower by a known share.
 
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// Burns, or starts a burner and executes the program.
+/// Uses CPU time for an existing process, or starts a process that does so and then executes the program.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| {
         let program = args.command.first().map_or("weir burn", String::as_str);

@@ -19,15 +19,15 @@ use crate::failure::{Exit, Failure};
 pub(super) use sides::of_run;
 use until::{More, Until};
 
-/// The description of inputs in the help.
+/// Explains in the help what A and B can be.
 const SIDES: &str = "\
 A and B are each one of
   RUN            a stored run: its id, a unique prefix of the id, or `last`
   RUN:GATEWAY    one gateway of a run
   FILE.weir      an archive of `weir export`; FILE.weir:GATEWAY is one gateway of it
   FILE[,FILE..]  results of another program, one file per repeat, or a directory of them:
-                 - Locust: FILE_stats.csv of --csv; row Aggregated. Locust rounds times to 1 ms,
-                   and from 100 ms on to two digits
+                 - Locust: FILE_stats.csv of --csv; row Aggregated. Locust rounds times
+                   below 100 ms to 1 ms, and longer times to two significant digits
                  - k6: JSON of --summary-export or handleSummary; latency from the actual send;
                    p99 needs --summary-trend-stats 'avg,med,p(90),p(95),p(99)'
                  - Gorouter's rig: CSV with start-time,response-time (RFC 3339, seconds) of
@@ -97,7 +97,7 @@ pub(crate) struct Args {
     /// then 5% for cpu; 10% for throughput, mean and p50; 25% for other latencies]
     #[arg(long = "margin", value_name = "NAME=SHARE")]
     margins: Vec<String>,
-    /// Compare only this load, without starts; a file without load names is compared with it
+    /// Compare only this load, and no cold starts; a file without load names counts as this load
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
     /// Compare even if scenario or limits differ; every output is marked
@@ -140,7 +140,7 @@ pub(crate) enum FailOn {
     Worse,
 }
 
-/// Compares, prints and writes.
+/// Compares A and B, prints the result and writes the files that the user asked for.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let question = question(&args)?;
     if args.cores.is_some_and(|cores| !(cores > 0.0 && cores.is_finite())) {
@@ -184,7 +184,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// Both sides, with their labels.
+/// Reads the datasets A and B, and gives them labels.
 fn datasets(args: &Args) -> Result<[Dataset; 2], Failure> {
     let mut sides = sides::Sides::new(&args.database, args.cores);
     let (mut a, mut b) = (sides.side(&args.a)?, sides.side(&args.b)?);
@@ -195,7 +195,7 @@ fn datasets(args: &Args) -> Result<[Dataset; 2], Failure> {
     Ok([a, b])
 }
 
-/// The gate fails if a metric is worse, or if no metric could be judged.
+/// The exit code of `--fail-on worse`: bad if a metric is worse. An error if no metric could be judged.
 fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
     if comparison.is_worse() {
         return Ok(Exit::BadResult);
@@ -254,7 +254,7 @@ fn measure(flag: &str, name: &str) -> Result<Measure, Failure> {
     })
 }
 
-/// Writes a file, or prints it if the path is `-`.
+/// Writes a text to a file, or prints it if the path is `-`.
 fn written(path: &Path, text: String) -> Result<(), Failure> {
     if path == Path::new("-") {
         print(text.trim_end());

@@ -13,7 +13,7 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Prints the script to standard output.
+/// Prints the completion script to standard output.
 pub fn run(args: Args) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "weir", &mut script);

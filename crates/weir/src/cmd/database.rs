@@ -1,4 +1,4 @@
-//! `--db FILE`: the store that a command reads or writes.
+//! `--db FILE`: the database file in which runs are stored.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use weir_rig::RigError;
 use super::hint::remember_database;
 use crate::failure::Failure;
 
-/// The argument of every command that uses the store.
+/// The argument that all commands with a database have.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Database {
     /// Database file with the runs [default: weir/weir.db in the user's data directory]
@@ -19,22 +19,22 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens it, and creates it if it does not exist.
+    /// Opens the database. Creates the file if it is missing.
     pub(crate) fn open_or_make(&self) -> Result<Store, Failure> {
         Ok(Store::open(&self.path()?)?)
     }
 
-    /// Opens it to read runs.
+    /// Opens an existing database to read runs.
     pub(crate) fn open(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing(&self.path()?)?)
     }
 
-    /// Opens it to add cells to a stored run.
+    /// Opens an existing database to add cells to a stored run.
     pub(crate) fn open_to_resume(&self) -> Result<Store, Failure> {
         Ok(Store::open_to_resume(&self.path()?)?)
     }
 
-    /// Opens it. A missing file is an error only if `--db` names it.
+    /// Opens the database. If the file is missing, this is an error only if the user named it with `--db`.
     pub(crate) fn open_if_any(&self) -> Result<Option<Store>, Failure> {
         match self.db {
             Some(_) => self.open().map(Some),
@@ -42,7 +42,7 @@ impl Database {
         }
     }
 
-    /// Opens it. A missing file is no error.
+    /// Opens the database. Returns `None` if the file is missing.
     pub(crate) fn open_if_there(&self) -> Result<Option<Store>, Failure> {
         match Store::open_existing(&self.path()?) {
             Err(StoreError::Missing { .. }) => Ok(None),

@@ -1,4 +1,5 @@
-//! `weir doctor`: the measurement bounds of this host, and its gateways.
+//! `weir doctor`: how much load this host can generate, how precisely it can measure, and which gateways are
+//! installed.
 
 mod advice;
 mod bounds;
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Examines the host, measures and stores its bounds, and prints the results.
+/// Examines this host, measures and stores its measurement bounds, and prints the results.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     enter_scope();
     let drivers = Drivers::load(&args.drivers)?;
@@ -46,7 +47,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         note("measuring this host for about a minute and a half; --quick skips this");
         let bounds = bounds::measure(&examination.host, examination.disturbance)?;
         if let Some(store) = &mut store {
-            // Bounds from a quiet host are better than bounds measured with host noise.
+            // Stored bounds that were measured on a quiet host are kept if the host is not quiet now.
             let before = store.bounds(&bounds.fingerprint)?;
             let limit = Thresholds::default().disturbed_share;
             let is_quiet = |bounds: &HostBounds| bounds.disturbed_share.is_some_and(|share| share <= limit);

@@ -1,4 +1,4 @@
-//! `weir export`: a stored run as a file, for another installation of weir or for other programs.
+//! `weir export`: writes a stored run to a file, for another installation of weir or for other programs.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
     /// Export the findings over all repeats instead (failover, recovery, slow clients, ..): csv, json or parquet. One
-    /// row per value; low and high are its 95 % interval, unless `text` calls them bounds, or minimum and maximum
+    /// row per value; low and high are its 95 % interval, unless `text` is `bounds` or `least and greatest`
     #[arg(long, conflicts_with_all = ["cell", "load"])]
     findings: bool,
     #[command(flatten)]
@@ -54,13 +54,13 @@ enum Format {
     Json,
     /// The rows of csv, with types; binary. Ending: .parquet
     Parquet,
-    /// HdrHistogram log 1.3 of the latency: one interval per second of each load, warm-up included, of the requests
-    /// that were answered in it. Values are nanoseconds; the third number of a line is the maximum in ms. The start of
-    /// a cell's first load is the start of the cell. Tags: cell, gateway, repeat, load, phase, axes. Endings: .hlog,
-    /// .hdr
+    /// HdrHistogram log 1.3 of the latency: one interval per second of each load, warm-up included, with the requests
+    /// answered in that second. Values are nanoseconds; the third number of a line is the maximum in ms. Times assume
+    /// that the first load of a cell starts with the cell. Tags: cell, gateway, repeat, load, phase, axes. Endings:
+    /// .hlog, .hdr
     Hdr,
-    /// k6 end-of-test summary, one line per load, times in ms: iteration_duration is the latency from the intended
-    /// start, http_req_duration the service time, http_req_blocked the wait for a connection; http_reqs are requests
+    /// k6 end-of-test summary, one line per load, times in ms: iteration_duration is the latency from the intended send
+    /// time, http_req_duration the service time, http_req_blocked the wait for a connection; http_reqs are requests
     /// completed, failed or timed out, http_req_failed has the failed ones as `passes`, dropped_iterations were never
     /// sent, vus are connections. Ending: .json
     K6,
@@ -69,7 +69,7 @@ enum Format {
     Locust,
 }
 
-/// File name endings with their formats; the first format is the default.
+/// The formats for each ending of a file name. The first one is the default.
 const ENDINGS: &[(&str, &[Format])] = &[
     ("weir", &[Format::Weir]),
     ("csv", &[Format::Csv, Format::Locust]),
@@ -80,7 +80,7 @@ const ENDINGS: &[(&str, &[Format])] = &[
 ];
 
 impl Format {
-    /// The format from `--format`, or from the ending of `out`.
+    /// Returns the format that `--format` selects, or the one for the ending of `out`.
     fn chosen(asked: Option<Self>, out: Option<&Path>) -> Result<Self, Failure> {
         let Some((path, ending)) = out.and_then(|path| Some((path, path.extension()?))) else {
             return Ok(asked.unwrap_or(Self::Weir));
@@ -113,7 +113,7 @@ impl Format {
     }
 }
 
-/// Writes the run.
+/// Writes the run in the chosen format.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let format = match Format::chosen(args.format, out)? {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if format == Format::Weir && selection != Selection::default() {
         return Err(Failure::wrong_use(
             "--cell and --load select a part of a run, but --format weir exports the whole run",
-            "remove them, or use another --format",
+            "remove --cell and --load, or use another --format",
         ));
     }
     if out.is_none() && format.is_binary() && io::stdout().is_terminal() {
@@ -200,25 +200,26 @@ fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
     Failure::environment(format!("run {}: {error}", run.id), remedy)
 }
 
-/// Checks the target before the export. Only regular files can be lost; pipes and terminals are always written.
+/// Rejects an existing regular file unless `force` is set. Pipes and terminals can be written to without losing
+/// anything.
 fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(there) if there.is_dir() => {
             let message = format!("{}: the path is a directory", path.display());
-            Err(Failure::wrong_use(message, "give a file in it with --out FILE"))
+            Err(Failure::wrong_use(message, "give a file in this directory with --out FILE"))
         }
         Ok(there) if there.is_file() && !force => {
             let message = format!("{}: the file already exists", path.display());
             Err(Failure::wrong_use(
                 message,
-                "give another name with --out FILE, or overwrite it with --force",
+                "give another name with --out FILE, or overwrite the file with --force",
             ))
         }
         _ => Ok(()),
     }
 }
 
-/// Writes a temporary file in the same folder and renames it, so that the target is complete or absent.
+/// Writes a temporary file in the same folder and then renames it. So the file at `path` is always complete.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return File::options().write(true).open(path)?.write_all(bytes);
@@ -235,7 +236,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn unwritable(place: &str, error: &io::Error) -> Failure {
     let remedy =
-        "check that the folder exists, is writable and has free space, or use another with --out FILE";
+        "check that the folder exists, is writable and has free space, or use another file with --out FILE";
     Failure::environment(format!("{place}: cannot write the export: {error}"), remedy)
 }
 

@@ -1,11 +1,11 @@
-//! `--fail-on`: the outcomes of a run that result in an exit code other than 0.
+//! `--fail-on`: which results of a run lead to an exit code other than 0.
 
 use weir_analysis::Outcome;
 
 use super::output::note;
 use crate::failure::Exit;
 
-/// The exit codes of `weir run`, in its help.
+/// Explains the exit codes in the help of `weir run`.
 pub(crate) const RUN_EXIT_CODES: &str = "\
 Exit codes:
   0    all objectives are met, and all main results are valid
@@ -18,7 +18,7 @@ Exit codes:
 If several apply, 130 comes before 1, and 1 before 4.
 With --fail-on missed, 4 becomes 0. docs/ci.md has pipelines for both settings.";
 
-/// The exit codes of `weir report`, in its help.
+/// Explains the exit codes in the help of `weir report`.
 pub(crate) const REPORT_EXIT_CODES: &str = "\
 Exit codes:
   0  all objectives are met, and all main results are valid
@@ -39,7 +39,8 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// The exit code of a run with `outcome`. Prints it if it is not 0, or if an undecided result passes.
+    /// Returns the exit of a run with this outcome. Prints why it is not 0, or that an undecided result was
+    /// accepted.
     pub(crate) fn exit(self, outcome: Outcome) -> Exit {
         match (outcome, self) {
             (Outcome::Good, _) => Exit::Good,
@@ -48,7 +49,9 @@ impl Gate {
                 Exit::BadResult
             }
             (Outcome::Undecided, Self::Undecided) => {
-                note("exit code 4: undecided, no objective is missed; `--fail-on missed` exits with 0 here");
+                note(
+                    "exit code 4: undecided, no objective is missed; with `--fail-on missed`, weir would exit with 0",
+                );
                 Exit::Undecided
             }
             (Outcome::Undecided, Self::Missed) => {

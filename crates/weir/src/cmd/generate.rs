@@ -1,4 +1,5 @@
-//! `weir generate`: the engine as a process of the lab. Input is a specification, output is a record.
+//! `weir generate`: runs the load engine in its own process, which a run starts. It reads a specification and
+//! writes a record.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -39,7 +40,8 @@ pub(crate) struct GenerateArgs {
     gate: Option<PathBuf>,
 }
 
-/// Runs the load and writes its record. SIGINT and SIGTERM end it early with a partial record.
+/// Runs the load and writes its record. If SIGINT or SIGTERM ends the load early, the record contains what was
+/// measured until then.
 pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let spec: LoadSpec = read_spec(&args.own.spec)?;
     let stop = until_signalled()?;
@@ -61,11 +63,13 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Timeout of the agent's heartbeat, and interval of the checks.
+/// Time without a sign of life from the agent after which the load ends.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// How often the load checks for signs of life.
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
-/// Ends the load and sets `is_alone` if `mark` has not changed for 3 s, because a stopped agent cannot end the load.
+/// Ends the load and sets `is_alone` if the agent has not changed the file `mark` for 3 s. An agent that was
+/// stopped could not end the load itself.
 fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicBool>) -> Result<(), Failure> {
     let listen = move || {
         let (mut last, mut heard) = (None, Instant::now());
@@ -85,18 +89,18 @@ fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicB
     thread.map(drop).map_err(|error| Failure::environment(format!("cannot start a thread: {error}"), ""))
 }
 
-/// A gate that another process opens by writing a file.
+/// Waits until another process writes the start time to a file.
 struct FileGate(PathBuf);
 
-/// Poll interval of the file; the planned start is much later.
+/// How often the file is checked. This is short compared to the time until the planned start.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Gate for FileGate {
     fn wait(&self, stop: &AtomicBool) -> Option<u64> {
-        // If the file cannot be written, the agent does not continue, and the coordinator times out.
+        // If this file cannot be written, the agent does not continue, and the coordinator of the run times out.
         let _ = std::fs::write(prepared_mark(&self.0), "");
         loop {
-            // Checked before the file: a load that gets its start and stop together still starts.
+            // The flag is read before the file. So a load whose start and stop arrive together still starts.
             let is_over = stop.load(Ordering::Acquire);
             if let Ok(text) = std::fs::read_to_string(&self.0) {
                 return text.parse().ok();
@@ -109,7 +113,7 @@ impl Gate for FileGate {
     }
 }
 
-/// Appends a line to a file for each second.
+/// Appends each finished second of the load to a file, as a line of JSON.
 struct Lines(File);
 
 impl Lines {
@@ -124,7 +128,8 @@ impl Lines {
 
 impl Progress for Lines {
     fn second(&self, second: &LiveSecond) {
-        // Errors are ignored: the record is complete, and only a watcher misses the line.
+        // Errors are ignored. The record is complete anyway, and only somebody who follows the load misses this
+        // line.
         if let Ok(mut line) = serde_json::to_vec(second) {
             line.push(b'\n');
             let _ = (&self.0).write_all(&line);
@@ -132,7 +137,7 @@ impl Progress for Lines {
     }
 }
 
-/// A flag that SIGINT and SIGTERM set.
+/// Returns a flag that SIGINT and SIGTERM set.
 pub(super) fn until_signalled() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -142,7 +147,8 @@ pub(super) fn until_signalled() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// In a child of the lab, every error is one of the environment, because the lab has checked the user's input.
+/// Converts an error of the engine. The run that started this process has already validated the user's input, so
+/// the cause is the environment.
 fn engine_failure(error: &EngineError) -> Failure {
     Failure::environment(error.to_string(), error.remedy())
 }
@@ -158,7 +164,7 @@ pub(super) fn read_spec<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> 
     serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
-/// Writes a temporary file in the same folder and renames it, so that readers never see a partial record.
+/// Writes a temporary file in the same folder and then renames it. So a reader never sees a part of the record.
 pub(super) fn write_whole(path: &Path, record: &impl Serialize) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         let remedy = "check that the folder exists, is writable and has free space";

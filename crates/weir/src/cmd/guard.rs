@@ -1,4 +1,4 @@
-//! `weir guard`: cleans up after a dead lab. The rig starts it; users do not.
+//! `weir guard`: cleans up if the process of a run dies. Each run starts one; users do not.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub(crate) struct Args {
     ledger: PathBuf,
 }
 
-/// Runs it.
+/// Waits for the end of the run's process, and cleans up if needed.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     weir_rig::run_guard(&args.ledger);
     Ok(Exit::Good)

@@ -1,25 +1,25 @@
-//! Commands in messages for the user to paste: quoted for a shell, and with the same `--db`.
+//! Prepares commands in messages so that users can paste them: quoted for a shell, and with the same `--db`.
 
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Subcommands that take `--db`.
+/// Subcommands that accept `--db`.
 const WITH_DATABASE: [&str; 8] = ["run", "report", "size", "runs", "compare", "doctor", "export", "import"];
 
-/// The user's `--db` flag, with a space before it.
+/// The `--db` flag as the user passed it, with a space before it.
 static DATABASE: OnceLock<String> = OnceLock::new();
 
-/// Stores the path of `--db`.
+/// Remembers the path that the user passed with `--db`.
 pub(crate) fn remember_database(path: &Path) {
     let _ = DATABASE.set(format!(" --db {}", quoted(&path.to_string_lossy())));
 }
 
-/// ` --db FILE` if the user passed `--db`, else empty.
+/// Returns ` --db FILE` if the user passed `--db`, otherwise an empty text.
 pub(crate) fn database_flag() -> &'static str {
     DATABASE.get().map_or("", String::as_str)
 }
 
-/// `text` with the user's `--db` added to every command in backticks that supports it.
+/// Adds the user's `--db` to each command in backticks in `text`, if the command accepts it.
 pub(crate) fn with_database(text: &str) -> String {
     completed(text, database_flag())
 }
@@ -35,7 +35,7 @@ fn completed(text: &str, flag: &str) -> String {
     text.split('`').enumerate().map(complete).collect::<Vec<_>>().join("`")
 }
 
-/// A word, quoted for a POSIX shell if needed.
+/// Quotes a word for a POSIX shell, if it needs quotes.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

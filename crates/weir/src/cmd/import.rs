@@ -21,7 +21,7 @@ pub(crate) struct Args {
     database: Database,
 }
 
-/// Imports the run atomically.
+/// Reads an archive, and stores its run completely or not at all.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let name = args.file.display().to_string();
     let unreadable = |source| ArchiveError::Unreadable { name: name.clone(), source };
@@ -30,7 +30,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         false => Box::new(File::open(&args.file).map_err(unreadable)?),
     };
     let archive = read_archive(&name, input)?;
-    // After reading, so that a rejected file does not create a database.
+    // The database is opened after reading, so that a rejected archive does not create one.
     let mut store = args.database.open_or_make()?;
     let (run, there) = (&archive.run, store.path().display().to_string());
     match store.import(run, &archive.cells)? {

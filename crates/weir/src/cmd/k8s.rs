@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// The error of a build without the feature.
+/// The error if weir was built without support for Kubernetes.
 #[cfg(not(feature = "kubernetes"))]
 fn without_feature() -> Failure {
     Failure::wrong_use(

@@ -1,4 +1,4 @@
-//! The facts against which scenarios are checked: the drivers and this host.
+//! What a scenario is checked against: the available drivers, and this host.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use weir_lab::Known;
 use weir_results::Plane;
 use weir_rig::Drivers;
 
-/// The names that a scenario can use, and the number of available CPUs.
+/// Collects the names that a scenario can use and the properties of this host.
 pub(crate) fn known(drivers: &Drivers) -> Known {
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     // Remote gateways have a reserved driver name.
@@ -31,7 +31,8 @@ pub(crate) fn known(drivers: &Drivers) -> Known {
     }
 }
 
-/// Why this host cannot create network namespaces. Cached, because every point of a sweep checks it.
+/// Tries whether this host can create network namespaces; the error says why not. The result is kept, because each
+/// point of a run checks it.
 fn namespaces() -> Result<(), String> {
     static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     TRIED.get_or_init(weir_rig::try_namespaces).clone()

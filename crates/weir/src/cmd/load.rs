@@ -1,4 +1,4 @@
-//! `weir load`: runs the engine without a lab, like wrk.
+//! `weir load`: sends load to a server from this process, like wrk, without a scenario.
 
 mod args;
 mod json;
@@ -29,7 +29,7 @@ use target::Target;
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let spec = spec(args)?;
     let stop = Arc::new(AtomicBool::new(false));
-    // The first Ctrl-C ends the load with a partial result, the second kills this process.
+    // The first Ctrl-C ends the load, and the result so far is printed. The second one kills this process.
     let interrupt = signal_hook::consts::SIGINT;
     signal_hook::flag::register_conditional_shutdown(interrupt, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(interrupt, Arc::clone(&stop)))
@@ -87,7 +87,8 @@ fn exit(args: &Args, record: &LoadRecord, was_interrupted: bool) -> Exit {
     }
 }
 
-/// The judgement from the generators, without the server's CPU. `usage` is from the agent closest to its CPU limit.
+/// Judges whether the result is valid, from the load generators alone. The CPU use of the server is unknown. With
+/// several agents, `usage` is that of the agent closest to its CPU limit.
 fn judge_alone(record: &LoadRecord, spec: &LoadSpec, usage: Option<&Usage>) -> Judgement {
     let evidence = Evidence {
         record,
@@ -107,7 +108,7 @@ fn judge_alone(record: &LoadRecord, spec: &LoadSpec, usage: Option<&Usage>) -> J
     judge(&evidence, &Thresholds::default())
 }
 
-/// The specification for the engine.
+/// Converts the arguments to the specification for the engine.
 fn spec(args: &Args) -> Result<LoadSpec, Failure> {
     let targets = Target::parse_all(&args.urls)?;
     let target = &targets[0];
@@ -140,7 +141,7 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
     load.spec(setting).map_err(|fault| reported(args, &fault))
 }
 
-/// The flags as a load of the scenario language, so that both have the same meaning.
+/// Converts the arguments to a load as in a scenario, so that flags and scenario fields have the same meaning.
 fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
     let (shape, requests, connections) = (&args.shape, &args.requests, &args.connections);
     let is_http2 = connections.http2 || connections.streams.is_some();
@@ -173,7 +174,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
     })
 }
 
-/// A request per URL, which differ only in their paths; empty with a request file.
+/// One request per URL; the requests differ only in their paths. Returns none if a request file is given.
 fn mix(args: &Args, targets: &[Target]) -> Result<Vec<Request>, Failure> {
     if args.requests.file.is_none() {
         return targets.iter().map(|target| request(args, &target.path)).collect();
@@ -237,7 +238,7 @@ fn tls(args: &Args, is_secure: bool) -> Result<Option<TlsSpec>, Failure> {
     }
 }
 
-/// Converts an error, and locates it on the command line if possible.
+/// Converts an error of the engine. If an argument caused it, the message names the argument.
 fn failure(args: &Args, error: &EngineError) -> Failure {
     match load_problem(error) {
         Some(fault) => reported(args, &fault),
@@ -248,7 +249,7 @@ fn failure(args: &Args, error: &EngineError) -> Failure {
 fn reported(args: &Args, fault: &Problem) -> Failure {
     let place = match fault.place.as_str() {
         "mix.path" => {
-            // The message quotes the path, or its invalid part.
+            // The message quotes the path, or the invalid part of it.
             let quoted = fault.message.split('`').nth(1).unwrap_or_default();
             let url = args.urls.iter().find(|url| url.contains(quoted)).unwrap_or(&args.urls[0]);
             url.clone()

@@ -1,4 +1,4 @@
-//! `weir man DIR`: writes the man pages, for packages.
+//! `weir man DIR`: writes the man pages that packages contain.
 
 use std::path::PathBuf;
 

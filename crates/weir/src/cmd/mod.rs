@@ -1,4 +1,4 @@
-//! One file per subcommand: it parses arguments, calls the libraries and returns an exit code.
+//! The subcommands, one per file. Each parses its arguments, calls the libraries, and returns an exit code.
 
 pub(crate) mod agent;
 pub(crate) mod burn;

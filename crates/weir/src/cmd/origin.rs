@@ -1,4 +1,4 @@
-//! `weir origin`.
+//! `weir origin`: a test upstream with configurable responses, delays and faults.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -174,9 +174,10 @@ impl Tls {
     }
 }
 
-/// Serves until SIGTERM or Ctrl-C.
+/// Serves until Ctrl-C or SIGTERM.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
-    // Before the first output: a reader of that line can send a signal immediately.
+    // Signals are registered before the first output, because whoever reads that line may send a signal
+    // immediately.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
         Failure::environment(
             format!("cannot wait for signals: {error}"),
@@ -190,7 +191,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             Failure::environment(message, "use --ca-out with a file in a writable folder")
         })?;
     }
-    // Errors are ignored: the origin must serve even if standard output is closed.
+    // Errors are ignored, because the origin must serve even if standard output is closed.
     let _ = writeln!(std::io::stdout(), "listening on {}", origin.address());
     let _ = std::io::stdout().flush();
     let signal = signals.forever().next();
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// An origin with all fields.
+    /// A configuration in which every field is set.
     fn full() -> Origin {
         let tls = OriginTls {
             domains: vec!["a.example".into(), "b.example".into()],
@@ -315,7 +316,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(Origin)).unwrap().to_string();
         for argument in command().get_arguments() {
             let name = argument.get_id().as_str();
-            // The lab chooses the address; `tls` is a map in the schema.
+            // A run chooses the address itself, and `tls` is a map in the schema of scenarios.
             if name != "listen" {
                 assert!(schema.contains(&format!("\"{name}\":")), "{name} is not in the schema");
             }

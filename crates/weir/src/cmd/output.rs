@@ -1,5 +1,5 @@
-//! All output of weir except live progress. It escapes control characters, so that foreign text (names, logs, imported
-//! runs) cannot control the terminal.
+//! Prints everything that weir prints, except for live progress. Control characters are escaped, so that text from
+//! outside (names, logs, imported runs) cannot control the terminal.
 //!
 //! A closed standard output (`weir runs | head`) is not an error.
 
@@ -11,25 +11,25 @@ use weir_report::{escaped, escaped_but_styles};
 
 use crate::failure::Failure;
 
-/// The error of the first line that could not be written.
+/// The error of the first text that could not be printed.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Prints a line on standard output. If that fails, [`lost`] reports it at the end of the command.
+/// Prints a line to standard output. If this fails, [`lost`] reports it when the command ends.
 pub(crate) fn print(line: impl Display) {
     if let Err(error) = write(escaped_but_styles(&format!("{line}\n")).as_bytes()) {
         let _ = LOST.set(error.to_string());
     }
 }
 
-/// Prints a line on standard error. Errors are ignored.
+/// Prints a line to standard error. Errors are ignored.
 pub(crate) fn note(line: impl Display) {
     let _ = io::stderr().write_all(escaped(&format!("{line}\n")).as_bytes());
 }
 
-/// Writes bytes to standard output unchanged.
+/// Writes bytes to standard output as they are.
 ///
 /// # Errors
-/// If they cannot be written, for example because a disk is full.
+/// If they cannot be written, for example because a disk is full. A closed pipe is not an error.
 pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     match output.write_all(bytes).and_then(|()| output.flush()) {
@@ -38,12 +38,12 @@ pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The failure if printed text was lost.
+/// Returns an error if printed text could not be written.
 pub(crate) fn lost() -> Option<Failure> {
     LOST.get().map(|why| {
         Failure::environment(
             format!("standard output: {why}"),
-            "the output is incomplete; free space there, or redirect it elsewhere",
+            "the output is incomplete; free disk space, or redirect the output to another disk",
         )
     })
 }

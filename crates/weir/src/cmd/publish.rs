@@ -1,4 +1,4 @@
-//! `weir publish`: a process of the lab that publishes messages periodically.
+//! `weir publish`: publishes messages to NATS periodically, in its own process, which a run starts.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -11,11 +11,11 @@ use weir_nats::{NatsError, Publisher};
 use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
 
-/// How often it checks for a signal.
+/// How often the process checks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Publishes until SIGINT or SIGTERM, and records the times. It also records failed publications, because a fault can
-/// stop the server; the next publication connects again.
+/// Publishes until SIGINT or SIGTERM, and records when. Failed publications are recorded too, because a fault may
+/// have stopped the server. The next publication then connects again.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: PublishSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;
@@ -23,7 +23,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Failure::environment(format!("`{}`: {error}", spec.address), "give the address as IP:PORT")
     })?;
     let (gap, every) = (Duration::from_nanos(spec.gap_ns), Duration::from_nanos(spec.every_ns));
-    // Opened early, so that the first publication does not wait. If this fails, that publication retries.
+    // The connection is opened early, so that the first publication is not late. If this fails, the first
+    // publication tries again.
     let mut connection = connect(address).ok();
     let mut record = PublishRecord::default();
     let mut due = Instant::now() + every;

@@ -1,4 +1,4 @@
-//! `weir reference`: the pages of docs/reference, generated from types and arguments.
+//! `weir reference`: generates the pages in docs/reference from types and command-line arguments.
 
 use clap::{CommandFactory, ValueEnum};
 use schemars::generate::SchemaSettings;
@@ -50,10 +50,10 @@ verdicts of their load.
 - Latency is from the intended send time (open loop) or the send (closed loop) to the last byte. Service time is from the \
 send to the last byte; it is missing for routes. Lateness is send minus intended send time; it is missing in closed loop and \
 for routes.
-- Quantiles are nearest-rank. Those of the latency rank unanswered requests last; mean and standard deviation are over \
-answered requests.
+- Quantiles are nearest-rank. Quantiles of the latency rank unanswered requests last; mean and standard deviation cover \
+answered requests only.
 - *integer* is an unsigned INT64 in Parquet, *float* a DOUBLE, *text* UTF-8.
-- Versions of weir add columns and do not rename them. The format `json` also has each status code, part, error message and \
+- New versions of weir add columns, but never rename one. The format `json` also has each status code, part, error message and \
 second.";
 
 const FINDINGS: &str = "\
@@ -94,7 +94,7 @@ enum Page {
     RunMetrics,
 }
 
-/// Prints the page to standard output.
+/// Prints the chosen page to standard output.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let page = match args.page {
         Page::Scenario => read("Fields of a scenario", SCENARIO, schema_for!(Scenario).as_value()),
@@ -109,17 +109,17 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The page of a document that users write.
+/// The page about a document that users write.
 fn read(title: &str, introduction: &str, schema: &Value) -> String {
     Document { title, introduction, schema, forms: &[], use_of: Use::Read }.to_markdown()
 }
 
-/// The page of a document that weir writes.
+/// The page about a document that weir writes.
 fn written(title: &str, introduction: &str, schema: &Value) -> String {
     Document { title, introduction, schema, forms: &[], use_of: Use::Written }.to_markdown()
 }
 
-/// The schema of written documents: it distinguishes required and optional fields.
+/// The JSON Schema of a document that weir writes. It shows which fields can be missing.
 fn written_schema<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().to_value()
 }

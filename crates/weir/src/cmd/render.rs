@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use weir_lab::pods::resources_of;
 use weir_lab::scenario::Scenario;
 use weir_lab::{Addresses, Overrides, Source, binding, secure_origin, service_binding};
 use weir_results::Role;
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Writes the gateway's files, `commands.txt` and `manifest.json`.
+/// Writes the configuration files of the gateway, `commands.txt` and `manifest.json`.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.out == Path::new("-") {
         let message = "--out -: standard output cannot hold several files";
@@ -60,11 +61,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let overrides =
         Overrides { set: args.set.clone(), gateways: vec![args.gateway.clone()], ..Overrides::default() };
     let checked = weir_lab::read(&Source::find(&args.scenario)?, &overrides, &known(&drivers))?;
-    // Uses the first of several points; the manifest names it.
+    // If the scenario has several points, the first one is used. The manifest names it.
     let Some(point) = checked.points.first() else { return Err(nothing(&args)) };
     let Some(gateway) = point.scenario.gateways.first() else { return Err(nothing(&args)) };
     if gateway.is_remote() {
-        let message = format!("{}: it is remote, so weir renders no files for it", gateway.name);
+        let message = format!("gateway `{}` is remote, so weir renders no files for it", gateway.name);
         return Err(Failure::wrong_use(message, "name another gateway with --gateway"));
     }
     let driver = drivers.driver(&gateway.driver)?;
@@ -76,14 +77,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let listen = gateway.listen.unwrap_or(args.listen);
     let config = checked.configurations.get(&gateway.name).cloned();
     if let Some(config) = &config {
-        // A fixed address, like `listen` in a scenario.
+        // The address is fixed, as with `listen` in a scenario.
         driver.check_configuration(config, true)?;
     }
     let origins = origins(args.origin, point.scenario.origin.replica_count())?;
-    // A run without a seed draws one at random, and its tokens differ.
+    // A run without a seed draws one at random, so its tokens differ from these.
     let seed = point.scenario.seed.unwrap_or_default();
     let addresses = Addresses { listen, admin: args.admin, origins: &origins };
-    // Additional addresses and services use the ports after the admin port.
+    // Additional addresses, and those of services, use the ports after the admin port.
     let mut ports = args.admin.port().saturating_add(1)..;
     let mut addressed = |names: &[String]| -> BTreeMap<String, SocketAddr> {
         let with_ports = names.iter().zip(&mut ports);
@@ -101,7 +102,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         addresses: further,
         services: outputs.collect(),
         secure_origin: secure_origin(&point.scenario, upstream_certificates),
-        pods: driver.kubernetes().map(|_| example_pods()),
+        pods: driver.kubernetes().map(|_| example_pods(&point.scenario)),
         ..binding(&point.scenario, gateway, binary, &addresses, seed)
     };
     let rendered = driver.render(&bound, &args.out)?;
@@ -151,8 +152,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Renders the service that is the upstream, and those that the driver needs, below the directory. `addressed` returns
-/// their addresses by name.
+/// Renders the service that acts as the upstream, and the services that the driver needs. Each gets a folder in
+/// `out`. `addressed` returns addresses for a list of names.
 fn services(
     drivers: &Drivers,
     driver: &str,
@@ -189,7 +190,7 @@ fn nothing(args: &Args) -> Failure {
     Failure::wrong_use(format!("{}: no gateway to render", args.scenario), "name one with --gateway")
 }
 
-/// The addresses of the upstream's servers: consecutive ports.
+/// The addresses of the servers of the upstream, with consecutive ports.
 fn origins(first: SocketAddr, replicas: u32) -> Result<Vec<SocketAddr>, Failure> {
     let port = |place: u32| u16::try_from(u32::from(first.port()) + place).ok();
     let of = |place| port(place).map(|port| SocketAddr::new(first.ip(), port));
@@ -199,7 +200,8 @@ fn origins(first: SocketAddr, replicas: u32) -> Result<Vec<SocketAddr>, Failure>
     })
 }
 
-/// The binary, or its plain name if it is missing: the files are useful without it.
+/// Finds the program of the gateway. If it is missing, returns only its name, because the files are useful without
+/// it.
 fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
     match driver.locate(given) {
         Ok(binary) => Ok(binary),
@@ -211,17 +213,18 @@ fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
     }
 }
 
-/// The cluster values for templates, with the names of a run named `run`.
-fn example_pods() -> PodBinding {
+/// Example values for templates of manifests, with the names that a run called `run` would have.
+fn example_pods(scenario: &Scenario) -> PodBinding {
     PodBinding {
         namespace: "weir-run".into(),
         run: "run".into(),
         service: "weir-run-upstream".into(),
         port: 8080,
+        resources: resources_of(scenario.limits_of(Role::Data)),
     }
 }
 
-/// A binary with only a name: in an image, or missing.
+/// A program of which only the name is known: it is in an image, or missing.
 fn unlocated(driver: &Driver, given: Option<&Path>) -> Binary {
     let name = driver.file().binary.as_ref().map_or_else(String::new, |binary| binary.name.clone());
     Binary { path: given.map_or_else(|| name.into(), Path::to_owned), ..Binary::default() }
@@ -271,7 +274,7 @@ fn apply(apply: &Apply) -> String {
     }
 }
 
-/// The commands in order, for a shell.
+/// The commands in the order in which they are started, written for a shell.
 fn commands(processes: &[&ProcessSpec]) -> String {
     let mut text = String::new();
     for process in processes {
@@ -290,7 +293,7 @@ fn commands(processes: &[&ProcessSpec]) -> String {
     text
 }
 
-/// A word, quoted for a shell if needed.
+/// Quotes a word for a shell, if it needs quotes.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

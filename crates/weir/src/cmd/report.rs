@@ -1,4 +1,4 @@
-//! `weir report`: prints and writes the report of a stored run, as does `weir run` at its end.
+//! `weir report`: prints and writes the report of a stored run. `weir run` does the same when it has ended.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::gate::{Gate, REPORT_EXIT_CODES};
 use crate::cmd::output::{note, print};
 use crate::failure::{Exit, Failure};
 
-/// The file of `--format junit`.
+/// Name of the file that `--format junit` writes.
 const JUNIT: &str = "junit.xml";
 
-/// Columns of a table if standard output is no terminal.
+/// Width of tables, in columns, if standard output is not a terminal.
 const WIDTH: usize = 110;
-/// Minimum width of tables.
+/// Minimum width of tables, in columns.
 const WIDTH_MIN: usize = 40;
 
 /// Arguments of `weir report`.
@@ -31,7 +31,8 @@ pub(crate) struct Args {
     run: String,
     #[command(flatten)]
     database: Database,
-    /// Directory for the report; `-` prints the format chosen with --format [default: ./weir-results/RUN]
+    /// Directory for the report; `-` prints the report to standard output, in the format of --format [default:
+    /// ./weir-results/RUN]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write only this format; may be repeated [default: all but junit]
@@ -56,30 +57,30 @@ pub(crate) enum Format {
     Md,
     /// cells.csv
     Csv,
-    /// junit.xml: the objectives as tests, for CI. A suite is a gateway, a test is one limit at one load; skipped means
-    /// undecided, error means that the cell failed
+    /// junit.xml: the objectives as tests, for CI. A test suite is a gateway, and a test case is one limit at one load.
+    /// Skipped tests are undecided; tests with an error belong to a failed cell
     Junit,
 }
 
 impl Format {
-    /// The formats that are written by default.
+    /// The formats that are written if the user chooses none.
     pub(super) const ALL: &[Self] = &[Self::Terminal, Self::Html, Self::Md, Self::Csv];
 }
 
-/// The wanted outputs of a run.
+/// Which outputs of a report the user wants.
 pub(super) struct Wanted<'a> {
     pub(super) out: Option<&'a Path>,
     pub(super) formats: &'a [Format],
     pub(super) json: bool,
-    /// The JUnit file.
+    /// Where to write the objective as JUnit tests; `None` if it is not wanted.
     pub(super) junit: Option<&'a Path>,
-    /// The comparison with another run.
+    /// A comparison with a baseline run, which is added to the outputs.
     pub(super) comparison: Option<&'a Comparison>,
-    /// The gate of the exit code.
+    /// Which results lead to an exit code other than 0.
     pub(super) gate: Gate,
 }
 
-/// The JSON of `weir report --json` and `weir run --json`.
+/// The document that `weir report --json` and `weir run --json` print.
 #[derive(Serialize)]
 struct Document<'a> {
     run: &'a Run,
@@ -89,7 +90,7 @@ struct Document<'a> {
     comparison: Option<&'a Comparison>,
 }
 
-/// Prints and writes the reports of a stored run.
+/// Prints and writes the report of a stored run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let store = args.database.open()?;
     let id = store.find(&args.run)?;
@@ -108,7 +109,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     tell(&store, &id, &wanted)
 }
 
-/// `--out -`: prints the selected format on standard output, and writes no file.
+/// Prints the chosen format to standard output, and writes no file.
 fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
     let (run, cells) = (store.run(id)?, store.cells(id)?);
     let summary = summarize(&run, &cells);
@@ -116,7 +117,7 @@ fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
         let remedy = "use one of --format terminal, md, csv, junit, or --json; or give a folder";
         Failure::wrong_use(format!("--out -: {why}"), remedy)
     };
-    let not_written = |error| unwritable(Path::new("standard output"), &error, "report this");
+    let not_written = |error| unwritable(Path::new("standard output"), &error, "report this as a bug");
     match args.formats.as_slice() {
         [] if args.json => print(document(&run, &cells, &summary, None)),
         [] => return Err(refused("a report is several files, which standard output cannot hold")),
@@ -148,7 +149,7 @@ fn print_problems(summary: &Summary) {
     }
 }
 
-/// Prints and writes the report of the run `id`; the exit code depends on its result.
+/// Prints and writes the report of the run `id`. Returns an exit code that depends on the results.
 pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let run = store.run(id)?;
     let cells = store.cells(id)?;
@@ -181,14 +182,14 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         print("");
         print(weir_report::comparison_terminal(comparison, width(), color()));
     }
-    // Repeated after the tables, because the end of a CI log does not show the start of the tables.
+    // The problems are repeated here: the end of a log in CI often does not show the beginning of the tables.
     if !tables || !std::io::stdout().is_terminal() {
         print_problems(&summary);
     }
     Ok(wanted.gate.exit(summary.outcome))
 }
 
-/// The error for JUnit tests without an objective.
+/// The error if JUnit tests are wanted, but the run has no objective.
 pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
     Failure::wrong_use(
         format!("{flag}: {what} has no objective to test"),
@@ -208,7 +209,7 @@ pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
         let message = format!("--junit {}: the path is a directory", path.display());
-        return Err(Failure::wrong_use(message, "give a file in it"));
+        return Err(Failure::wrong_use(message, "give a file in this directory"));
     }
     weir_report::check_folder(folder).map_err(|error| unwritable_junit(path, &error))
 }
@@ -222,11 +223,11 @@ fn write_junit(run: &Run, summary: &Summary, path: &Path) -> Result<(), Failure>
 }
 
 fn unwritable_junit(path: &Path, error: &std::io::Error) -> Failure {
-    let message = format!("{}: cannot write the tests: {error}", path.display());
-    Failure::environment(message, "give another file")
+    let message = format!("{}: cannot write the JUnit report: {error}", path.display());
+    Failure::environment(message, "choose another file for the JUnit report")
 }
 
-/// Checks that the reports of the run `id` can be written.
+/// Checks that the report files of the run `id` can be written.
 pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> {
     if out == Some(Path::new("-")) {
         return Err(Failure::wrong_use(
@@ -239,7 +240,7 @@ pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> 
         .map_err(|error| unwritable(&dir, &error, "give another directory with --out DIR"))
 }
 
-/// The folder for the reports of the run `id`.
+/// The folder for the report files of the run `id`.
 fn folder(out: Option<&Path>, id: &str) -> PathBuf {
     out.map_or_else(|| PathBuf::from("weir-results").join(id), Path::to_path_buf)
 }

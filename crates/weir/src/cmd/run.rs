@@ -1,4 +1,4 @@
-//! `weir run`: a scenario from its text to its report.
+//! `weir run`: measures a scenario, and reports the results.
 
 mod baseline;
 mod plan;
@@ -130,7 +130,7 @@ pub(crate) struct Args {
     watch: WatchArgs,
 }
 
-/// Number of repeats without a valid one after which --until gives up.
+/// If no repeat is valid after this number of repeats, `--until` gives up.
 const HOPELESS_FROM: u32 = 6;
 
 /// An outcome that fails the run.
@@ -145,7 +145,8 @@ enum FailOn {
 }
 
 impl Args {
-    /// The gate for the run itself; `worse` applies to the baseline only.
+    /// Which results of the run itself fail the command. `--fail-on worse` applies only to the comparison with the
+    /// baseline.
     fn gate(&self) -> Gate {
         let has = |outcome| self.fail_on.contains(&outcome);
         if has(FailOn::Missed) && !has(FailOn::Undecided) { Gate::Missed } else { Gate::Undecided }
@@ -155,14 +156,15 @@ impl Args {
         AgentsOptions { listen: self.listen, ticket: self.ticket.clone(), pods: None }
     }
 
-    /// The source of programs.
+    /// Where the programs of the run come from: this host, container images, or images in a cluster.
     fn programs(&self) -> Result<Programs<'static>, Failure> {
         let before_pull: &dyn Fn(&str) = &|text| note(text);
         let pods = self.context().map(|_| self.cluster.image_name()).transpose()?;
         Ok(Programs { images: self.images, engines: Engines::new(self.engine), before_pull, pods })
     }
 
-    /// The context of the run's cluster; `Some(None)` is the current one, `None` is this host.
+    /// The kubeconfig context of the run's cluster. `Some(None)` is the current context, and `None` means that the
+    /// run is on this host.
     fn context(&self) -> Option<Option<&str>> {
         match &self.on {
             Some(On::Cluster(context)) => Some(context.as_deref()),
@@ -170,7 +172,7 @@ impl Args {
         }
     }
 
-    /// The facts against which the scenario is checked.
+    /// What the scenario is checked against: the drivers, and this host or the cluster.
     fn known(&self, drivers: &Drivers) -> Result<Known, Failure> {
         match self.context() {
             Some(context) => Ok(k8s::known_of_cluster(drivers, k8s::node_cpus(context)?)),
@@ -178,7 +180,7 @@ impl Args {
         }
     }
 
-    /// Rejects contradicting flags.
+    /// Rejects flags that contradict each other.
     fn check(&self) -> Result<(), Failure> {
         let is_in_cluster = self.context().is_some();
         if let (false, Some(flag)) = (is_in_cluster, self.cluster.given()) {
@@ -187,7 +189,7 @@ impl Args {
         }
         if let (Some(On::Agents(_)), Some(_)) = (&self.on, &self.resume) {
             let message = "--on: a resumed run keeps its agents";
-            return Err(Failure::wrong_use(message, "remove it, or start a new run"));
+            return Err(Failure::wrong_use(message, "remove --on, or start a new run"));
         }
         let elsewhere = [
             ("--until", self.until.is_some()),
@@ -198,7 +200,7 @@ impl Args {
         match elsewhere.into_iter().find(|(_, is_given)| is_in_cluster && *is_given) {
             Some((flag, _)) => {
                 let message = format!("{flag} is not supported in a cluster yet");
-                Err(Failure::wrong_use(message, "remove it, or run on this host"))
+                Err(Failure::wrong_use(message, format!("remove {flag}, or run on this host")))
             }
             None => Ok(()),
         }
@@ -209,7 +211,7 @@ impl Args {
     }
 }
 
-/// Runs a scenario, or resumes a run.
+/// Runs a scenario, or resumes a stored run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     if args.fails_on_worse() && args.baseline.is_none() {
         let message = "--fail-on worse: no baseline to compare with";
@@ -299,7 +301,7 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     go(args, drivers, &run, &prepared, &mut store, &notes)
 }
 
-/// Measures the remaining cells of `run`, and reports it.
+/// Measures the cells of `run` that are left, and reports the results.
 fn go(
     args: &Args,
     drivers: &Drivers,
@@ -308,7 +310,7 @@ fn go(
     store: &mut Store,
     notes: &[String],
 ) -> Result<Exit, Failure> {
-    // Before hours of measuring.
+    // The outputs are checked before hours of measuring.
     check_outputs(args, run)?;
     let baseline = args.baseline.as_deref().map(|name| Baseline::find(store, name, run)).transpose()?;
     let finished = store.finished(&run.id)?;
@@ -328,7 +330,7 @@ fn go(
     let ended = match args.context() {
         Some(context) => {
             drop(progress);
-            let rights = GatewayRights::of(&prepared.checked.scenario, drivers)?;
+            let rights = GatewayRights::of(&prepared.checked.scenario, drivers, &run.id)?;
             match k8s::launch(run, store, context, &args.cluster, &rights)? {
                 Launched::Detached => return Ok(Exit::Good),
                 Launched::Finished => Ok(Ended::Finished),
@@ -341,7 +343,7 @@ fn go(
     match ended {
         Err(error) => {
             let mut failure = Failure::from(error);
-            // A run that could not start is not stored, so it cannot be resumed.
+            // A run that could not start is not in the database, so it cannot be resumed.
             if store.run(&run.id).is_ok() {
                 failure.problem.remedy = format!("{}; then {}", failure.problem.remedy, how_to_resume());
             }
@@ -377,7 +379,7 @@ fn go(
     }
 }
 
-/// Measures the remaining cells of `run` on this host.
+/// Measures the cells of `run` that are left on this host.
 fn measured_here(
     args: &Args,
     drivers: &Drivers,
@@ -405,7 +407,8 @@ fn measured_here(
     Ok(ended)
 }
 
-/// Measures the remaining cells of `run`; with `--until`, adds repeats until its intervals are narrow enough.
+/// Measures the cells of `run` that are left. With `--until`, adds repeats until the confidence intervals are
+/// narrow enough.
 fn measured(
     args: &Args,
     run: &Run,
@@ -427,7 +430,8 @@ fn measured(
                 )
             }
             Look::Open { values, is_hopeless: true } if repeats >= HOPELESS_FROM => format!(
-                "--until: stopped after {repeats} repeats, none of them valid: more would not help. Intervals too wide: {}",
+                "--until: stopped after {repeats} repeats: none is valid, so more repeats would not help. Intervals too \
+                 wide: {}",
                 values.join("; ")
             ),
             Look::Open { .. } => {
@@ -449,7 +453,7 @@ fn measured(
     Ok(ended)
 }
 
-/// Adds repeats to stored runs until interrupted.
+/// Adds repeats to stored runs. Ctrl-C interrupts it.
 pub(crate) struct Extension {
     drivers: Drivers,
     stop: Arc<AtomicBool>,
@@ -461,7 +465,7 @@ impl Extension {
         Ok(Self { drivers: Drivers::load(&[])?, stop: interruptible()? })
     }
 
-    /// Measures the run up to this number of repeats; `false` if it was interrupted.
+    /// Measures the run until it has this number of repeats. Returns `false` if it was interrupted.
     pub(crate) fn measure(&self, store: &mut Store, run_id: &str, repeats: u32) -> Result<bool, Failure> {
         let run = store.run(run_id)?;
         let checked = weir_lab::read_again(&run, Some(repeats), &known(&self.drivers))?;
@@ -481,8 +485,8 @@ impl Extension {
     }
 }
 
-/// Checks that the report and the JUnit file of `run` can be written. With `--plan`, checks only paths that the user
-/// passed.
+/// Checks that the report and the JUnit file of `run` can be written. With `--plan`, checks only the paths that the
+/// user gave.
 fn check_outputs(args: &Args, run: &Run) -> Result<(), Failure> {
     if !args.plan || args.out.is_some() {
         report::check_folder(args.out.as_deref(), &run.id)?;
@@ -494,7 +498,7 @@ fn check_outputs(args: &Args, run: &Run) -> Result<(), Failure> {
     report::check_junit(path)
 }
 
-/// The exit code of `--fail-on worse`; prints the reason if it is not 0.
+/// Returns the exit of `--fail-on worse`. Prints the reason if it is not 0.
 fn gate_of(comparison: &Comparison) -> Exit {
     if comparison.is_worse() {
         note("exit code 1: worse than the baseline");
@@ -509,7 +513,7 @@ fn gate_of(comparison: &Comparison) -> Exit {
     }
 }
 
-/// The comparison of the finished run with its baseline, if any.
+/// Compares the finished run with its baseline; `None` without a baseline.
 fn compared(baseline: Option<Baseline>, store: &Store, id: &str) -> Option<Result<Comparison, Failure>> {
     let baseline = baseline?;
     Some(
@@ -521,7 +525,7 @@ fn compared(baseline: Option<Baseline>, store: &Store, id: &str) -> Option<Resul
     )
 }
 
-/// A flag that Ctrl-C and SIGTERM set. A second Ctrl-C kills this process, and the guard cleans up.
+/// Returns a flag that Ctrl-C and SIGTERM set. A second Ctrl-C kills this process, and `weir guard` cleans up.
 fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let registered = flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))

@@ -1,4 +1,4 @@
-//! `weir runs`: the runs in the store.
+//! `weir runs`: lists the stored runs.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Prints every run, the newest first.
+/// Prints all runs. The newest one comes first.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let runs = match args.database.open_if_any()? {
         Some(store) => store.runs()?,

@@ -1,4 +1,4 @@
-//! `weir schema`: JSON Schemas of the documents that weir reads and writes.
+//! `weir schema`: prints the JSON Schemas of the documents that weir reads and writes.
 
 use clap::ValueEnum;
 use schemars::{JsonSchema, Schema, schema_for};
@@ -35,13 +35,13 @@ enum Document {
 pub(crate) struct Results {
     /// The run.
     run: Run,
-    /// Its finished cells, in the order of its plan.
+    /// The finished cells of the run, in the order of `run.plan`.
     cells: Vec<Cell>,
     /// Results over all repeats: load points, findings and comparisons, as in the report.
     summary: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Prints the schema to standard output.
+/// Prints the chosen schema to standard output.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let schema: Schema = match args.document {
         Document::Scenario => schema_for!(Scenario),

@@ -1,9 +1,12 @@
-//! Limits without root: the program restarts in a scope of the user's service manager.
+//! CPU and memory limits without root: weir restarts itself in a scope of the user's systemd.
 
-/// Restarts this program in a scope if limits need one. If that fails, prints the reason and continues; reports also
-/// mark parts without limits.
+/// Restarts this program in a systemd scope if its limits need one. If this fails, prints why and continues.
+/// Reports then mark the parts without limits, too.
 pub(crate) fn enter_scope() {
     if let Err(why) = weir_rig::start_again_in_scope() {
-        super::output::note(format_args!("no systemd scope with its own limits: {why}"));
+        super::output::note(format_args!(
+            "cannot restart in a systemd scope, so some parts may run without limits: {why}; `weir doctor` shows what is \
+             missing"
+        ));
     }
 }

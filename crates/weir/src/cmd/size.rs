@@ -1,4 +1,4 @@
-//! `weir size`: the number of instances for a rate, and their cost, from a measured run.
+//! `weir size`: computes from a stored run how many instances a request rate needs, and what they cost.
 
 use serde::Serialize;
 use weir_analysis::sizing::{Demand, Outcome, Price, PriceOf, Sizing, size};
@@ -12,11 +12,11 @@ use super::output::{note, print};
 use super::report::{color, width};
 use crate::failure::{Exit, Failure};
 
-/// Exit codes, in the help.
+/// Explains the exit codes in the help.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  every gateway has an answer
-  1  a gateway has no answer
+  0  every gateway has a number of instances
+  1  for a gateway, no number can be computed
   2  wrong use
   3  the database cannot be read";
 
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The JSON of `weir size --json`.
+/// The document that `weir size --json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     run: &'a str,
@@ -66,7 +66,8 @@ struct Document<'a> {
     sizing: &'a Sizing,
 }
 
-/// Sizes every gateway of the run; the exit code shows whether each has an answer.
+/// Computes the number of instances for every gateway of the run. The exit code shows whether each gateway has a
+/// number.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let demand = demand(&args)?;
     let store = args.database.open()?;
@@ -82,7 +83,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         let document = Document { run: &run.id, scenario: &run.name, sizing: &sizing };
         print(serde_json::to_string_pretty(&document).expect("a sizing is a tree of plain values"));
     } else {
-        // Programs compare the JSON with the report page, which has no database and no run ID.
+        // JSON keeps the placeholders, because programs compare it with the report page, which has no database and
+        // no run ID.
         name_the_run(&mut sizing, &run);
         print(weir_report::sizing(&run, &sizing, width(), color()).trim_end());
     }
@@ -92,7 +94,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// Replaces the placeholders in commands of remedies by the run, and by twice its repeats.
+/// Replaces the placeholders in the commands that remedies suggest: by the ID of the run, and by twice its number
+/// of repeats.
 fn name_the_run(sizing: &mut Sizing, run: &Run) {
     let repeats = run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(1);
     for offer in &mut sizing.offers {
@@ -108,7 +111,7 @@ fn name_the_run(sizing: &mut Sizing, run: &Run) {
 fn demand(args: &Args) -> Result<Demand, Failure> {
     let bounds = weir_lab::read_bounds("--objective", &args.objectives)?;
     if args.max_cpu == Some(Share(0.0)) {
-        let remedy = "use a share above 0, like 65%, or remove it";
+        let remedy = "use a share above 0, like 65%, or remove --max-cpu";
         return Err(Failure::wrong_use("--max-cpu 0%: out of range", remedy));
     }
     Ok(Demand {
@@ -125,7 +128,8 @@ fn demand(args: &Args) -> Result<Demand, Failure> {
     })
 }
 
-/// Without an objective, no rate is too high.
+/// Rejects a request without an objective and without `--max-cpu`, because then no rate would be too high for an
+/// instance.
 fn require_something(id: &str, sizing: &Sizing) -> Result<(), Failure> {
     let asks_nothing = sizing.offers.iter().find(|offer| offer.bounds.is_empty());
     match asks_nothing.filter(|_| sizing.demand.cpu_share_max.is_none()) {

@@ -1,11 +1,12 @@
-//! `weir slow`: a process of the lab with slow clients. Input is a specification, output are counts.
+//! `weir slow`: runs slow clients in its own process, which a run starts. It reads a specification and writes
+//! counts.
 
 use weir_engine::{SlowSpec, run_slow};
 
 use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
 
-/// Runs them until SIGINT or SIGTERM, and writes their outcomes.
+/// Runs slow clients until SIGINT or SIGTERM, and writes the counts of what happened to them.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: SlowSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;

@@ -1,4 +1,4 @@
-//! `--prometheus-write` and `--otlp`: loads push their metrics while they run.
+//! `--prometheus-write` and `--otlp`: push metrics to other systems while load runs.
 
 mod loads;
 mod own;
@@ -14,14 +14,17 @@ use crate::failure::Failure;
 pub(crate) use loads::WatchedLoad;
 pub(crate) use run::RunWatcher;
 
-/// Values with their own verdict, by their names in the bounds of a judgement.
+/// The name of throughput in the bounds of a judgement. Metrics with their own bounds have their own verdict.
 const THROUGHPUT: &str = "throughput";
+/// The name of CPU time per request in the bounds of a judgement.
 const CPU: &str = "cpu";
+/// The names of latencies with their own bounds in a judgement.
 const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
-/// Environment variables with headers for each request. The OpenTelemetry variables are standard; the first that is set
-/// has precedence.
+/// Environment variable with header fields for each remote-write request.
 const PROMETHEUS_HEADERS: &str = "WEIR_PROMETHEUS_WRITE_HEADERS";
+/// Environment variables with header fields for each OTLP request, as OpenTelemetry defines them. The first one
+/// that is set applies.
 const OTLP_HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
 
 fn with_headers(output: Output, variables: &[&'static str]) -> Result<Output, WatchError> {
@@ -55,7 +58,7 @@ enum WriteVersion {
 }
 
 impl WatchArgs {
-    /// Starts to push, if configured.
+    /// Starts the pushing of metrics; `None` if no target is configured.
     pub(crate) fn start(&self) -> Result<Option<Watch>, Failure> {
         let version = match self.prometheus_write_version {
             None | Some(WriteVersion::One) => Version::V1,
@@ -78,7 +81,7 @@ impl WatchArgs {
     }
 }
 
-/// Pushes queued metrics, and reports errors.
+/// Pushes the metrics that are still queued, and prints errors.
 pub(crate) fn finish(watch: Watch) {
     for lost in watch.finish() {
         note(lost);
@@ -93,7 +96,7 @@ fn failure(flag: &str, error: &WatchError) -> Failure {
     }
 }
 
-/// Forwards a second. If its histogram is unreadable, latencies are missing.
+/// Pushes a second of a load. If its histogram cannot be read, it is pushed without latencies.
 fn push_second(watch: &Watch, labels: &Labels, live: &LiveSecond) {
     let latency = live.second.latency.decode().unwrap_or_else(|_| weir_results::new_histogram());
     let second = Second {
@@ -110,12 +113,12 @@ fn push_second(watch: &Watch, labels: &Labels, live: &LiveSecond) {
     watch.second(labels, &second);
 }
 
-/// The labels of the shard of `agent`.
+/// The labels for the part of the load that `agent` drives.
 fn of_agent(labels: &Labels, agent: &str) -> Labels {
     Labels { agent: agent.to_owned(), ..labels.clone() }
 }
 
-/// The totals of a load that has ended, by agent if there are agents.
+/// Pushes the totals of a load that has ended, for each agent if there are agents.
 fn push_whole(watch: &Watch, labels: &Labels, record: &LoadRecord) {
     if record.shards.is_empty() {
         watch.whole(labels, totals(&record.whole));
@@ -137,14 +140,14 @@ fn totals(whole: &Requests) -> Totals {
     }
 }
 
-/// The common properties of the requests of a load.
+/// The address, the port and the other properties that all requests of a load share.
 fn target(spec: &LoadSpec) -> Target {
     let host = spec.requests.iter().find_map(|request| {
         let mut fields = request.headers.iter();
         fields.find(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.as_str())
     });
     let authority = host.unwrap_or(&spec.connect);
-    // A template produces many hosts.
+    // With a template, there is not a single host.
     let authority = Some(authority).filter(|authority| !authority.contains('{'));
     let (address, port) = match authority.and_then(|authority| authority.rsplit_once(':')) {
         Some((address, port)) if port.parse::<u16>().is_ok() => (Some(address), port.parse().ok()),
@@ -163,7 +166,8 @@ fn target(spec: &LoadSpec) -> Target {
     }
 }
 
-/// The verdicts of a load: throughput, CPU per request, all latencies together, and single main latencies.
+/// The verdicts about a load: for throughput, for CPU per request, for latency as a whole, and for the main latency
+/// metrics.
 fn verdicts(judgement: &Judgement) -> Vec<Verdict> {
     let verdicts = &judgement.verdicts;
     let mut all = vec![
@@ -175,7 +179,8 @@ fn verdicts(judgement: &Judgement) -> Vec<Verdict> {
     all
 }
 
-/// The verdict of a value; judgements without bounds exclude every value of the metric.
+/// The verdict about a metric. If the judgement has no bounds, the reasons for the whole group of metrics make it
+/// invalid.
 fn verdict(judgement: &Judgement, name: &str, of_metric_reasons: &[Reason]) -> Verdict {
     let Some(bounds) = &judgement.bounds else { return of_metric(name, of_metric_reasons) };
     let Some(bounds) = bounds.get(name).filter(|bounds| !bounds.is_valid) else {

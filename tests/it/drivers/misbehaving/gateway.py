@@ -14,7 +14,7 @@ import threading
 SHOUTED_BYTES = 64 << 20
 # Requests before "quitting" or "eating" begins: more than any readiness check sends, fewer than a phase sends.
 PATIENCE = 100
-# Prefix of a way that also listens on a second address: the rest of the way.
+# A way with this prefix also listens on a second address, which follows the prefix.
 ALSO = "listening also on "
 
 

@@ -1,21 +1,21 @@
-//! Answers from comparisons of two sizes, and the sentences over all of them.
+//! Answers from comparisons of two sizes of a control plane, and the sentences that summarize them.
 
 use crate::compare::{
     BLOCKS_FORECAST, CLAIM_REPEATS, FigureComparison, Measure, Verdict, interval_words, smallest_effect_words,
 };
 use crate::figures::figure::{Figure, HEADLINE_REPEATS, Repeated};
-use crate::figures::quantity::{counted, percent_short};
+use crate::figures::quantity::percent_short;
 use crate::points::conclusions::{by_reason, join};
 use crate::verdicts::reasons::reason_name;
 
-/// Whether a size matters in one metric.
+/// Whether the size of the control plane matters in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
     /// The whole interval lies within the margin.
     Same,
-    /// The whole interval lies beyond it.
+    /// The whole interval lies beyond the margin.
     Matters,
-    /// Undecided, with the reason.
+    /// The comparison is undecided, for this reason.
     Undecided(String),
 }
 
@@ -33,7 +33,7 @@ impl Answer {
         let blocks = blocks(figure);
         match figure.verdict {
             Some(Verdict::Better | Verdict::Worse) => Self::Matters,
-            // Two repeats do not show their noise.
+            // Fewer than three repeats do not show how much they vary.
             _ if blocks < HEADLINE_REPEATS && figure.beyond.is_none() => {
                 Self::Undecided(too_few(figure, blocks))
             }
@@ -42,7 +42,7 @@ impl Answer {
         }
     }
 
-    /// `same within 10 %`.
+    /// The answer in words: `same within 10 %`.
     pub(super) fn words(&self, figure: &FigureComparison) -> String {
         match self {
             Self::Same => figure.verdict_words(),
@@ -52,7 +52,7 @@ impl Answer {
     }
 }
 
-/// Repeats in which both sides are valid, or bounded on both sides.
+/// Number of repeats in which the values of both sizes are valid, or have a lower and an upper bound.
 fn blocks(figure: &FigureComparison) -> usize {
     let is_known = |of: &&Repeated| {
         let range = of.known();
@@ -73,10 +73,8 @@ fn too_few(figure: &FigureComparison, blocks: usize) -> String {
         }
     }
     let why = if why.is_empty() { String::new() } else { format!(": {}", why.join(", ")) };
-    format!(
-        "{} of both sizes, at least {HEADLINE_REPEATS} are required{why}",
-        counted(blocks as u64, "valid repeat")
-    )
+    let are = if blocks == 1 { "is" } else { "are" };
+    format!("{HEADLINE_REPEATS} repeats must be valid with both sizes, but only {blocks} {are}{why}")
 }
 
 /// Why a metric with enough repeats is undecided.
@@ -85,14 +83,17 @@ fn reason(figure: &FigureComparison) -> String {
     match (&figure.beyond, figure.interval) {
         (Some(beyond), _) => beyond.sentence("those with the largest size"),
         (None, Some([from, to])) if from > high || to < low => {
-            format!("the interval excludes the margin, but a difference needs {CLAIM_REPEATS} valid repeats")
+            format!(
+                "the interval lies beyond the margin, but weir reports a difference only with at least {CLAIM_REPEATS} \
+                 valid repeats"
+            )
         }
         (None, Some(_)) => format!("the interval crosses the margin of {}", percent_short(figure.margin)),
         (None, None) => figure.why.clone(),
     }
 }
 
-/// The conclusion over all comparisons of a gateway.
+/// The conclusion from all comparisons of a gateway.
 pub(super) fn conclude(subject: &str, all: &[Compared<'_>]) -> String {
     let that =
         |is: fn(&Answer) -> bool| -> Vec<&Compared<'_>> { all.iter().filter(|of| is(&of.answer)).collect() };
@@ -125,7 +126,7 @@ pub(super) fn conclude(subject: &str, all: &[Compared<'_>]) -> String {
     sentences.join(" ")
 }
 
-/// `throughput and p50 latency`: metrics without an undecided comparison.
+/// Joins the metrics that are the same in all comparisons: `throughput and p50 latency`.
 fn decided(same: &[&Compared<'_>], undecided: &[&Compared<'_>]) -> String {
     let mut names: Vec<String> = Vec::new();
     for of in same {
@@ -145,7 +146,7 @@ fn noun(measure: Measure) -> String {
     }
 }
 
-/// Comparisons that one clause covers.
+/// Comparisons that one clause of a sentence covers.
 struct Clause<'a> {
     of: &'a Compared<'a>,
     sizes: Vec<String>,
@@ -231,7 +232,7 @@ fn open(undecided: &[&Compared<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// The detectable difference, and the repeats that decide; `None` if the noise is unknown.
+/// States which difference this run can detect, and how many repeats would decide; `None` if the noise is unknown.
 fn forecast(undecided: &[&Compared<'_>]) -> Option<String> {
     let known = || undecided.iter().filter(|of| of.figure.smallest_effect.is_some());
     let smallest = known().filter_map(|of| of.figure.smallest_effect).reduce(f64::max)?;

@@ -16,20 +16,20 @@ use crate::points::measured::{Repeat, Repeats, role_usage};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
-/// The axis of the whole size, and the prefix of its fields.
+/// The axis that sets the whole size of the control plane, and the prefix of axes that set a single limit of it.
 const SIZE: &str = "limits.control";
 
 const CLOSED: [Measure; 2] = [Measure::Throughput, Measure::CpuPerRequest];
 const OPEN: [Measure; 2] = [Measure::Latency("p50"), Measure::CpuPerRequest];
 
-/// A gateway at a load.
+/// A gateway at a load, with all sizes of its control plane.
 pub(super) struct Place<'a> {
     pub(super) gateway: &'a str,
     pub(super) load: &'a str,
     /// Values of the axes other than the size.
     pub(super) others: Axes,
     model: ArrivalModel,
-    /// Sizes, smallest first.
+    /// The measured sizes, smallest first.
     pub(super) sizes: Vec<Sized<'a>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Sized<'a> {
     pub(super) row: &'a Row,
     /// Cores used by the control plane.
     pub(super) control_cores: Figure,
-    /// Cores used over the limit.
+    /// Cores used by the control plane divided by its CPU limit.
     pub(super) control_share: Figure,
     /// Comparison with the largest size, in [`Place::measures`]; empty for the largest size.
     pub(super) compared: Vec<FigureComparison>,
@@ -48,15 +48,14 @@ pub(super) struct Sized<'a> {
 
 /// The limits of a control plane.
 pub(super) struct Size {
-    /// In the words of the axes: `0.5 cores, 128MiB`.
+    /// Both limits in words, as the axes write them: `0.5 cores, 128MiB`.
     pub(super) words: String,
-    /// Cores; infinite without a limit.
+    /// CPU limit, cores; infinite without a limit.
     cpus: f64,
     memory_bytes: u64,
 }
 
-/// Gateways with a control plane, in the order of points. The loads of a gateway at one point of the other axes are
-/// adjacent.
+/// Gateways with a control plane, in the order of points. The loads of a gateway with the same other axes are adjacent.
 pub(super) fn places<'a>(measured: &Measured<'a>) -> Vec<Place<'a>> {
     let mut places: Vec<Place<'a>> = Vec::new();
     for (point, group) in measured.points.iter().zip(measured.groups) {
@@ -90,13 +89,13 @@ pub(super) fn has_control(row: &Row) -> bool {
     row.parts.iter().any(|part| part.role == Role::Control)
 }
 
-/// Whether all parts of the gateway are known; they are unknown for a gateway that weir does not run.
+/// Whether all parts of the gateway are known. For a gateway that weir does not run, they are unknown.
 pub(super) fn is_known(row: &Row) -> bool {
     let data = || row.parts.iter().filter(|part| part.role == Role::Data);
     data().next().is_some() && data().all(|part| part.limits_known)
 }
 
-/// The axes of the size, and the others.
+/// Splits axes into those of the control plane's size and the others.
 pub(super) fn split(axes: &Axes) -> (Axes, Axes) {
     let is_size =
         |path: &str| path.strip_prefix(SIZE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -108,7 +107,7 @@ impl Place<'_> {
         self.model == ArrivalModel::Open
     }
 
-    /// The compared metrics: the main metric of the load, and CPU time.
+    /// The compared metrics: the main metric of the load, then CPU time per request.
     pub(super) fn measures(&self) -> &'static [Measure] {
         if self.is_open() { &OPEN } else { &CLOSED }
     }

@@ -1,4 +1,4 @@
-//! Each load over the limits of the data plane: bytes, requests per day, handshakes.
+//! Each load at all CPU limits of the data plane: bytes, requests per day, handshakes.
 
 use serde::Serialize;
 use weir_results::{Run, TlsResult, is_baseline};
@@ -14,43 +14,43 @@ use crate::verdicts::reasons::Metric;
 
 const DAY_S: f64 = 86_400.0;
 
-/// A load over the limits of the data plane.
+/// A load at all CPU limits of the data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CarriedLoad {
-    /// Its name.
+    /// Name of the load.
     pub load: String,
-    /// Values of the other axes.
+    /// Values of all axes except the CPU limit.
     pub axes: Axes,
-    /// Whether bytes are counted at the gateways' interfaces, including the upstream's side. Otherwise they are those
-    /// that clients sent and received inside TLS.
+    /// Whether bytes are counted at the gateways' network interfaces, which includes traffic with the upstream.
+    /// Otherwise only the bytes that clients sent and received inside TLS are counted.
     pub of_interfaces: bool,
-    /// Gateways in the scenario's order, each with ascending limits.
+    /// Gateways in the scenario's order, each with ascending CPU limits.
     pub rows: Vec<CarriedRow>,
 }
 
-/// A gateway at a limit, in addition to its row at the load point.
+/// Values of a gateway at one CPU limit, in addition to those in its row at the load point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CarriedRow {
     /// The gateway's name.
     pub gateway: String,
-    /// Index of the load point in the summary.
+    /// Index of the load point in the summary's `points`.
     pub point: usize,
-    /// CPU limit of its data plane, cores; `None` without one.
+    /// CPU limit of the data plane, cores; `None` without a limit.
     pub limit_cpus: Option<f64>,
-    /// Bytes received per second.
+    /// Bytes that the gateway received per second.
     pub received_bytes_per_s: Figure,
-    /// Bytes sent per second.
+    /// Bytes that the gateway sent per second.
     pub sent_bytes_per_s: Figure,
-    /// Complete responses per day at this throughput.
+    /// Complete responses per day at the measured throughput.
     pub requests_per_day: Figure,
-    /// Handshakes per second of the data plane's CPU time, including the work for requests; only for loads that close
-    /// each connection after a number of requests.
+    /// Handshakes per second of the data plane's CPU time, which includes the work for requests. Only for loads with
+    /// TLS that close each connection after a number of requests.
     pub handshakes_per_cpu_s: Option<Figure>,
-    /// Share of resumed handshakes; only over TLS.
+    /// Share of handshakes that resumed a TLS session; `None` without TLS.
     pub resumed_share: Option<Figure>,
 }
 
-/// The loads in the order of the points.
+/// All loads with their limits, in the order of the load points.
 pub(super) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<CarriedLoad> {
     let mut loads: Vec<CarriedLoad> = Vec::new();
     // Groups and points have the same order.
@@ -104,7 +104,7 @@ fn row(
     let row = point.rows.iter().find(|row| row.gateway == gateway)?;
     let is_secure = repeats.iter().any(|repeat| tls(repeat).is_some());
     let per_connection = per_connection(run, group).filter(|_| is_secure);
-    // The gateway receives what clients send.
+    // The gateway receives the bytes that clients send, and sends the bytes that clients receive.
     Some(CarriedRow {
         gateway: gateway.to_owned(),
         point: place,
@@ -132,7 +132,7 @@ fn tls<'a>(repeat: &Repeat<'a>) -> Option<&'a TlsResult> {
     repeat.measurement.record.result.tls.as_ref()
 }
 
-/// Bytes per second of the sustained phase.
+/// Bytes per second of the sustained phase; `of` counts the bytes of a repeat.
 fn bytes(repeats: &Repeats<'_>, of: &dyn Fn(&Repeat<'_>) -> Option<u64>) -> Figure {
     let per_s = |repeat: &Repeat<'_>| {
         let duration_s = repeat.measurement.record.result.duration_s;
@@ -141,7 +141,7 @@ fn bytes(repeats: &Repeats<'_>, of: &dyn Fn(&Repeat<'_>) -> Option<u64>) -> Figu
     Figure::of(repeats.repeated(Metric::Throughput, &|repeat| Sample::from(per_s(repeat))))
 }
 
-/// Bytes at the interfaces of the gateway's own network; `None` without one.
+/// Bytes received or sent at the gateway's network interfaces; `None` if the gateway has no network of its own.
 fn crossed(repeat: &Repeat<'_>, received: bool) -> Option<u64> {
     let network = repeat.data()?.network?;
     Some(if received { network.received_bytes } else { network.sent_bytes })

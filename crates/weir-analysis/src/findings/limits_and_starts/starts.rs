@@ -11,42 +11,44 @@ use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::points::axes::Axes;
 use crate::points::grouping::{compare_axes, gateway_names};
 
-/// The field of the number of domains, and the prefix of all fields of the topology.
+/// The scenario field with the number of domains.
 const DOMAINS: &str = "topology.domains";
+/// The prefix of all scenario fields of the topology.
 const TOPOLOGY: &str = "topology.";
 
-/// The folder of the gateway's own files in a cell.
+/// Prefix of the names of the gateway's own files in a cell.
 const GATEWAY_FOLDER: &str = "gateway/";
 
-/// Starts at one point of the axes, without the limit.
+/// Starts of gateways with one value of each axis except the CPU limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Starts {
-    /// Values of the other axes.
+    /// Values of all axes except the CPU limit.
     pub axes: Axes,
-    /// Gateways in the scenario's order, each with ascending limits.
+    /// Gateways in the scenario's order, each with ascending CPU limits.
     pub rows: Vec<StartRow>,
 }
 
-/// Start of a gateway at a limit.
+/// Starts of a gateway at one CPU limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StartRow {
     /// The gateway's name.
     pub gateway: String,
-    /// CPU limit of its data plane, cores; `None` without one.
+    /// CPU limit of the data plane, cores; `None` without a limit.
     pub limit_cpus: Option<f64>,
-    /// Time from the launch of its first process to the first 200 response, nanoseconds.
+    /// Time from the launch of the gateway's first process to the first 200 response, nanoseconds.
     pub first_answer_ns: Figure,
-    /// CPU time of its data plane until then, seconds.
+    /// CPU time of the data plane until the first 200 response, seconds.
     pub cpu_s: Figure,
-    /// Memory of its data plane before any load, without page cache, bytes.
+    /// Memory of the data plane before any load, without page cache, bytes.
     pub memory_bytes: Figure,
-    /// That memory minus the memory of this gateway with one domain, in the same repeat; `None` if not measured.
+    /// `memory_bytes` minus that of the same gateway with one domain, in the same repeat; `None` if the run has no such
+    /// cell.
     pub configuration_memory_bytes: Option<Figure>,
-    /// Total size of its configuration files, bytes.
+    /// Total size of the gateway's configuration files, bytes; `None` if there are none.
     pub configuration_bytes: Option<u64>,
 }
 
-/// The starts by the values of the axes.
+/// Finds all starts, grouped by the values of all axes except the CPU limit.
 pub(super) fn find(run: &Run, cells: &[Cell]) -> Vec<Starts> {
     let mut axes: Vec<Axes> = cells.iter().map(|cell| without_limit(&cell.key.axes)).collect();
     axes.sort_by(compare_axes);
@@ -92,7 +94,7 @@ fn row(run: &Run, cells: &[Cell], gateway: &str, repeats: &[Started<'_>]) -> Sta
     }
 }
 
-/// The memory for further domains.
+/// The memory that further domains need; see [`StartRow::configuration_memory_bytes`].
 fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<Figure> {
     let pair = |started: &Started<'_>| {
         let one = cells.iter().find(|cell| is_with_one_domain(run, cell, started.cell))?;
@@ -113,7 +115,8 @@ fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<F
     (!pairs.is_empty()).then(|| Figure::of_difference(pairs).headline_if(true))
 }
 
-/// Whether `cell` has the same gateway, repeat and axes as `many`, but a single domain.
+/// Whether `cell` has one domain and `many` has several, both with the same gateway, the same repeat, and the same axes
+/// except those of the topology.
 fn is_with_one_domain(run: &Run, cell: &Cell, many: &Cell) -> bool {
     let others = |axes: &Axes| -> Axes {
         let kept = axes.iter().filter(|(path, _)| !path.starts_with(TOPOLOGY));
@@ -154,7 +157,7 @@ impl<'a> Started<'a> {
         self.start.memory_bytes.map(|bytes| bytes as f64)
     }
 
-    /// Why it is invalid.
+    /// Why the values of this start are invalid; empty if they are valid.
     fn reasons(&self, thresholds: &Thresholds) -> Vec<Reason> {
         let is_disturbed = self.start.host.is_some_and(|host| host.taken() > thresholds.disturbed_share);
         let mut data = self.cell.parts.iter().filter(|part| part.role == Role::Data);

@@ -1,7 +1,7 @@
-//! The header values and query parameters of one request, for all the routes that ask for them.
+//! Lookups of header values and query parameters in one request, for the conditions of all routes.
 //!
-//! The first look-ups read through the request, which is cheapest for a few fields and parameters. Later ones use an
-//! index, so that the work does not grow with the number of routes times the bytes of the request.
+//! The first lookups scan the request, which is cheapest for a few names. Later ones use an index, so that the work
+//! does not grow with the number of routes multiplied by the size of the request.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -11,18 +11,18 @@ use weir_http::work;
 
 use super::{RequestView, form_decoded, pairs};
 
-/// How many look-ups read through the request before an index is made.
+/// Number of lookups that scan the request before an index is built.
 const SCANS_MAX: u8 = 3;
 
-/// A request whose values are read at most [`SCANS_MAX`] times, and then indexed.
+/// A request with indexes of its values, which are built after [`SCANS_MAX`] lookups.
 pub(crate) struct Values<'v, 'r> {
     pub(crate) request: &'v RequestView<'r>,
     fields: Index<'r>,
     parameters: Index<'r>,
 }
 
-/// Values sorted by their names, made when it is needed. The index is sorted rather than hashed: clients choose the
-/// names, and could choose names whose hashes collide.
+/// Values sorted by name, built when needed. The index is sorted, not hashed, because clients choose the names and
+/// could choose many with the same hash.
 #[derive(Default)]
 struct Index<'r> {
     scans: Cell<u8>,
@@ -39,7 +39,7 @@ impl<'v, 'r> Values<'v, 'r> {
         Values { request, fields: Index::default(), parameters: Index::default() }
     }
 
-    /// As [`RequestView::field`], with `name` in lower case.
+    /// As [`RequestView::field`]; `name` must be in lower case.
     pub(crate) fn field(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         if self.fields.may_scan() {
             return self.request.field(name);
@@ -70,7 +70,7 @@ impl<'r> Index<'r> {
     }
 }
 
-/// All header fields by their names in lower case. The lines of one name make one list.
+/// All headers by name, in lower case. Values of repeated headers are joined.
 fn joined_fields<'r>(request: &RequestView<'r>) -> Vec<Named<'r>> {
     let lower = |name: &'r str| match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(name.to_ascii_lowercase().into_bytes()),
@@ -93,7 +93,7 @@ fn joined_fields<'r>(request: &RequestView<'r>) -> Vec<Named<'r>> {
     all
 }
 
-/// All query parameters by their decoded names, each with its first value. No condition has an empty name.
+/// The first value of each query parameter, by decoded name. Empty names are skipped, because no condition uses them.
 fn first_parameters<'r>(request: &RequestView<'r>) -> Vec<Named<'r>> {
     let named = pairs(request.query).filter(|(name, _)| !name.is_empty());
     let mut all: Vec<Named<'r>> =

@@ -1,4 +1,4 @@
-//! Load balancing over the endpoints of a backend.
+//! Load balancing among the endpoints of a backend.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,36 +10,38 @@ use crate::model::forms::is_token;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
-    /// Endpoints in rotation, by weight, per worker.
+    /// Each worker selects endpoints in rotation, in proportion to their weights.
     #[default]
     RoundRobin,
-    /// Of two endpoints drawn by weight, the one with fewer in-flight requests per weight, over all workers and routes.
+    /// Of two endpoints drawn at random by weight, select the one with fewer in-flight requests per weight. Requests of
+    /// all workers and routes count.
     LeastRequests,
-    /// A random endpoint, by weight.
+    /// Select a random endpoint, in proportion to the weights.
     Random,
     /// Requests with the same key go to the same endpoint while it is available. Requests without a key go to a random
-    /// endpoint. A Maglev table with at least 100 entries per endpoint (at least 1,021; 4 bytes each).
+    /// endpoint. The gateway uses a Maglev table with 1,021 to 1,048,583 entries of 4 bytes, at least 100 per endpoint
+    /// up to the maximum.
     Hash(HashKey),
-    /// A client keeps the endpoint of its first request.
+    /// A client keeps the endpoint of its first request, by means of a cookie.
     Sticky(Sticky),
 }
 
-/// The key of a request: requests with the same key go to the same endpoint.
+/// What the hash is computed from: requests with the same key go to the same endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HashKey {
-    /// The first header of this name.
+    /// The value of the first header with this name.
     Header(String),
-    /// The cookie of this name.
+    /// The value of the cookie with this name.
     Cookie(String),
     /// The client's IP address, from the PROXY header or by `forwarding.trusted_hops` if configured. TLS passthrough
     /// always uses it.
     ClientAddress,
 }
 
-/// Sticky sessions by cookie. A client with the cookie keeps its endpoint while it is listed and not out; others get
-/// the next endpoint in turn. The value is a hash of the endpoint's address, 16 hexadecimal digits, with `Path=/;
-/// HttpOnly; SameSite=Lax`, over TLS also `Secure`.
+/// Sticky sessions by cookie. A client with the cookie keeps its endpoint while this endpoint is configured and neither
+/// unhealthy nor ejected; other clients get the next endpoint in rotation. The value of the cookie is a hash of the
+/// endpoint's address, 16 hexadecimal digits, with `Path=/; HttpOnly; SameSite=Lax`, over TLS also `Secure`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sticky {
@@ -51,18 +53,18 @@ pub struct Sticky {
 }
 
 impl Balance {
-    /// Whether it is the default.
+    /// Whether this is the default, round robin.
     pub(crate) fn is_default(&self) -> bool {
         *self == Balance::default()
     }
 
-    /// Whether the request decides which endpoint gets it.
+    /// Whether the endpoint depends on the request: its hash key or its cookie.
     pub(crate) fn has_affinity(&self) -> bool {
         matches!(self, Balance::Hash(_) | Balance::Sticky(_))
     }
 }
 
-/// Validates `balance`, the value of the field `place`.
+/// Validates `balance`. `place` is the path of its field, for messages.
 pub(crate) fn check(place: &str, balance: &Balance) -> Result<(), Problem> {
     let check_cookie = |place: String, cookie: &str| check_token(place, cookie, "cookie");
     match balance {
@@ -85,7 +87,7 @@ fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
     match &sticky.max_age {
         Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
             Err(Problem::of(place, format!("`{age}` is not a whole number of seconds of at least 1"))
-                .help("write it in seconds, for example `3600s`, or remove it"))
+                .help("write it in seconds, for example `3600s`, or remove `max_age`"))
         }
         _ => Ok(()),
     }

@@ -13,17 +13,17 @@ use super::upstream_address::{UNIX, UpstreamAddress};
 use crate::host::HostPattern;
 use crate::model::forms::ENDPOINT;
 
-/// An endpoint, or a host name that resolves to several.
+/// An entry of `endpoints`: one endpoint, or a host name that can resolve to several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The address.
+    /// An IP address, a host name or a Unix socket.
     pub address: EndpointAddress,
-    /// Its share is this weight divided by the sum of all weights, 0 to 1,000,000. With 0 it gets only requests of
-    /// its sticky clients.
+    /// Weight, 0 to 1,000,000. The endpoint's share of requests is this weight divided by the sum of all weights. With
+    /// 0 it gets only requests of its sticky clients.
     pub weight: u32,
 }
 
-/// The address of an endpoint.
+/// The address of an endpoint, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointAddress {
     /// An IP address with a port, or a Unix socket.
@@ -37,16 +37,16 @@ pub enum EndpointAddress {
     },
 }
 
-/// An endpoint with a resolved address.
+/// An endpoint after its host name has been resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The address.
+    /// The resolved address.
     pub address: UpstreamAddress,
-    /// Its share is this weight divided by the sum of all weights.
+    /// Weight, 0 to 1,000,000; the endpoint's share of requests is this weight divided by the sum of all weights.
     pub weight: u32,
 }
 
-/// Endpoint with a weight.
+/// An endpoint with a weight.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Weighted {
@@ -54,8 +54,8 @@ struct Weighted {
     /// address of a name is an endpoint with this weight.
     #[schemars(with = "String", regex(pattern = ENDPOINT))]
     address: EndpointAddress,
-    /// Its share is this weight divided by the sum of all weights, 0 to 1,000,000. With 0 it gets only requests of
-    /// its sticky clients.
+    /// Weight, 0 to 1,000,000. The endpoint's share of requests is this weight divided by the sum of all weights. With
+    /// 0 it gets only requests of its sticky clients.
     #[serde(default = "one")]
     weight: u32,
 }
@@ -69,7 +69,7 @@ impl EndpointAddress {
         }
     }
 
-    /// The default Host header for requests to it.
+    /// The Host header of requests to this endpoint if nothing else sets it.
     pub fn host(&self) -> String {
         match self {
             EndpointAddress::Known(address) => address.host(),
@@ -77,7 +77,7 @@ impl EndpointAddress {
         }
     }
 
-    /// The addresses of the endpoint; `addresses` resolves a host name.
+    /// The resolved addresses of the endpoint: `addresses` returns the IP addresses of a host name.
     pub fn resolved(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<UpstreamAddress> {
         match self {
             EndpointAddress::Known(address) => vec![address.clone()],
@@ -107,7 +107,7 @@ impl fmt::Display for EndpointAddress {
     }
 }
 
-// The text of an error is `cause; remedy`.
+// `weir_document` splits error texts at the first `; ` into cause and remedy.
 
 impl FromStr for EndpointAddress {
     type Err = String;
@@ -127,7 +127,7 @@ impl FromStr for EndpointAddress {
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.strip_suffix('.').unwrap_or(host);
-        // A text that looks like an IP address is an invalid address, not a host name.
+        // A text without letters, such as `1.2.3:80`, is an invalid IP address, not a host name.
         let is_name = host.bytes().any(|byte| byte.is_ascii_alphabetic())
             && matches!(HostPattern::parse(host), Ok(HostPattern::Exact(_)));
         let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());

@@ -10,7 +10,8 @@ use weir_document::{Problem, Share, Time};
 use crate::model::bounds::check_time;
 use crate::path::check_path_of;
 
-/// The time window of an error rate. A tenth of it is at least the resolution of the workers' clock.
+/// Allowed time windows of an error rate. The window is measured in tenths, and workers read their clock every 100 ms,
+/// so it is at least 1 s.
 const WINDOW: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 /// Active health checks of each endpoint. Each check uses its own connection; at most 64 run at the same time. The
@@ -47,11 +48,11 @@ pub struct Ejection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "errors": "50%" }))]
     pub share: Option<ErrorShare>,
-    /// Duration of the first ejection. The next lasts twice as long, then three times, up to ten times. It starts again
-    /// after ten times this duration without an ejection.
+    /// Duration of the first ejection. The second one lasts twice as long, the third one three times, up to ten times.
+    /// After ten times this duration without an ejection, the next one counts as the first.
     pub time: Time,
     /// Maximum share of endpoints that can be ejected, rounded down: at 50 %, a single endpoint is never ejected.
-    /// Endpoints that failed health checks count too.
+    /// Endpoints that failed health checks count as ejected.
     pub most: Share,
 }
 
@@ -59,14 +60,15 @@ pub struct Ejection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorShare {
-    /// Share of failed requests, more than 0 %; checked after each error. All workers count together, and a returning
-    /// endpoint starts without errors.
+    /// Share of failed requests that ejects the endpoint, more than 0 %; checked after each error. The requests of all
+    /// workers count together. An endpoint that returns from ejection starts without errors.
     #[schemars(example = "50%")]
     pub errors: Share,
-    /// Time window of the error rate, 1s to 1h. It can be up to 10 % shorter.
+    /// Time window of the error rate, 1s to 1h. It moves in steps of a tenth, so the measured time can be up to 10 %
+    /// shorter.
     #[serde(default = "window")]
     pub window: Time,
-    /// Minimum number of requests in the window.
+    /// Minimum number of requests in the window; with fewer, the error rate ejects no endpoint.
     #[serde(default = "requests_least")]
     #[schemars(range(min = 1), extend("x-unit" = "requests"))]
     pub requests: u32,
@@ -99,7 +101,7 @@ fn requests_least() -> u32 {
     20
 }
 
-/// Validates `ejection`, the value of the field `place`.
+/// Validates `ejection`. `place` is the path of its field, for messages.
 pub(crate) fn check_ejection(place: &str, ejection: &Ejection) -> Result<(), Problem> {
     match &ejection.share {
         Some(share) => check_share(&format!("{place}.share"), share)?,
@@ -108,7 +110,7 @@ pub(crate) fn check_ejection(place: &str, ejection: &Ejection) -> Result<(), Pro
     check_time(&format!("{place}.time"), ejection.time, "remove it to use the default, 30s")
 }
 
-/// Validates `health`, the value of the field `place`.
+/// Validates `health`. `place` is the path of its field, for messages.
 pub(crate) fn check_health(place: &str, health: &HealthCheck) -> Result<(), Problem> {
     if let Some(path) = &health.path {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -121,7 +123,7 @@ pub(crate) fn check_health(place: &str, health: &HealthCheck) -> Result<(), Prob
     if let Some(host) = &health.host {
         let place = format!("{place}.host");
         if health.path.is_none() {
-            return Err(Problem::of(place, "no effect without `path`").help("add `path`, or remove it"));
+            return Err(Problem::of(place, "no effect without `path`").help("add `path`, or remove `host`"));
         }
         if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
             let message = format!("`{}` is not a host name", host.escape_debug());

@@ -4,22 +4,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Problem, Share};
 
-/// Limits of a backend, over all workers of the process. Requests above a limit wait in a queue of size `pending`,
-/// or get 503.
+/// Limits of a backend, for all workers of the process together. Requests above a limit wait in a queue of size
+/// `pending`, or get 503.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendLimits {
-    /// Maximum number of connections, including idle ones. At the limit, the gateway closes an idle one, of any
-    /// endpoint and worker, for a request that needs a connection. Default: `limits.upstream_connections` of the
-    /// gateway.
+    /// Maximum number of connections, including idle ones. At the limit, the gateway closes an idle connection, to any
+    /// endpoint and of any worker, for a request that needs a new connection. Default: `limits.upstream_connections` of
+    /// the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// Maximum number of pending requests, which wait for `connections` or `requests`, or for a new connection. With
-    /// 0, requests wait only for idle connections to be released and for new connections, without a limit.
+    /// Maximum number of pending requests: requests that wait because of `connections` or `requests`, or until a new
+    /// connection opens. With 0 there is no queue: at the connection limit, a request waits only if another worker has
+    /// an idle connection to close, and otherwise gets 503. Below the limit, any number of requests can then wait for
+    /// new connections to open.
     #[schemars(extend("x-unit" = "requests"))]
     pub pending: u32,
-    /// Maximum number of in-flight requests, from complete request headers to the end of the response; tunnels to their
-    /// end. Default: no limit.
+    /// Maximum number of in-flight requests. A request is in flight from complete request headers to the end of the
+    /// response, a tunnel until it closes. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
     /// Maximum number of in-flight retries, as a share of in-flight requests. Three are always allowed.
@@ -33,7 +35,7 @@ impl Default for BackendLimits {
 }
 
 impl BackendLimits {
-    /// Whether they are the default.
+    /// Whether all limits have their defaults.
     pub(crate) fn is_default(&self) -> bool {
         *self == BackendLimits::default()
     }

@@ -11,7 +11,7 @@ use crate::model::bounds::check_time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTimeouts {
-    /// Time to connect, and the same again for the TLS handshake. Then the next endpoint is tried.
+    /// Time to connect, and the same time again for the TLS handshake. After that, the gateway tries the next endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Time>,
     /// Time from the complete request to the response headers.
@@ -20,20 +20,21 @@ pub struct BackendTimeouts {
     /// Idle time of a connection between two requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Time>,
-    /// Maximum time of a request in the queue (`limits.pending`), then 503. It also limits the wait for an idle
-    /// connection to close. Default: `connect`.
+    /// Maximum time of a request in the queue (`limits.pending`); after that it gets 503. Requires `limits.pending`.
+    /// Without a queue, a request at the connection limit waits up to `connect` for another worker to close an idle
+    /// connection. Default: `connect`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Time>,
 }
 
 impl BackendTimeouts {
-    /// Whether they are the default.
+    /// Whether no timeout is set.
     pub(crate) fn is_default(&self) -> bool {
         *self == BackendTimeouts::default()
     }
 }
 
-/// Validates `timeouts` of the backend `name`, which has these limits.
+/// Validates `timeouts` of the backend `name`; `limits` are the limits of the same backend.
 pub(crate) fn check(name: &str, timeouts: &BackendTimeouts, limits: &BackendLimits) -> Result<(), Problem> {
     let BackendTimeouts { connect, response, idle, pending } = timeouts;
     if pending.is_some() && limits.pending == 0 {

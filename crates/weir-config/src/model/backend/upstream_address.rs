@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The prefix of a Unix socket in a configuration.
+/// The prefix of Unix sockets in a configuration, as in `unix:/run/app.sock`.
 pub(crate) const UNIX: &str = "unix:";
 
 /// The longest path of a Unix socket, in bytes: `sun_path` has 108, including the terminating NUL.
@@ -20,7 +20,7 @@ pub enum UpstreamAddress {
 }
 
 impl UpstreamAddress {
-    /// The socket at this path. The text of an error is `cause; remedy`.
+    /// The Unix socket at this path. An error has the form `cause; remedy`.
     pub(crate) fn unix(path: &str) -> Result<UpstreamAddress, String> {
         if !path.starts_with('/') {
             return Err(format!(
@@ -53,7 +53,7 @@ impl UpstreamAddress {
         }
     }
 
-    /// The default Host header for requests to it.
+    /// The Host header of requests to this address if nothing else sets it.
     pub fn host(&self) -> String {
         match self {
             UpstreamAddress::Ip(address) => address.to_string(),

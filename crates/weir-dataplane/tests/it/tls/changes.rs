@@ -24,10 +24,10 @@ const ROUTE_CHANGES: usize = 1000;
 const CHANGES_A_SWAP: usize = 10;
 /// Minimum number of responses between two changes.
 pub(super) const ANSWERS_A_CHANGE: u64 = 4;
-/// First request number of the client that makes the changes. Other clients use smaller numbers.
+/// The thread that makes the changes numbers its own requests from here on. Other clients use smaller numbers.
 const OWN_NUMBERS: u64 = 1_000_000_000;
 
-/// The state that clients and the changing thread share. Hosts are positions.
+/// The state that clients and the changing thread share. A host is identified by its position.
 struct World {
     plain: SocketAddr,
     secure: SocketAddr,
@@ -68,12 +68,12 @@ fn name(host: usize) -> String {
     format!("h{host}.test")
 }
 
-/// The backend of a version of a host's route. Each version has another backend.
+/// The backend that a host's route has in this version. Each version has another backend.
 fn backend(host: usize, version: usize) -> usize {
     (host + version) % BACKENDS
 }
 
-/// A version of a host's route. It adds its version to requests.
+/// A host's route in this version. It adds the version to requests.
 fn route(host: usize, version: usize) -> String {
     format!(
         "{{ hosts: [{}], path: /, backend: b{}, request_headers: {{ set: {{ X-Version: '{version}' }} }} }}",
@@ -137,7 +137,7 @@ fn exchange<S: Read + Write>(world: &World, client: &mut Client<S>, host: usize,
     world.answered.fetch_add(1, Ordering::SeqCst);
 }
 
-/// A client whose handshake used a certificate of the host that was active at some time during the handshake.
+/// Connects to `host` over TLS. Checks that the certificate was active at some time during the handshake.
 fn secure(world: &World, host: usize) -> SecureClient {
     let connecting = || world.trust.connect(world.secure, &name(host)).expect("a handshake");
     let (client, versions) = world.certificates[host].during(connecting);
@@ -199,7 +199,8 @@ fn swap_certificate(proxy: &mut Proxy, world: &World, host: usize) {
     });
 }
 
-/// Waits until clients got some more responses. If a client failed, its error appears when it is joined.
+/// Waits until clients got some more responses. Returns early if a client failed; joining that client reports its
+/// error.
 pub(super) fn wait_for_answers(answered: &AtomicU64, clients: &[JoinHandle<()>]) {
     let enough = answered.load(Ordering::SeqCst) + ANSWERS_A_CHANGE;
     while answered.load(Ordering::SeqCst) < enough && !clients.iter().any(JoinHandle::is_finished) {

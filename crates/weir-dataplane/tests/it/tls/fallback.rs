@@ -1,5 +1,6 @@
-//! Routes and certificates come and go under load, with clients of every kind. Each response comes from a route that
-//! was active before or after a concurrent change. Each handshake uses a certificate that was.
+//! Routes and certificates come and go under load, with clients of every kind. Each response must come from a route
+//! that was active at some time during the request, and each handshake must use a certificate that was active at some
+//! time during the handshake.
 //!
 //! ```text
 //! case       exact host --> wildcard --> wider wildcard --> every host
@@ -39,7 +40,7 @@ struct Case {
     start: &'static str,
     fields: &'static str,
     routes: &'static [&'static str],
-    /// The certificate names that can be used for its host, the most specific first.
+    /// The certificate names that match the case's host, the most specific first.
     certificates: &'static [&'static str],
 }
 
@@ -137,7 +138,7 @@ struct World {
     versions: Versions,
     /// The certificate for all other names.
     default: Leaf,
-    /// By case and step.
+    /// The certificates, by case and step.
     leaves: Vec<Vec<[Leaf; LEAVES]>>,
     answered: AtomicU64,
     /// The steps that responded, and the steps whose certificate was used.
@@ -170,7 +171,7 @@ impl Snapshot {
     }
 }
 
-/// All snapshots: an empty one at first, then some steps more or less with each change.
+/// Creates all snapshots. The first one is empty; each further one adds, removes or changes some steps.
 fn snapshots() -> Vec<Snapshot> {
     let mut draw = fastrand::Rng::with_seed(1);
     let steps = |of: fn(&Case) -> usize| CASES.iter().map(|case| vec![None; of(case)]).collect();
@@ -179,7 +180,7 @@ fn snapshots() -> Vec<Snapshot> {
     let mut snapshots = vec![snapshot.clone()];
     for version in 1..=CHANGES {
         let mut left = draw.usize(1..=STEPS_A_CHANGE);
-        // A step that is added and removed in one batch is no change.
+        // A step that is added and removed in one batch is not a change.
         while left > 0 || snapshots.last() == Some(&snapshot) {
             left = left.saturating_sub(1);
             snapshot.change(&mut draw, version);
@@ -193,7 +194,7 @@ fn backend(case: usize, step: usize, version: usize) -> usize {
     (case + step + version) % BACKENDS
 }
 
-/// A version of a step. It adds its version to requests.
+/// The route of a step in this version. It adds its version to requests.
 fn route(case: usize, step: usize, version: usize) -> String {
     format!(
         "{{ {}, backend: b{}, request_headers: {{ set: {{ X-Version: '{case}.{step}.{version}' }} }} }}",
@@ -235,7 +236,7 @@ fn configuration(plain: SocketAddr, secure: &str, origins: &[Origin]) -> String 
 }
 
 impl World {
-    /// The step that gets the request of a case at one time.
+    /// The step that gets the request of a case while the snapshot `at` is active.
     fn who(&self, at: usize, case: usize, is_secure: bool) -> String {
         let is_here = |text: &str| {
             let own = if is_secure { "secure" } else { "plain" };
@@ -248,7 +249,8 @@ impl World {
         there.next().map_or(REST.to_owned(), |(step, version)| format!("{case}.{step}.{version}"))
     }
 
-    /// The step whose certificate is used for the host of a case at one time, and the certificate.
+    /// The step whose certificate is used for the host of a case while the snapshot `at` is active, and the
+    /// certificate.
     fn certificate(&self, at: usize, case: usize) -> (String, &Leaf) {
         let steps = self.snapshots[at].certificates[case].iter().enumerate();
         let mut there = steps.filter_map(|(step, version)| Some((step, (*version)?)));
@@ -339,7 +341,7 @@ fn changed_routes(former: &Snapshot, now: &Snapshot) -> Vec<Change> {
     changes
 }
 
-/// The steps with another version than before, each with its case.
+/// The steps whose versions differ, each with its case and its new version.
 fn differing(
     former: &[Vec<Option<usize>>],
     now: &[Vec<Option<usize>>],

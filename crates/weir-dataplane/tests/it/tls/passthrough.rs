@@ -108,7 +108,8 @@ fn exceptions_of_a_wildcard_host_are_terminated_or_closed() {
     assert_eq!(proxy.ask(GET).error(), (400, "not_tls"));
 }
 
-/// Otherwise an attacker who truncates or pads a ClientHello could make the gateway terminate its TLS.
+/// If the gateway served these clients itself, an attacker who truncates or pads a ClientHello could make it terminate
+/// TLS that it must pass on.
 #[test]
 fn closes_tls_with_an_unreadable_server_name() {
     let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));

@@ -225,7 +225,8 @@ fn burst_of_handshakes_does_not_block_open_connections() {
     let proxy = gateway_with(&ca, "tickets: off");
     let mut there = ca.trust().connect(address(&proxy), "a.test").unwrap();
     let (config, mut count) = (ca.trust().config(), 1);
-    // The scheduler decides how many handshakes arrive in one turn. A large number is only likely.
+    // The scheduler decides how many handshakes arrive in one turn. A single burst may stay below the limit of a turn,
+    // but one of many exceeds it.
     for _ in 0..50 {
         let mut burst: Vec<_> = (0..BURST)
             .map(|_| {

@@ -91,8 +91,8 @@ fn ticket_is_not_valid_at_another_listener() {
         for (turn, &address) in [addresses[0], addresses[0], addresses[1], addresses[1]].iter().enumerate() {
             ask(&config, address);
             let resumed = proxy.gateway.stats().tls.resumed;
-            // The client stores sessions by server name, which both listeners share. The last ticket is of the second
-            // listener.
+            // The client stores sessions by server name, which both listeners share. The last ticket comes from the
+            // second listener.
             assert_eq!(resumed, [0, 1, 1, 2][turn], "turn {turn} with `{tls}`");
         }
     }

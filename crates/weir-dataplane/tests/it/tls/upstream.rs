@@ -87,7 +87,8 @@ fn distinguishes_untrusted_upstreams_from_failed_handshakes() {
         "the gateway must send no request: {:?}",
         origin.seen()
     );
-    // A TLS 1.3 client completes before the upstream rejects its missing certificate, so the error occurs later.
+    // A TLS 1.3 client completes its handshake before the upstream finds that the client certificate is missing, so the
+    // error occurs later.
     let files = [("ca.pem", pem.as_str())];
     let proxy = Proxy::with_files(&text("ca: ca.pem, sni: up.test", demanding.address), &files);
     assert_eq!(proxy.ask(GET).status, 502);

@@ -15,9 +15,10 @@ use weir_document::Burst;
 
 use crate::spec::{LoadSpec, ModelSpec};
 
-/// The due time of an arrival that never happens: later than any load, without overflow when added to a clock.
+/// The due time of an arrival that never happens. It is later than the end of any load, and can be added to a clock
+/// without overflow.
 pub const NEVER_NS: u64 = u64::MAX / 4;
-/// The longest load with a changing rate: a week of warm-up and a week of sustained phase.
+/// Maximum length of a load with a changing rate: a week of warm-up and a week of sustained phase.
 const HORIZON_NS: u64 = 14 * 24 * 3_600 * 1_000_000_000;
 
 /// The rate of a schedule as a function of the time since the load's start.
@@ -26,11 +27,11 @@ pub struct Profile {
     rate_per_s: f64,
     ramp: Option<Ramp>,
     burst: Option<Burst>,
-    /// Arrivals due after this time never happen, so that iterations end.
+    /// No arrival is due after this time, so that the search for the next arrival ends.
     horizon_ns: u64,
 }
 
-/// A linear change of the rate.
+/// A linear change of the rate to `to_per_s`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ramp {
     from_ns: u64,
@@ -38,20 +39,20 @@ struct Ramp {
     to_per_s: f64,
 }
 
-/// A period in which the rate is linear.
+/// A period in which the rate is constant or changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Piece {
     start_ns: u64,
     end_ns: u64,
-    /// Arrivals of the mean schedule before this piece.
+    /// Expected number of arrivals before this piece.
     before: f64,
     rate_per_s: f64,
-    /// Change of the rate, per second squared.
+    /// Change of the rate in arrivals per second, each second.
     slope: f64,
 }
 
 impl From<f64> for Profile {
-    /// A constant rate; above zero and finite.
+    /// A constant rate, which must be above zero and finite.
     fn from(rate_per_s: f64) -> Self {
         Self { rate_per_s, ramp: None, burst: None, horizon_ns: HORIZON_NS }
     }
@@ -64,8 +65,8 @@ impl From<&Profile> for Profile {
 }
 
 impl Profile {
-    /// The rate of a load without steps; `None` in closed loop. A ramp spans the sustained phase. The warm-up has its
-    /// first rate.
+    /// The rate of a load without steps; `None` in a closed loop. A ramp spans the sustained phase, and the warm-up
+    /// has the rate at its start.
     pub fn of(spec: &LoadSpec) -> Option<Self> {
         let ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } = spec.model else { return None };
         let mut profile = Self::from(rate_per_s);
@@ -79,13 +80,14 @@ impl Profile {
         Some(profile)
     }
 
-    /// Adds a ramp to `to_per_s` within `length_ns` from `from_ns`; the rate then stays.
+    /// Adds a ramp: the rate changes linearly to `to_per_s` between `from_ns` and `from_ns + length_ns`, and then
+    /// stays.
     pub fn ramp(mut self, to_per_s: f64, from_ns: u64, length_ns: u64) -> Self {
         self.ramp = Some(Ramp { from_ns, length_ns: length_ns.max(1), to_per_s });
         self
     }
 
-    /// Adds bursts.
+    /// Adds bursts, each of which replaces the rate for `burst.length`, once in `burst.every`.
     pub fn bursts(mut self, burst: Burst) -> Self {
         debug_assert!(burst.length < burst.every);
         self.burst = Some(burst);
@@ -97,12 +99,13 @@ impl Profile {
         (self.ramp.is_none() && self.burst.is_none()).then_some(self.rate_per_s)
     }
 
-    /// The first piece of a schedule.
+    /// The piece that starts at time 0.
     pub(super) fn first(&self) -> Piece {
         self.piece(0, 0.0)
     }
 
-    /// The time at which the mean schedule has produced `mass` arrivals; `piece` is the result of the previous call.
+    /// Returns the time at which the expected number of arrivals reaches `mass`. Moves `piece` forward to the piece
+    /// that contains this time, so `mass` must not fall from call to call.
     ///
     /// The boundaries of pieces do not depend on the calls, so all iterators agree exactly.
     pub(super) fn due_ns(&self, piece: &mut Piece, mass: f64) -> u64 {
@@ -115,7 +118,7 @@ impl Profile {
         piece.due_ns(mass)
     }
 
-    /// Arrivals of the mean schedule in the first `until_ns`.
+    /// Expected number of arrivals in the first `until_ns` nanoseconds.
     pub(crate) fn arrivals_until(&self, until_ns: u64) -> f64 {
         let mut piece = self.first();
         while piece.end_ns < until_ns && piece.end_ns <= self.horizon_ns {
@@ -124,7 +127,7 @@ impl Profile {
         piece.mass_at(until_ns)
     }
 
-    /// The piece that starts at `start_ns`.
+    /// The piece that starts at `start_ns`, `before` expected arrivals after the start of the schedule.
     fn piece(&self, start_ns: u64, before: f64) -> Piece {
         let (end_ns, rate_per_s, slope) = self.line(start_ns);
         let mut piece = Piece { start_ns, end_ns, before, rate_per_s, slope };
@@ -133,7 +136,7 @@ impl Profile {
             let into_ns = start_ns % every_ns;
             let cycle_ns = start_ns - into_ns;
             if into_ns < length_ns {
-                // A bend within a burst is handled again at the end of the burst.
+                // If the ramp begins or ends during a burst, the piece after the burst has the right rate again.
                 piece.end_ns = cycle_ns + length_ns;
                 (piece.rate_per_s, piece.slope) = (burst.rate.0, 0.0);
             } else {
@@ -143,7 +146,8 @@ impl Profile {
         piece
     }
 
-    /// The rate without bursts at `at_ns`: the end of its line, its value, its slope.
+    /// Returns the rate without bursts at `at_ns`, as (end of this linear part, arrivals per second, change of the
+    /// rate per second).
     fn line(&self, at_ns: u64) -> (u64, f64, f64) {
         let Some(ramp) = &self.ramp else { return (NEVER_NS, self.rate_per_s, 0.0) };
         let end_ns = ramp.from_ns + ramp.length_ns;
@@ -164,13 +168,14 @@ impl Piece {
         self.mass_at(self.end_ns)
     }
 
-    /// Arrivals of the mean schedule before a time in this piece.
+    /// Expected number of arrivals from the start of the schedule until `at_ns`, a time in this piece.
     fn mass_at(&self, at_ns: u64) -> f64 {
         let length_s = at_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         self.before + (self.rate_per_s + self.slope * length_s / 2.0) * length_s
     }
 
-    /// Solves `rate x + slope x^2 / 2 = mass - before` for the time x, in the form without cancellation.
+    /// Returns the time at which the expected number of arrivals reaches `mass`: solves
+    /// `rate x + slope x^2 / 2 = mass - before` for the time x, in the form without cancellation.
     fn due_ns(&self, mass: f64) -> u64 {
         let behind = mass - self.before;
         if behind <= 0.0 {
@@ -178,7 +183,7 @@ impl Piece {
         }
         let root = (self.rate_per_s * self.rate_per_s + 2.0 * self.slope * behind).max(0.0).sqrt();
         let at_s = 2.0 * behind / (self.rate_per_s + root);
-        // 0 / 0, and an arrival after the rate reached zero, never happens.
+        // With a rate of zero, or after the rate fell to zero, no arrival follows.
         if at_s.is_finite() { (self.start_ns + (at_s * 1e9) as u64).min(self.end_ns) } else { NEVER_NS }
     }
 }

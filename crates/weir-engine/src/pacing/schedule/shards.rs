@@ -5,14 +5,15 @@ use super::spacing::{
 };
 use super::*;
 
-/// Clock differences between one machine and the next.
+/// Differences between the clocks of one machine and the next.
 const SKEWS_NS: [u64; 2] = [0, 20 * MS];
 
 fn shards(of: u32) -> impl Iterator<Item = ShardSpec> {
     (0..of).map(move |index| ShardSpec { index, of })
 }
 
-/// The arrivals of all machines while all of them run. Each clock is `skew_ns` behind the one before.
+/// Returns the arrivals of all machines in the time in which all of them run. The clock of each machine is
+/// `skew_ns` behind that of the machine before.
 fn union(of_shard: impl Fn(ShardSpec) -> Vec<u64>, of: u32, skew_ns: u64, until_ns: u64) -> Vec<u64> {
     let begun_ns = u64::from(of - 1) * skew_ns;
     let late_ns = |shard: ShardSpec| u64::from(shard.index) * skew_ns;
@@ -65,7 +66,7 @@ fn the_rejection_rate_matches_the_level_of_the_test() {
 
 #[test]
 fn indices_split_over_machines_are_poisson_only_on_one_clock() {
-    // The wrong way to shard: each machine has every fourth arrival of one schedule.
+    // A wrong way to split a load: each machine sends every fourth arrival of one schedule.
     let (rate_per_s, until_ns) = (5_000.0, 20 * S);
     let dealt = |shard: ShardSpec| {
         due_until(&poisson(1, rate_per_s), u64::from(shard.index), u64::from(shard.of), until_ns)
@@ -84,7 +85,7 @@ fn bursts_of_four_machines_are_exponential_after_mapping_back() {
     for seed in 1..5 {
         let all = union(due_of_shard(poisson(seed, profile), 10 * S), 4, 0, 10 * S);
         let back: Vec<f64> = all.iter().map(|&ns| integrated_bursts(ns as f64 / 1e9)).collect();
-        // Two machines may send in the same nanosecond; half of a nanosecond at 1,000/s replaces that gap.
+        // Two machines may send in the same nanosecond. Such a gap counts as half a nanosecond, at 1,000/s.
         let a2 = against_exponential(back.windows(2).map(|pair| (pair[1] - pair[0]).max(5e-7)), 1);
         assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}: {a2}");
     }

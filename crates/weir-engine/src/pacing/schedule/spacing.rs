@@ -1,12 +1,13 @@
-//! Statistical tests of arrivals: Anderson-Darling on their gaps, dispersion of their counts.
+//! Statistical tests of schedules: the Anderson-Darling test of the gaps, and the dispersion of the counts.
 //!
-//! Seeds are fixed, so results are reproducible. Arrivals with typical errors of load generators show that the tests
-//! can fail.
+//! Seeds are fixed, so results are reproducible. Arrivals with typical errors of load generators must fail the
+//! tests.
 
 use super::*;
 
-/// Critical value at 1 %, for a fully specified distribution and at least five values (Stephens, "EDF statistics for
-/// goodness of fit and some comparisons", JASA 69 (1974), table 1, case 0).
+/// Critical value of the Anderson-Darling statistic at a level of 1 %, for a distribution without estimated
+/// parameters and at least five values (Stephens, "EDF statistics for goodness of fit and some comparisons", JASA
+/// 69 (1974), table 1, case 0).
 pub(super) const CRITICAL_1_PERCENT: f64 = 3.857;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -22,7 +23,8 @@ fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
     -(n as f64) - sum / n as f64
 }
 
-/// A^2 of gaps, in mean gaps of one arrival, against sums of `shape` exponential gaps.
+/// The Anderson-Darling statistic of `gaps` against the sum of `shape` exponential gaps. The unit of `gaps` is the
+/// mean gap of the whole schedule.
 pub(super) fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
     let below = |gap: f64| {
         let mut term = 1.0;
@@ -47,7 +49,7 @@ pub(super) fn due_until(schedule: &Schedule, worker: u64, workers: u64, until_ns
 }
 
 pub(super) fn gaps(due_ns: &[u64], rate_per_s: f64) -> impl Iterator<Item = f64> {
-    // Times are whole nanoseconds, so a gap of 0 represents one below a nanosecond.
+    // Times are whole nanoseconds. A gap of 0 means less than a nanosecond, and counts as half of one.
     due_ns.windows(2).map(move |pair| ((pair[1] - pair[0]) as f64).max(0.5) * rate_per_s / 1e9)
 }
 
@@ -55,7 +57,7 @@ pub(super) fn poisson(seed: u64, profile: impl Into<Profile>) -> Schedule {
     Schedule::new(seed, profile, Spacing::Poisson)
 }
 
-/// Variance over mean of counts in windows of `window_ns`; 1 for a Poisson process.
+/// Variance divided by mean of the counts in windows of `window_ns`; 1 for a Poisson process.
 pub(super) fn dispersion(due_ns: &[u64], window_ns: u64, until_ns: u64) -> f64 {
     let mut windows = vec![0.0; (until_ns / window_ns) as usize];
     due_ns.iter().map(|ns| (ns / window_ns) as usize).for_each(|at| {
@@ -68,7 +70,8 @@ pub(super) fn dispersion(due_ns: &[u64], window_ns: u64, until_ns: u64) -> f64 {
     windows.iter().map(|count: &f64| (count - mean).powi(2)).sum::<f64>() / (n - 1.0) / mean
 }
 
-/// Arrivals up to `s` seconds at 1,000/s with bursts of 9,000/s in the first 200 ms of each second.
+/// Expected number of arrivals in the first `s` seconds at 1,000/s with bursts of 9,000/s in the first 200 ms of
+/// each second.
 pub(super) fn integrated_bursts(s: f64) -> f64 {
     let (whole, part) = (s.floor(), s.fract());
     let in_cycle = if part < 0.2 { part * 9_000.0 } else { 1_800.0 + (part - 0.2) * 1_000.0 };
@@ -77,7 +80,8 @@ pub(super) fn integrated_bursts(s: f64) -> f64 {
 
 #[test]
 fn the_statistic_matches_the_published_one() {
-    // Computed by hand: uniform (0.5) is -1 - 2 ln 0.5; the middles of thirds are far below the critical value.
+    // Computed by hand: the statistic of the single value 0.5 is -1 - 2 ln 0.5. Values at equal distances are far
+    // below the critical value.
     assert!((anderson_darling(vec![0.5]) - (-1.0 - 2.0 * 0.5f64.ln())).abs() < 1e-12);
     assert!(anderson_darling((0..1_000).map(|i| (f64::from(i) + 0.5) / 1_000.0).collect()) < 0.02);
     assert!(anderson_darling(vec![0.0, 0.5]) > 1e9, "an impossible value is rejected for sure");
@@ -129,8 +133,8 @@ fn ramps_and_bursts_are_exponential_after_mapping_back() {
             let even = due_until(&Schedule::new(seed, profile, Spacing::Even), 0, 1, until_ns);
             for (index, ns) in even.iter().enumerate() {
                 let mass = integrated(*ns as f64 / 1e9);
-                // The tolerance is a nanosecond: a hundred-thousandth of the densest gap, and nothing near a rate of
-                // zero.
+                // The tolerance is a nanosecond. That is a hundred-thousandth of the shortest gap, and far less
+                // where the rate is almost zero.
                 assert!((mass - index as f64).abs() < 2e-5, "arrival {index} at {ns}: {mass}");
             }
             assert!((even.len() as f64 - expected).abs() <= 1.0, "{} of {expected}", even.len());
@@ -150,13 +154,13 @@ fn wrong_arrivals_are_rejected() {
     // A millisecond timer sends all due requests in one batch per millisecond.
     let batched: Vec<u64> = right.iter().map(|ns| ns.div_ceil(MS) * MS).collect();
     rejected("once a millisecond", &batched);
-    // The same, with 4 us between the requests of a batch.
+    // The same batches, with 4 us between the requests of a batch.
     let mut spread = batched;
     for at in 1..spread.len() {
         spread[at] = spread[at].max(spread[at - 1] + 4_000);
     }
     rejected("once a millisecond, 4 us apart", &spread);
-    // The same mean rate, first 3 % slower and then faster.
+    // 10 % too slow: each request is sent later than intended by a tenth of the time since the start.
     let drifting: Vec<u64> = right.iter().map(|&ns| ns + (ns as f64 * 0.1) as u64).collect();
     rejected("a tenth too slow", &drifting);
 }
@@ -177,7 +181,8 @@ fn workers_together_are_one_poisson_process_without_bursts() {
             assert!((found - 1.0).abs() < allowed, "{workers} workers, {window_ns} ns: {found}");
         }
     }
-    // N clocks that start together send N requests at once; one schedule for all avoids that.
+    // 32 generators with their own clocks, which start together, send 32 requests at once. One schedule for all of
+    // them avoids that.
     let clock = due_until(&Schedule::new(1, rate_per_s / 32.0, Spacing::Even), 0, 1, until_ns);
     let clocks: Vec<u64> = clock.iter().flat_map(|&ns| [ns; 32]).collect();
     assert!(dispersion(&clocks, MS / 5, until_ns) > 20.0);

@@ -19,7 +19,7 @@ pub(crate) enum First {
     ServedThenRefused,
 }
 
-/// A kind of connection.
+/// A kind of malformed, ambiguous or well-formed connection.
 pub(crate) struct Class {
     pub(crate) name: &'static str,
     pub(crate) first: First,

@@ -9,7 +9,7 @@ use weir_http::{BodyDecoder, FieldSlots, HeadLimits, ResponseTo, parse_response}
 use super::classes::{Class, First};
 use super::draft::{Draft, Random};
 
-/// A connection to be made.
+/// What one client connection sends.
 pub(crate) struct Case {
     pub(crate) class: &'static Class,
     pub(crate) number: usize,
@@ -20,11 +20,11 @@ pub(crate) struct Case {
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
-    /// The request that the origin responded to; empty if the gateway responded.
+    /// The `X-Id` of the request that the origin responded to; empty if the gateway responded.
     served: String,
 }
 
-/// The end of the connection.
+/// How the connection ended.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Closed,
@@ -37,7 +37,7 @@ enum End {
 }
 
 impl Case {
-    /// The same class, variation and number give the same case.
+    /// Generates a case. The same class, variation and number give the same case.
     pub(crate) fn new(class: &'static Class, variation: usize, number: usize) -> Case {
         let mut draft = Draft { random: Random(number as u64), number, variation };
         let mut bytes = (class.draft)(&mut draft);
@@ -68,7 +68,7 @@ impl Case {
         (self.class.first == First::RefusedInBody).then(|| format!("first-{}", self.number))
     }
 
-    /// Makes the connection. Returns what is wrong with the responses, if anything.
+    /// Sends the case. Returns what is wrong with the responses, if anything.
     pub(crate) fn run(&self, gateway: SocketAddr, patience: Duration) -> Option<String> {
         let (answers, end) = match self.exchange(gateway, patience) {
             Ok(exchange) => exchange,
@@ -100,7 +100,7 @@ impl Case {
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         for piece in &self.pieces {
-            // A gateway that has seen enough may have closed already.
+            // The gateway may reject and close the connection before it has read everything.
             if stream.write_all(piece).is_err() {
                 break;
             }
@@ -123,7 +123,7 @@ impl Case {
                 Err(_) => Some(End::Closed),
             };
         }
-        // The gateway may have closed it already.
+        // The gateway may have closed the connection already.
         let _ = stream.shutdown(Shutdown::Both);
         let (answers, rest) = answers(&received);
         let garbage = (!rest.is_empty()).then(|| End::Garbage(String::from_utf8_lossy(rest).into_owned()));

@@ -13,17 +13,17 @@ impl Random {
     }
 }
 
-/// A connection to be drafted.
+/// Generates the bytes of one connection.
 pub(crate) struct Draft {
     pub(crate) random: Random,
     /// Number of the case, used in its identifiers.
     pub(crate) number: usize,
-    /// Number within the class.
+    /// Number of the case within its class.
     pub(crate) variation: usize,
 }
 
 impl Draft {
-    /// The form of this variation. Variations go through the forms of a class in order.
+    /// Selects the form for this variation. Variations go through the forms of a class in order.
     pub(crate) fn form<'a>(&self, forms: &[&'a str]) -> &'a str {
         forms[self.variation % forms.len()]
     }
@@ -33,7 +33,7 @@ impl Draft {
         format!("X-Id: first-{}", self.number)
     }
 
-    /// A request that must never be parsed as one. It is hidden behind malformed bytes.
+    /// A request that no parser may see, because it is hidden behind malformed bytes.
     pub(crate) fn smuggled(&self) -> String {
         format!("GET /smuggled HTTP/1.1\r\nHost: example.com\r\nX-Id: smuggled-{}\r\n\r\n", self.number)
     }

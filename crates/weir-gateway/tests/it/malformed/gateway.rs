@@ -83,7 +83,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Forwards every byte, like a proxy without checks. Runs until the test process exits.
+/// A relay that forwards every byte, like a proxy without checks. It runs until the test process exits.
 pub(crate) fn relay(origin: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -100,13 +100,14 @@ pub(crate) fn relay(origin: SocketAddr) -> SocketAddr {
 }
 
 fn forward(mut from: TcpStream, mut to: TcpStream) {
-    // When one direction ends, for whatever reason, the other ends too.
+    // When one direction ends, for whatever reason, the other direction ends too.
     let _ = std::io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
 }
 
-/// Loopback clients connect from 127.0.0.1, so none of them takes a port of 127.0.0.2 before a server binds it.
+/// A free address of 127.0.0.2. Clients on the loopback interface connect from 127.0.0.1, so none of them takes the
+/// port before the gateway binds it.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.2:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }

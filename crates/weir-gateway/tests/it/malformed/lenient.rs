@@ -1,11 +1,11 @@
-//! A parser that is as lenient as the worst origins. If two readings are possible, it takes the one with more requests.
-//! A request that it parses and a strict parser does not is smuggled.
+//! A parser that is as lenient as the worst origins. If bytes can be read in two ways, it chooses the way with more
+//! requests. A request that this parser sees, but a strict parser does not, is smuggled.
 
 /// A request as this parser reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) target: String,
-    /// The value of X-Id, or empty.
+    /// The value of `X-Id`, or empty.
     pub(crate) id: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn next(bytes: &[u8]) -> Option<(Seen, usize)> {
     Some((Seen { target, id }, end))
 }
 
-/// The end of a chunked body.
+/// The position after a chunked body. `None` if the body is incomplete.
 fn chunks_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let (size_line, data) = line(bytes, at)?;

@@ -74,8 +74,8 @@ fn serve(mut stream: TcpStream) -> Log {
     log
 }
 
-/// Findings about the received bytes. `served` has the identifiers of valid requests with a response. `cut_off` has the
-/// identifiers of requests whose headers may arrive, but never their whole body.
+/// What is wrong with the received bytes. `served` has the identifiers of valid requests, which get a response.
+/// `cut_off` has the identifiers of requests whose headers may arrive, but never their whole body.
 pub(crate) fn findings(logs: &[Log], served: &HashSet<String>, cut_off: &HashSet<String>) -> Vec<String> {
     let mut findings = Vec::new();
     let mut ids = HashSet::new();

@@ -22,7 +22,7 @@ fn a_redirect_defaults_to_the_listener() {
     - {{ name: https, port: {secure}, protocol: HTTPS, tls: {{ certificateRefs: [{{ name: s }}] }} }}",
         ports[0], ports[1]
     );
-    // A redirect of paths below `/old`, its status, and its URL. `OWN` is the listener's own address.
+    // Each case: a redirect of paths below `/old`, its status, and its URL. `OWN` is the listener's own address.
     let cases = [
         ("", "302", "OWN/old/a?b=c"),
         ("statusCode: 308", "308", "OWN/old/a?b=c"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::served::{Served, ask, backend, free_port, gateway, origin, route, to};
 
-/// Longer than the timeouts of the gateway's own settings.
+/// Longer than the response timeout in the gateway's own settings.
 const PAUSE: Duration = Duration::from_millis(700);
 
 /// Responds late and in pieces.
@@ -23,7 +23,7 @@ fn timeouts_of_rules_override_and_zero_means_none() {
     let ip = "127.7.11.1";
     let silent = origin(|_, _| {});
     let late = origin(|_, stream| answer_late(stream));
-    // Backend, timeouts of the rule, and the end of the response: its cause or its body.
+    // Each case: the backend, the timeouts of the rule, and the cause of the error or the body of the response.
     let cases = [
         ("silent", "request: 100ms", "request_timeout"),
         ("silent", "backendRequest: 100ms", "backend_timeout"),

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::served::{Served, ask, backend, echo, exchange, free_port, gateway, route, whole, write};
 
-/// A certificate authority that clients trust, also as PEM.
+/// A certificate authority that clients trust, as roots of a TLS client and as PEM.
 pub(super) struct Trust {
     roots: RootCertStore,
     pem: String,

@@ -22,7 +22,7 @@ use crate::tls::Authority;
 pub(super) const OF_NGINX: &str = include_str!("../../../../../docs/examples/nginx.conf");
 pub(super) const OF_WEIR: &str = include_str!("../../../../../docs/examples/nginx-to-weir-gateway.yaml");
 
-/// Endpoints of the example, with backend and number. Endpoints without them refuse connections.
+/// The endpoints of the example. Each has the backend and number with which it responds; `None` refuses connections.
 const ENDPOINTS: [(&str, Option<(&str, u8)>); 7] = [
     ("10.0.1.11:8080", Some(("shop", 1))),
     ("10.0.1.12:8080", Some(("shop", 2))),
@@ -231,7 +231,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// The text with other addresses and paths. The text must contain each replaced one.
+/// The text with replaced addresses and paths. The text must contain each of the originals.
 fn replaced(text: &str, replacements: &[(String, String)]) -> String {
     replacements.iter().fold(text.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "the example has no {from:?}");
@@ -264,7 +264,8 @@ fn trusting(certificates: &Path) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// The full request for a request line, headers and an optional body after an empty line. It closes the connection.
+/// The full request, from a request line with header lines and, after an empty line, an optional body. Asks to close
+/// the connection.
 fn closing(request: &str) -> String {
     let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request.trim_end(), ""));
     let (start, fields) = head.split_once("\r\n").unwrap_or((head, ""));
@@ -289,7 +290,7 @@ fn endpoint(is: Option<(&'static str, u8)>, network: &str) -> SocketAddr {
     address
 }
 
-/// Responds with the request. Some paths get other responses.
+/// Responds to each request with a text that describes it. Some paths get other responses.
 fn serve(stream: TcpStream, backend: &str, number: u8) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
@@ -322,7 +323,7 @@ fn serve(stream: TcpStream, backend: &str, number: u8) -> std::io::Result<()> {
         reader.read_exact(&mut body)?;
         let status = match target {
             "/broken" => return Ok(()),
-            // Until the gateway times out.
+            // Waits until the gateway times out and closes the connection.
             "/slow" => return reader.read(&mut [0]).map(|_| ()),
             "/flaky" if number == 1 => "503 Service Unavailable",
             "/unavailable" => "503 Service Unavailable",

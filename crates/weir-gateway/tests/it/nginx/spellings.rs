@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::site::{Answer, Nginx, Ports};
 use crate::process::Gateway;
 
-/// Prefixes that leave the name as the first path segment for some parser.
+/// Prefixes for the protected name `admin`. After each, at least one parser still sees `admin` as the first path
+/// segment.
 const BEFORE: [&str; 36] = [
     "/",
     "//",
@@ -48,7 +49,7 @@ const BEFORE: [&str; 36] = [
     "/x/..%c0%af",
 ];
 
-/// The name, with suffixes.
+/// Spellings of the protected name `admin`, with suffixes.
 const NAMES: [&str; 20] = [
     "admin",
     "%61dmin",
@@ -72,7 +73,7 @@ const NAMES: [&str; 20] = [
     "admin%5c",
 ];
 
-/// Targets that always get 400.
+/// Targets that are always rejected with 400.
 const REFUSED: [&str; 4] = ["/admin%00", "/%00/admin", "/%zz/../admin", "/admin%"];
 
 const NGINX: &str = "location = /admin { return 200 'admin'; }\nlocation /admin/ { return 200 'admin'; }\n\
@@ -144,7 +145,7 @@ fn no_other_spelling_reaches_a_rejected_prefix() {
     for target in REFUSED {
         assert_eq!(ask(safe.address, target).status, 400, "{target}");
     }
-    // Paths that are not spellings of it pass unchanged, with their parameters.
+    // Paths that are not spellings of `/admin` pass unchanged, with their parameters.
     for other in ["/", "/administrator", "/x/admin", "/a;b/c;d?e", "/;jsessionid=1", "/a%252Fb", "/admin%20"]
     {
         assert_eq!(ask(safe.address, other).body, format!("other {other}"));

@@ -71,7 +71,7 @@ fn each_certificate_has_its_own_ocsp_response() {
     check(&gateway, ["good", "revoked"]);
 }
 
-/// An authority in its own folder below `dir`. It has signed a certificate per name.
+/// Creates an authority in a folder of its own below `dir`. It signs one certificate per name.
 fn other_authority(dir: &Path, folder: &str, names: &[&str]) -> PathBuf {
     let folder = dir.join(folder);
     std::fs::create_dir(&folder).expect("a folder");

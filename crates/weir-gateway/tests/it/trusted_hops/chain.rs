@@ -20,7 +20,7 @@ const TEMPORARY: [&str; 5] = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"
 pub(super) enum Front {
     /// Joins all header lines into one, and appends to it.
     Nginx,
-    /// The same, with the port of its client.
+    /// Like `Nginx`, with the port of its client.
     NginxWithPorts,
     /// Appends a name in place of the address.
     NginxHiding,
@@ -78,7 +78,7 @@ impl Chain {
         Chain { fronts: fronts.to_vec(), address: next, weir, _proxies: proxies }
     }
 
-    /// Expected upstream headers: the elements of the proxies, then the peer of the gateway.
+    /// The expected upstream headers: the elements that the proxies append, then the gateway's peer.
     pub(super) fn expected_fields(&self) -> Expected {
         let clients = ["::1", SOURCES[0]];
         let mut expected =

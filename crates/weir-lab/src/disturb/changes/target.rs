@@ -1,4 +1,4 @@
-//! The requests that observe the effect of a change.
+//! Sends the requests that show whether a change has taken effect.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,24 +11,27 @@ use crate::disturb::{Gateway, OwnRequests};
 
 /// Timeout of one check.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Consecutive requests that an endpoint must not receive to count as removed; load balancing skips it for fewer.
+/// An endpoint counts as removed after this number of consecutive requests that do not reach it. Fewer requests can
+/// miss an endpoint because of load balancing.
 const REQUESTS_WITHOUT: u32 = 20;
-/// Maximum pause between these requests.
+/// Maximum pause between two requests that check whether an endpoint was removed.
 const WITHOUT_EVERY: Duration = Duration::from_millis(4);
 
-/// A gateway, and how its changes can be observed.
+/// A gateway whose changes are observed, with everything that weir needs to send requests to it and to count the
+/// requests of an endpoint.
 #[derive(Debug)]
 pub(super) struct Target {
     credentials: Credentials,
     network: Option<Namespace>,
     address: SocketAddr,
     host: String,
-    /// A path that always has a route, and a path whose route is added and removed.
+    /// A path that always has a route.
     path: String,
+    /// A path whose route is added and removed.
     added_path: String,
     /// The request counter of the endpoint that is removed and restored.
     endpoint: Option<CounterSource>,
-    /// The initial certificate and the other one, DER; absent without TLS.
+    /// The initial certificate and its replacement, DER; `None` without TLS.
     certificates: Option<[Vec<u8>; 2]>,
 }
 
@@ -38,9 +41,11 @@ pub(super) struct Look {
     what: Changed,
     /// Whether the target differs from the initial state: routes added, endpoint removed, certificate replaced.
     is_on: bool,
-    /// The endpoint's count at the last check, the time of its last change, and requests since then to other endpoints.
+    /// The endpoint's request count at the last check; `None` if it was never read.
     counted: Option<u64>,
+    /// When `counted` last grew, by the monotonic clock, nanoseconds.
     counted_ns: u64,
+    /// Number of successful requests since `counted` last grew. They reached other endpoints.
     without: u32,
 }
 
@@ -83,7 +88,8 @@ impl Target {
         Look { what, is_on, counted, counted_ns: mono_ns(), without: 0 }
     }
 
-    /// Checks once. Returns the time when the change took effect, by the monotonic clock; the error is the observation.
+    /// Checks once whether the change has taken effect. Returns the time when it took effect, by the monotonic clock in
+    /// nanoseconds; otherwise an error that describes the response. Counts weir's request in `own`.
     pub(super) fn look(&self, look: &mut Look, own: &mut OwnRequests) -> Result<u64, String> {
         match look.what {
             Changed::Routes => {
@@ -99,14 +105,14 @@ impl Target {
         }
     }
 
-    /// The effect that is missing, for a message.
+    /// Describes the effect that is missing, for an error message.
     pub(super) fn words(&self, look: &Look) -> String {
         let (address, host) = (self.address, &self.host);
         let what = match (look.what, look.is_on) {
-            (Changed::Routes, true) => "a new route was not served",
+            (Changed::Routes, true) => "a new route was still not served",
             (Changed::Routes, false) => "a removed route was still served",
             (Changed::Endpoints, true) => "a removed endpoint still received requests",
-            (Changed::Endpoints, false) => "a returned endpoint received no requests",
+            (Changed::Endpoints, false) => "a returned endpoint still received no requests",
             (Changed::Certificates, _) => "a replaced certificate was still presented",
         };
         format!("{what} at {address} (Host: {host})")
@@ -124,10 +130,11 @@ impl Target {
         self.endpoint.as_ref()?.read().ok().flatten()
     }
 
-    /// A restored endpoint is observed by its next request, a removed one by its last request.
+    /// A restored endpoint takes effect with the first request that it receives again, a removed one with the last
+    /// request that it receives.
     fn look_at_endpoint(&self, look: &mut Look, answer: &Result<u16, String>) -> Result<u64, String> {
         let (counted, now_ns) = (self.counted(), mono_ns());
-        let Some(count) = counted else { return Err("cannot count its requests".to_owned()) };
+        let Some(count) = counted else { return Err("cannot count the requests of the endpoint".to_owned()) };
         let has_grown = look.counted.is_some_and(|before| count > before);
         if has_grown || look.counted.is_none() {
             (look.counted, look.counted_ns, look.without) = (counted, now_ns, 0);
@@ -139,7 +146,9 @@ impl Target {
     }
 
     fn look_at_certificate(&self, is_on: bool) -> Result<u64, String> {
-        let Some(certificates) = &self.certificates else { return Err("no certificate".to_owned()) };
+        let Some(certificates) = &self.certificates else {
+            return Err("weir has no certificates to compare".to_owned());
+        };
         let network = self.network.as_ref();
         let shown =
             weir_rig::certificate_of(&self.credentials, network, self.address, &self.host, LOOK_TIMEOUT)?;
@@ -150,7 +159,7 @@ impl Target {
     }
 }
 
-/// Adds one of the lab's own requests.
+/// Adds one request of weir to `own`, depending on its response.
 fn count(own: &mut OwnRequests, answer: &Result<u16, String>) {
     match answer {
         Ok(200) => {

@@ -1,4 +1,4 @@
-//! A chart of lines, dots or bars as a picture.
+//! Draws a chart of lines, dots or bars as an SVG picture.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use super::symbol::symbol;
 use super::{Anchor, Svg, width_of};
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot};
 
-/// Sizes of a chart, pixels.
+/// Sizes of a chart, in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Width of a panel, including its marks.
+    /// Width of a panel, including the labels of its vertical scale.
     pub(crate) panel_width: f64,
-    /// Height of the plot without its marks.
+    /// Height of the area with the values, without the labels of the horizontal scale.
     pub(crate) plot_height: f64,
-    /// Panels per row.
+    /// Number of panels side by side.
     pub(crate) columns: usize,
-    /// Whether title and setting are drawn. A page prints them outside the picture.
+    /// Whether the title and the setting are drawn. A page shows them outside of the picture.
     pub(crate) titled: bool,
 }
 
@@ -26,11 +26,11 @@ const BELOW: f64 = 42.0;
 const MARGIN: f64 = 10.0;
 const LINE_HEIGHT: f64 = 18.0;
 const DOT: f64 = 3.2;
-/// The maximum number of shapes on a line.
+/// Maximum number of shapes on one line, which distinguish it from other lines.
 const SYMBOLS_ON_LINE: usize = 6;
 
 impl Layout {
-    /// For a file: up to three panels per row.
+    /// The layout of a picture file, with up to three panels side by side.
     pub(crate) fn file(panels: usize) -> Self {
         let columns = panels.clamp(1, 3);
         let panel_width = if columns == 1 { 560.0 } else { 400.0 };
@@ -38,19 +38,19 @@ impl Layout {
         Self { panel_width, plot_height, columns, titled: true }
     }
 
-    /// For a page with two charts per row.
+    /// The layout for a page that shows two charts side by side.
     pub(crate) fn inline() -> Self {
         let columns = 1;
         Self { panel_width: 440.0, plot_height: 150.0, columns, titled: false }
     }
 }
 
-/// The area of a panel.
+/// The area of a panel in which values are drawn.
 struct Field<'a> {
     plot: &'a Plot,
-    /// Whether each line is a series that the page can hide.
+    /// Whether the page can hide each line, by the legend.
     is_toggled: bool,
-    /// Whether columns have tooltips.
+    /// Whether each position on the horizontal scale has a tooltip.
     has_titles: bool,
     left: f64,
     top: f64,
@@ -58,7 +58,7 @@ struct Field<'a> {
     height: f64,
 }
 
-/// Draws the chart.
+/// Draws a chart with title, legend and all panels.
 pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     let columns = layout.columns.clamp(1, plot.panels.len().max(1));
     let width = MARGIN * 2.0 + layout.panel_width * columns as f64;
@@ -100,8 +100,8 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     svg
 }
 
-/// Draws one panel of `plot` for a page that prints the title and has legend buttons. Without tooltips of columns, the
-/// page script takes the values from the table.
+/// Draws one panel for a page that shows the title, and a legend with buttons. Without `has_titles`, the page
+/// script shows tooltips with values from the table.
 pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has_titles: bool) -> Svg {
     const ABOVE: f64 = 10.0;
     let separator = if panel.title.is_empty() { "" } else { ", " };
@@ -112,10 +112,10 @@ pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has
     svg
 }
 
-/// The legend in rows of at most the width `room`, with the position of each entry.
+/// Divides the legend into rows that are at most `room` wide. Each entry has its horizontal position.
 fn legend_rows(plot: &Plot, room: f64) -> Vec<Vec<(f64, &Line)>> {
     let entries = plot.legend();
-    // The title is enough for a single line.
+    // For a single line, the title of the chart is enough.
     if entries.len() < 2 {
         return Vec::new();
     }
@@ -161,7 +161,7 @@ impl Field<'_> {
         }
     }
 
-    /// Draws each line of the panel, as a series if the page can hide it.
+    /// Draws each line of the panel, in its own group if the page can hide lines.
     fn each(&self, svg: &mut Svg, panel: &Panel, draw: impl Fn(&Self, &mut Svg, &Line)) {
         for line in &panel.lines {
             match self.plot.series_of(line).filter(|_| self.is_toggled) {
@@ -192,7 +192,7 @@ impl Field<'_> {
         svg.text((middle, bottom + 31.0), Anchor::Middle, "soft", &self.plot.x.title);
     }
 
-    /// Dots with their intervals, joined by a line where values are valid.
+    /// Draws the values of a line as dots with their confidence intervals, and a line through the valid ones.
     fn dots(&self, svg: &mut Svg, line: &Line) {
         self.line(svg, line, Spot::is_known);
         for spot in line.spots.iter().filter(|_| line.marked) {
@@ -214,7 +214,7 @@ impl Field<'_> {
                 Some(y) if y <= self.plot.y.high => {
                     svg.circle((x, self.y(y)), DOT, &format!("ring s-{}", line.color), &spot.words);
                 }
-                // An arrow for a value beyond the scale.
+                // A value beyond the scale is drawn as an arrow at the upper edge.
                 beyond if beyond.is_some() || spot.beyond_timeout => {
                     let arrow = format!("M{:.1} {:.1}l4 -7l4 7z", x - 4.0, self.top + 9.0);
                     svg.path(&arrow, &format!("s-{}", line.color), &spot.words);
@@ -229,7 +229,7 @@ impl Field<'_> {
         let mut joined = false;
         for spot in &line.spots {
             let Some(y) = spot.y.filter(|_| leads_through(spot) && self.is_within(spot)) else {
-                // A gap in time breaks the line. An excluded value between dots does not.
+                // A missing value interrupts a line over time. It does not interrupt a line between dots.
                 joined &= self.plot.marks == Marks::Dots;
                 continue;
             };
@@ -242,12 +242,13 @@ impl Field<'_> {
         }
     }
 
-    /// The legend names excluded values beyond the scale. A line along the edge would look like a constant value.
+    /// Whether a value is valid or within the scale. Invalid values beyond the scale are not joined: a line along
+    /// the edge would look like a constant value.
     fn is_within(&self, spot: &Spot) -> bool {
         spot.counts || spot.y.is_none_or(|y| y <= self.plot.y.high)
     }
 
-    /// Shapes along a line, at different positions than those of the previous lines.
+    /// Draws shapes on a line, at other positions than the shapes of other lines.
     fn symbols(&self, svg: &mut Svg, line: &Line) {
         let Some(place) = self.plot.symbol_of(line) else { return };
         let drawn = line.spots.iter().filter(|spot| self.is_within(spot));
@@ -258,7 +259,7 @@ impl Field<'_> {
         svg.path(&shapes, &format!("f-bg s-{} symbol", line.color), "");
     }
 
-    /// A column at each step, with the values of all lines as its tooltip.
+    /// Draws an invisible column at each position. Its tooltip shows the values of all lines.
     fn pointed_at(&self, svg: &mut Svg, panel: &Panel) {
         let steps = panel.steps();
         for (index, step) in steps.iter().enumerate() {
@@ -274,7 +275,7 @@ impl Field<'_> {
         }
     }
 
-    /// Bars from the bottom, each as wide as the distance to the next.
+    /// Draws bars. Each reaches to the position of the next value.
     fn bars(&self, svg: &mut Svg, line: &Line) {
         let bottom = self.top + self.height;
         for (spot, next) in line.spots.iter().zip(line.spots.iter().skip(1)) {

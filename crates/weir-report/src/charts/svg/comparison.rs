@@ -1,4 +1,4 @@
-//! A picture of the headlines for READMEs and Markdown: bars with their intervals.
+//! Draws a picture of the headline values for READMEs and Markdown: bars with their confidence intervals.
 
 use weir_analysis::{Figure, Point, Row, Summary, quantity};
 use weir_results::ArrivalModel;
@@ -16,24 +16,24 @@ const ROW_HEIGHT: f64 = 26.0;
 const TITLE_HEIGHT: f64 = 34.0;
 const AXES_HEIGHT: f64 = 24.0;
 const MARGIN: f64 = 18.0;
-/// The maximum width of a name; a longer one would leave no room for the bar.
+/// Maximum width of a name, in pixels. A longer name would leave no room for the bar.
 const NAME_WIDTH_MAX: f64 = 110.0;
 
-/// A metric of a load point, drawn as bars.
+/// A metric of one load point, drawn as bars.
 struct Panel<'a> {
     title: String,
     bars: Vec<Bar<'a>>,
     unit: Unit,
 }
 
-/// A value of a gateway or of a dataset.
+/// A bar: the value of a gateway or of a dataset.
 pub(crate) struct Bar<'a> {
     pub(crate) name: &'a str,
     pub(crate) color: &'static str,
     pub(crate) figure: &'a Figure,
 }
 
-/// Panels of bars side by side, each with title and unit; `label` is for screen readers.
+/// Draws panels of bars side by side, each with a title and a unit. Screen readers read `label`.
 pub(crate) fn bars(label: &str, panels: Vec<(String, Unit, Vec<Bar<'_>>)>) -> Svg {
     let panels: Vec<Panel<'_>> =
         panels.into_iter().map(|(title, unit, bars)| Panel { title, bars, unit }).collect();
@@ -45,9 +45,9 @@ pub(crate) fn bars(label: &str, panels: Vec<(String, Unit, Vec<Bar<'_>>)>) -> Sv
     svg
 }
 
-/// One panel without a title, which the page prints; `label` is for screen readers.
+/// Draws one panel without its title, which the page shows. Screen readers read `label`.
 pub(crate) fn bars_alone(label: &str, unit: Unit, bars: Vec<Bar<'_>>) -> Svg {
-    // The height of the omitted title.
+    // Height of the title, which is left out.
     const LEFT_OUT: f64 = TITLE_HEIGHT - 8.0;
     let panels = [Panel { title: String::new(), bars, unit }];
     let mut svg = Svg::new(PANEL_WIDTH + MARGIN, row_height("", &panels) - LEFT_OUT, label);
@@ -55,7 +55,7 @@ pub(crate) fn bars_alone(label: &str, unit: Unit, bars: Vec<Bar<'_>>) -> Svg {
     svg
 }
 
-/// Draws a row of panels per point of the axes; `None` without measurements.
+/// Draws one row of panels for each combination of values of the axes. Returns `None` without measurements.
 pub(crate) fn comparison(summary: &Summary) -> Option<String> {
     let rows = rows(summary);
     let columns = rows.iter().map(|(_, panels)| panels.len()).max()?;
@@ -77,7 +77,8 @@ pub(crate) fn comparison(summary: &Summary) -> Option<String> {
     Some(svg.file())
 }
 
-/// Panels by point of the axes: throughput, CPU and memory of the closed load, latency of the open load.
+/// The panels for each combination of values of the axes: throughput, CPU and memory of the closed loop, and
+/// latency of the open loop.
 fn rows(summary: &Summary) -> Vec<(String, Vec<Panel<'_>>)> {
     let mut rows: Vec<(String, Vec<Panel<'_>>)> = Vec::new();
     for point in &summary.points {
@@ -130,7 +131,7 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     let greatest = panel.bars.iter().map(|bar| high(bar.figure)).fold(f64::MIN_POSITIVE, f64::max);
     let names = panel.bars.iter().map(|bar| width_of(bar.name)).fold(50.0, f64::max);
     let zero = left + names.min(NAME_WIDTH_MAX) + 14.0;
-    // Bounds are longer than single values.
+    // The text of bounds is longer than that of a single value.
     let words = panel.bars.iter().map(|bar| width_of(&shown(bar.figure, panel.unit)) + 10.0);
     let room = left + PANEL_WIDTH - words.fold(VALUE_WIDTH, f64::max).min(VALUE_WIDTH_MAX) - zero;
     let place = |value: f64| zero + (value / greatest).clamp(0.0, 1.0) * room;
@@ -161,7 +162,7 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     }
 }
 
-/// The value beside a bar: its bounds, or the mean without interval.
+/// The text beside a bar: the bounds of the value, or the mean without its interval.
 fn shown(figure: &Figure, unit: Unit) -> String {
     match figure.is_bounded() {
         true => value_words(figure, unit),
@@ -169,7 +170,7 @@ fn shown(figure: &Figure, unit: Unit) -> String {
     }
 }
 
-/// A name, cut to the available width.
+/// Shortens a name to the available width.
 fn shortened(name: &str) -> String {
     if width_of(name) <= NAME_WIDTH_MAX {
         return name.to_owned();

@@ -1,4 +1,5 @@
-//! Heat maps as a picture: a panel per gateway, with time on the horizontal and latency on the vertical scale.
+//! Draws heat maps as an SVG picture. There is one panel per gateway, with time on the horizontal scale and latency
+//! on the vertical one.
 
 use std::fmt::Write as _;
 
@@ -14,10 +15,11 @@ const ABOVE: f64 = 24.0;
 const BELOW: f64 = 40.0;
 const MARGIN: f64 = 10.0;
 const HEAD: f64 = 58.0;
-/// Levels of colour. Each level is one path, which keeps a map of thousands of fields small.
+/// Number of levels of colour. Each level is drawn as a single path, which keeps the file small for maps with
+/// thousands of fields.
 const DEPTHS: usize = 8;
 
-/// Draws `maps` with shared scales; `None` without maps.
+/// Draws all `maps` with the same scales. Returns `None` if there were no responses.
 pub(crate) fn heat_maps(title: &str, setting: &str, maps: &[HeatMap<'_>]) -> Option<Svg> {
     let latency = scale(maps)?;
     let clock = time(maps);
@@ -37,8 +39,8 @@ pub(crate) fn heat_maps(title: &str, setting: &str, maps: &[HeatMap<'_>]) -> Opt
     Some(svg)
 }
 
-/// Draws the map at index `place` of `maps`, with the scales that all maps share and with data for the page script.
-/// Tooltips of columns are for readers without the script.
+/// Draws the map with index `place`. It has the same scales as all `maps`, and contains data for the page script.
+/// With `has_titles`, each time step has a tooltip for readers without the script.
 pub(crate) fn heat_map(
     maps: &[HeatMap<'_>],
     place: usize,
@@ -60,7 +62,7 @@ pub(crate) fn heat_map(
     Some(svg)
 }
 
-/// The area of a map, and its scales.
+/// The area in which a map is drawn, and its scales.
 struct Field<'a> {
     latency: &'a Scale,
     clock: &'a Scale,
@@ -70,7 +72,7 @@ struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// Draws the map; `data` are attributes of its group.
+    /// Draws the map. `data` are attributes for the group that contains it.
     fn draw(&self, svg: &mut Svg, map: HeatMap<'_>, data: &str) {
         let Self { latency, clock, left, top, size: (width, height) } = *self;
         let bottom = top + height;
@@ -83,7 +85,7 @@ impl Field<'_> {
             svg.line((x(tick.at), bottom), (x(tick.at), bottom + 4.0), "s-soft thin");
             svg.text((x(tick.at), bottom + 14.0), Anchor::Middle, "soft", &tick.label);
         }
-        // Within the group, a second is one unit wide and a row one unit high.
+        // Within the group, one second is one unit wide, and one row of the map is one unit high.
         let heat = &map.timeline.heat;
         let (ground, next) = (y(heat.edge_ns(0)), y(heat.edge_ns(1)));
         let (row, second) = (ground - next, (x(clock.high) - left) / clock.high);
@@ -103,7 +105,7 @@ impl Field<'_> {
         svg.line((left, bottom), (left + width, bottom), "s-soft thin");
     }
 
-    /// A column at each step, with the quantiles of the step as its tooltip.
+    /// Draws an invisible column for each time step. Its tooltip shows the quantiles of the step.
     fn columns(&self, svg: &mut Svg, map: HeatMap<'_>) {
         let place = |s: f64| self.left + self.clock.place(s) * self.size.0;
         for (column, quantiles) in map.quantiles().enumerate() {
@@ -119,7 +121,8 @@ impl Field<'_> {
     }
 }
 
-/// Fields as horizontal strokes of one row's height: a path for each level, in which equal neighbours are joined.
+/// Draws the fields of the map as horizontal strokes of one row's height. Returns one path per level of colour.
+/// Neighbours of equal level are joined.
 fn fields(map: HeatMap<'_>) -> Vec<String> {
     let mut paths = vec![String::new(); DEPTHS];
     let heat = &map.timeline.heat;
@@ -143,7 +146,7 @@ fn fields(map: HeatMap<'_>) -> Vec<String> {
     paths
 }
 
-/// The level of a share, by its logarithm.
+/// The level of colour for a share of responses, by the logarithm of the share.
 fn depth(share: f64) -> usize {
     let place = 1.0 - share.max(LEAST_SHARE).log10() / LEAST_SHARE.log10();
     ((place * DEPTHS as f64) as usize).min(DEPTHS - 1)
@@ -153,7 +156,7 @@ fn opacity(depth: usize) -> f64 {
     0.1 + 0.9 * (depth + 1) as f64 / DEPTHS as f64
 }
 
-/// The key of the levels.
+/// Draws an explanation of the levels of colour.
 fn key(svg: &mut Svg, (x, y): (f64, f64)) {
     svg.text((x, y), Anchor::Start, "soft", "0.01 %");
     for depth in 0..DEPTHS {

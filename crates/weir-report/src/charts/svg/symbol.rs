@@ -1,11 +1,11 @@
-//! Shapes that distinguish lines whose colours look alike.
+//! Shapes that are drawn on lines, because their colours may look alike.
 
-/// The number of distinct shapes.
+/// Number of different shapes.
 pub(crate) const SYMBOLS: usize = 8;
 
-/// The outline of the shape of the line at index `place`, around its middle.
+/// The outline of the shape for the line with index `place`, centred at a position.
 pub(crate) fn symbol(place: usize, (x, y): (f64, f64)) -> String {
-    // Steps from the middle, in SVG syntax.
+    // The outline in SVG syntax, relative to the centre.
     let steps = match place % SYMBOLS {
         0 => "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z",
         1 => "m0 -4l4 4l-4 4l-4 -4z",

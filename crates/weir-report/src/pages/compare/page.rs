@@ -1,4 +1,4 @@
-//! A comparison as one page without scripts: tables, and charts with both datasets.
+//! Draws a comparison as one page without scripts: tables, and charts that show both datasets.
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -13,12 +13,12 @@ use crate::model::plot::{Line, Spot};
 use crate::model::scale::Unit;
 
 const TEMPLATE: &str = include_str!("../../../assets/compare.html");
-/// Colours of A and B.
+/// The colours of the datasets A and B.
 const COLORS: [&str; 2] = ["blue", "vermilion"];
-/// The maximum number of bar panels side by side.
+/// Maximum number of panels of bars side by side.
 const PANELS_MAX: usize = 4;
 
-/// The charts of a gateway at a load point.
+/// The charts of one gateway at one load point.
 #[derive(Serialize)]
 struct PointPage {
     title: String,
@@ -27,7 +27,7 @@ struct PointPage {
     curve: Option<String>,
 }
 
-/// Draws the page.
+/// Draws the page of a comparison.
 pub(crate) fn draw(comparison: &Comparison) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     html::prepare(&mut environment, "compare.html", TEMPLATE)?;
@@ -64,7 +64,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
     }
 }
 
-/// Removes an interval that is too wide to be useful: beside it, the bar would be invisible.
+/// Removes a confidence interval that is too wide to be useful. With it, the bar would be too small to see.
 fn drawable(of: &Figure) -> Figure {
     let interval = of.interval.filter(|_| !tells_nothing(of));
     Figure { interval, ..of.clone() }

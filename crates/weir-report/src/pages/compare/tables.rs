@@ -9,7 +9,7 @@ use weir_analysis::{Figure, quantity};
 use crate::model::{Chip, Column, Entry, Fact, KEEP, Table, Tone};
 use crate::sections::tables::figure;
 
-/// Values with a verdict: a group of rows for each gateway at a load point.
+/// The table of metrics with a verdict. Each gateway at a load point has a group of rows.
 pub(super) fn judged(comparison: &Comparison) -> Table {
     let has_bias =
         comparison.points.iter().flat_map(|point| &point.figures).any(|figure| figure.bias.is_some());
@@ -74,7 +74,7 @@ pub(super) fn judged(comparison: &Comparison) -> Table {
     Table { caption: "Compared".into(), columns, rows: grouped(comparison, |of| of.verdict.is_some(), row) }
 }
 
-/// Values without a verdict.
+/// The table of metrics without a verdict.
 pub(super) fn others(comparison: &Comparison) -> Table {
     let columns = vec![
         Column::text("At", KEEP),
@@ -92,7 +92,7 @@ pub(super) fn others(comparison: &Comparison) -> Table {
     Table { caption: "Other values, without a verdict".into(), columns, rows }
 }
 
-/// Fields that differ.
+/// The table of fields whose values differ between A and B.
 pub(super) fn differences(caption: &str, found: &[Difference]) -> Table {
     let said = |value: &Option<String>| Entry::text(value.clone().unwrap_or_else(|| "–".into()));
     let rows = found.iter().map(|of| vec![Entry::text(of.field.clone()), said(&of.a), said(&of.b)]);
@@ -103,7 +103,7 @@ pub(super) fn differences(caption: &str, found: &[Difference]) -> Table {
     }
 }
 
-/// A share as percent, without trailing zeros.
+/// Formats a share as percent, without trailing zeros.
 pub(super) fn share(share: f64) -> String {
     quantity::percent(share).replace(".00 %", " %").replace(".0 %", " %")
 }
@@ -120,12 +120,12 @@ fn grouped(
     Table::merged(groups.collect(), &[0])
 }
 
-/// The load point, the metric, and its values in A and in B.
+/// The first entries of a row: load point, metric, value in A, value in B.
 fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
     vec![Entry::text(point.words()), Entry::text(of.measure.title()), of_side(of, &of.a), of_side(of, &of.b)]
 }
 
-/// The value of one side. An interval that is too wide to be useful is printed in words.
+/// The value of one dataset. If its confidence interval is too wide to be useful, the entry says so instead.
 fn of_side(of: &FigureComparison, side: &Figure) -> Entry {
     let mut entry = figure(side, |value| of.measure.words(value));
     if side.beyond_timeout {
@@ -137,12 +137,13 @@ fn of_side(of: &FigureComparison, side: &Figure) -> Entry {
     entry
 }
 
-/// Whether the interval is too wide to be useful, for example from few noisy repeats.
+/// Whether a confidence interval is too wide to be useful, for example because there are few repeats with much
+/// noise.
 pub(super) fn tells_nothing(of: &Figure) -> bool {
     of.mean.zip(of.interval).is_some_and(|(mean, [_, high])| high > mean * RATIO_MAX)
 }
 
-/// The CPU time per request of the rig with B, divided by that with A.
+/// CPU time per request of the rig (load generator and upstream) with B, divided by that with A.
 fn rig(speed: HostSpeed) -> Entry {
     let other_work = Chip { text: "or different work".into(), tone: Tone::Plain };
     Entry {

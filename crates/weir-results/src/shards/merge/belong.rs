@@ -1,4 +1,4 @@
-//! Checks that records are of the same load.
+//! Checks that records are from the same load.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -10,10 +10,10 @@ use crate::{
     LoadRecord, LoadResult, Protocol, ShardRecord,
 };
 
-/// Tolerance for equal durations, because records have seconds in binary.
+/// Tolerance for equal durations, because records contain seconds as binary floating-point numbers.
 const SAME_DURATION_S: f64 = 1e-6;
 
-/// Checks each record, and compares it with the first.
+/// Checks each record on its own, and compares it with the first one.
 pub(super) fn check(shards: &[ShardRecord]) -> Result<(), MergeError> {
     let mut names = BTreeSet::new();
     for shard in shards {
@@ -26,14 +26,14 @@ pub(super) fn check(shards: &[ShardRecord]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// A shard, and the first one for comparison.
+/// A shard, and the first shard, with which it is compared.
 struct Pair<'a> {
     first: &'a ShardRecord,
     shard: &'a ShardRecord,
 }
 
 impl Pair<'_> {
-    /// Compares the value of `of` for both.
+    /// Rejects the shard if `of` returns different values for the two records.
     fn same<T: PartialEq + Display>(
         &self,
         what: &'static str,
@@ -94,7 +94,7 @@ fn check_pair(pair: &Pair<'_>) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Checks that a record is complete and uses weir's histogram bounds.
+/// Checks that a record is complete, and that its histograms have weir's bounds.
 fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     let LoadRecord { result, whole, latency, service_time, lateness, .. } = &shard.record;
     let LoadRecord { seconds, routes, steps, distributions, .. } = &shard.record;
@@ -103,10 +103,11 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     if !books.into_iter().all(crate::Requests::balance) {
         return Err(MergeError::Unbalanced { agent: shard.agent.clone() });
     }
-    let of_load = [("latency", latency), ("service time", service_time)];
-    let late = lateness.iter().map(|lateness| ("lateness", lateness));
-    let by_second = seconds.iter().map(|second| ("latency of a second", &second.latency));
-    let by_step = steps.iter().map(|step| ("latency of a step", &step.latency));
+    let of_load = [("the latency histogram", latency), ("the service time histogram", service_time)];
+    let late = lateness.iter().map(|lateness| ("the lateness histogram", lateness));
+    let by_second =
+        seconds.iter().map(|second| ("a latency histogram (one is recorded per second)", &second.latency));
+    let by_step = steps.iter().map(|step| ("a latency histogram (one is recorded per step)", &step.latency));
     for (what, histogram) in of_load.into_iter().chain(late).chain(by_second).chain(by_step) {
         check_bounds(shard, what, histogram, true)?;
     }
@@ -115,7 +116,7 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
         check_bounds(shard, what, histogram, true)?;
     }
     for times in routes.iter().flat_map(|route| route.by_class.values()) {
-        check_bounds(shard, "latency of a route", &times.latency, false)?;
+        check_bounds(shard, "a latency histogram (one is recorded per route)", &times.latency, false)?;
     }
     Ok(())
 }

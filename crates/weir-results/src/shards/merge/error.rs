@@ -2,34 +2,34 @@
 
 use crate::HistogramError;
 
-/// Records that cannot be merged. The error names the agent of the rejected record.
+/// Records cannot be merged. The error names the agent whose record is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// No records were given.
     #[error("there is no record of a shard to merge")]
     Empty,
-    /// Two records have the same name: a bug in the coordinator.
+    /// Two records have the same agent name: a bug in the coordinator.
     #[error("shard `{agent}`: another shard has the same name")]
     SameName {
-        /// The name.
+        /// The agent name that occurs twice.
         agent: String,
     },
-    /// A record is of another load, or of another weir version.
+    /// A record is from another load, or from another weir version.
     #[error("shard `{agent}`: the {what} is {found}, but {expected} on shard `{other}`")]
     Differs {
-        /// The agent of the rejected record.
+        /// The agent whose record is rejected.
         agent: String,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
-        /// The value of this record.
+        /// The value in the record of `agent`.
         found: String,
-        /// The agent that it was compared with.
+        /// The agent with whose record it was compared.
         other: String,
-        /// The value of that agent's record.
+        /// The value in the record of `other`.
         expected: String,
     },
     /// The shards did not run at the same time.
-    #[error("shard `{agent}`: it ended before shard `{other}` started")]
+    #[error("shard `{agent}` ended before shard `{other}` started")]
     Apart {
         /// The agent whose phase ended first.
         agent: String,
@@ -39,39 +39,41 @@ pub enum MergeError {
     /// The request counts do not add up: a bug in weir.
     #[error("shard `{agent}`: the request counts do not add up; this is a bug in weir")]
     Unbalanced {
-        /// The agent of the rejected record.
+        /// The agent whose record is rejected.
         agent: String,
     },
     /// A histogram cannot be decoded: the record is damaged, or not from weir.
-    #[error("shard `{agent}`: cannot read the histogram of the {what}: {source}")]
+    #[error("shard `{agent}`: cannot read {what}: {source}")]
     Histogram {
-        /// The agent of the rejected record.
+        /// The agent whose record is rejected.
         agent: String,
-        /// The metric of the histogram.
+        /// The histogram, such as `the latency histogram`.
         what: &'static str,
-        /// The cause.
+        /// Why it cannot be decoded.
         source: HistogramError,
     },
-    /// A histogram with other bounds than weir's. A sum would lose precision.
-    #[error("shard `{agent}`: the histogram of the {what} has other bounds than weir's")]
+    /// A histogram has another value range or precision than weir's, so adding it would lose precision.
+    #[error("shard `{agent}`: {what} has another value range or precision than weir's")]
     Bounds {
-        /// The agent of the rejected record.
+        /// The agent whose record is rejected.
         agent: String,
-        /// The metric of the histogram.
+        /// The histogram, such as `the latency histogram`.
         what: &'static str,
     },
 }
 
 impl MergeError {
-    /// What to do about it.
+    /// How the user can fix the problem.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Empty => "give the records of all shards",
             Self::SameName { .. } => "give each agent a unique name",
-            Self::Differs { .. } => "use one version of weir on all machines, and repeat the load",
+            Self::Differs { .. } => "install the same version of weir on all machines, and repeat the load",
             Self::Apart { .. } => "check the clocks of the machines, and repeat the load",
             Self::Unbalanced { .. } => "report the bug with the record",
-            Self::Histogram { .. } | Self::Bounds { .. } => "use weir's own agents, and repeat the load",
+            Self::Histogram { .. } | Self::Bounds { .. } => {
+                "this agent does not run the same weir: install the same version on all machines, and repeat the load"
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Merges the measurements of the shards' generators.
+//! Merges the measurements about the load generators of all shards.
 
 use super::error::MergeError;
 use super::result::{Measured, times};
 use crate::{GeneratorEvidence, ShardRecord};
 
-/// The evidence of all generators, for a phase of `wall_s` seconds.
+/// Merges the evidence of all load generators for a phase that took `wall_s` seconds.
 pub(super) fn merged(
     shards: &[ShardRecord],
     measured: &[Measured<'_>],
@@ -19,20 +19,21 @@ pub(super) fn merged(
         connections: parts().map(|part| part.connections).sum(),
         wall_s,
         worker_cpu_s: parts().flat_map(|part| part.worker_cpu_s.iter().copied()).collect(),
-        // Both lists are per worker, so a partial list of delays would assign them to other workers.
+        // Delays and CPU times are matched by position, so a partial list of delays would assign them to wrong workers.
         worker_runqueue_s: match has_runqueue {
             true => parts().flat_map(|part| part.worker_runqueue_s.iter().copied()).collect(),
             false => Vec::new(),
         },
         unsent_with_free_connection: parts().map(|part| part.unsent_with_free_connection).sum(),
-        // Sums of means, because all shards sample the same phase.
+        // The means can be added, because all shards sample the same phase.
         in_flight_mean: parts().map(|part| part.in_flight_mean).sum(),
         connections_missing_mean: parts().map(|part| part.connections_missing_mean).sum(),
         connections_opened: parts().map(|part| part.connections_opened).sum(),
-        connection_wait_ns: times(measured, "wait for a connection", unsent, |shard| {
+        connection_wait_ns: times(measured, "the histogram of waits for a connection", unsent, |shard| {
             shard.distributions?.connection_wait.as_ref()
         })?,
-        // The warm-up of one machine may grow. Warm-ups of several shards cannot, because each would differ.
+        // With one machine, the warm-up may grow. With several it has a fixed length, because otherwise each shard's
+        // would differ.
         warm_up: match shards {
             [only] => only.record.generator.warm_up,
             _ => None,

@@ -8,7 +8,7 @@ use crate::{LoadRecord, ShardRecord};
 pub(super) struct Phase {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Duration of the longest phase. All are equal if the load ends by time.
+    /// Duration of the longest phase among the shards, seconds. All are equal if the load ends by time.
     pub(super) duration_s: f64,
 }
 
@@ -30,7 +30,7 @@ impl Phase {
         Self::of(shards, span)
     }
 
-    /// The sustained phase of step `nth`, which every shard has.
+    /// The sustained phase of step `nth`. Every shard must have this step.
     pub(super) fn of_steps(shards: &[ShardRecord], nth: usize) -> Result<Self, MergeError> {
         let span = |shard: &'_ ShardRecord| {
             let step = &shard.record.steps[nth];
@@ -59,9 +59,9 @@ impl Phase {
         }
         let lengths_differ = shards.iter().any(|shard| shard.lengths_differ);
         Ok(match lengths_differ {
-            // The full load was offered only in the common time, so CPU samples must be of that time.
+            // All shards offered load only in the time that they have in common, so the phase is this time.
             false => Self { start_ns: last_start.start_ns, end_ns: first_end.end_ns, duration_s },
-            // The load is complete once the last shard is, and the rate refers to all this time.
+            // The load is complete when the last shard is complete, so the phase covers the time of all shards.
             true => Self {
                 start_ns: spans.iter().map(|span| span.start_ns).min().unwrap_or_default(),
                 end_ns: spans.iter().map(|span| span.end_ns).max().unwrap_or_default(),
@@ -71,13 +71,13 @@ impl Phase {
     }
 }
 
-/// Length of the warm-up, nanoseconds.
+/// Length of the warm-up in nanoseconds: the start of the first sustained second.
 pub(super) fn warmup_ns(record: &LoadRecord) -> u64 {
     let first = record.seconds.iter().find(|second| second.sustained);
     first.map_or(0, |second| (second.t_s * 1e9).round() as u64)
 }
 
-/// Start of a shard's load minus the planned start, on the coordinator's clock.
+/// Actual start of a shard's load minus the planned start, on the coordinator's clock, nanoseconds.
 pub(super) fn start_offset_ns(shard: &ShardRecord) -> i64 {
     let start_ns = shard.record.phase_start_mono_ns.saturating_sub(warmup_ns(&shard.record));
     let here_ns = i128::from(start_ns) + i128::from(shard.clock_offset_ns);

@@ -1,4 +1,4 @@
-//! Merges the results of a phase: of a whole load, or of a step.
+//! Merges the results of one phase: the sustained phase of a whole load, or that of a step.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::{
     TimesNs, TlsResult, Verdicts, add_counts,
 };
 
-/// Maximum number of distinct messages; others are summed up, as within one machine.
+/// Maximum number of distinct messages; others are summed up, as on one machine.
 const SAYINGS_MAX: usize = 16;
 
-/// Measurements of one shard in a phase.
+/// The results of one shard in a phase.
 pub(super) struct Measured<'a> {
     pub(super) agent: &'a str,
     pub(super) result: &'a LoadResult,
     latency: &'a Histogram,
-    /// `None` for a step whose record has no distributions.
+    /// `None` for a step whose record has no extra distributions.
     service_time: Option<&'a Histogram>,
     lateness: Option<&'a Histogram>,
     pub(super) distributions: Option<&'a Distributions>,
@@ -36,7 +36,7 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// Measurements of step `nth`, which the shard has.
+    /// The results of step `nth`. The shard must have this step.
     pub(super) fn of_step(shard: &'a ShardRecord, nth: usize) -> Self {
         let step = &shard.record.steps[nth];
         let distributions = step.distributions.as_ref();
@@ -50,13 +50,13 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// Responses within the phase, computed from the rate.
+    /// Number of responses within the phase, computed from rate and duration.
     fn completed_in_phase(&self) -> u64 {
         (self.result.rate_per_s * self.result.duration_s).round() as u64
     }
 }
 
-/// The result of all shards, for a phase of `duration_s` seconds.
+/// Merges the results of all shards for a phase of `duration_s` seconds.
 pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadResult, MergeError> {
     let Some(first) = shards.first() else { return Err(MergeError::Empty) };
     let results = || shards.iter().map(|shard| shard.result);
@@ -64,8 +64,8 @@ pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadRes
     let unanswered = requests.unanswered();
     let unsent = requests.scheduled.saturating_sub(requests.sent);
     let completed: u64 = shards.iter().map(Measured::completed_in_phase).sum();
-    let latency = times(shards, "latency", unanswered, |shard| Some(shard.latency))?;
-    let service_time = times(shards, "service time", unanswered, |shard| shard.service_time)?;
+    let latency = times(shards, "the latency histogram", unanswered, |shard| Some(shard.latency))?;
+    let service_time = times(shards, "the service time histogram", unanswered, |shard| shard.service_time)?;
     Ok(LoadResult {
         schema_version: first.result.schema_version,
         model: first.result.model,
@@ -74,7 +74,7 @@ pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadRes
         rate_per_s: if duration_s > 0.0 { completed as f64 / duration_s } else { 0.0 },
         latency_ns: latency.unwrap_or_default(),
         service_time_ns: service_time.unwrap_or_default(),
-        lateness_ns: times(shards, "lateness", unsent, |shard| shard.lateness)?,
+        lateness_ns: times(shards, "the lateness histogram", unsent, |shard| shard.lateness)?,
         bytes: bytes(results().map(|result| result.bytes)),
         status: counts(results().map(|result| &result.status)),
         errors: errors(results().map(|result| &result.errors)),
@@ -88,8 +88,8 @@ pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadRes
     })
 }
 
-/// The summary of one histogram summed over all shards, with `unanswered` requests ranking last. `None` unless all
-/// shards have the histogram.
+/// Adds the histogram that `of` returns for each shard, and summarizes the sum. `unanswered` requests rank last. `None`
+/// if a shard lacks the histogram.
 pub(super) fn times<'a>(
     shards: &'a [Measured<'a>],
     name: &'static str,
@@ -149,8 +149,8 @@ fn tls(shards: &[Measured<'_>]) -> Result<Option<TlsResult>, MergeError> {
     }))
 }
 
-/// Times of the handshakes under load over all shards, or of those before the load if there were none. Same as within
-/// one machine.
+/// Summarizes the durations of TLS handshakes under load in all shards. If there were none, those of handshakes before
+/// the load, as on one machine.
 fn handshake_ns(shards: &[Measured<'_>]) -> Result<TimesNs, MergeError> {
     if shards.iter().any(|shard| shard.distributions.is_none()) {
         return Ok(TimesNs::default());
@@ -161,7 +161,7 @@ fn handshake_ns(shards: &[Measured<'_>]) -> Result<TimesNs, MergeError> {
         let parts = shards.iter().filter_map(|shard| Some((shard.agent, of(shard.distributions?)?)));
         let parts: Vec<_> = parts.collect();
         if !parts.is_empty() {
-            return Ok(TimesNs::of(&decoded_sum(parts.into_iter(), "TLS handshakes")?, 0));
+            return Ok(TimesNs::of(&decoded_sum(parts.into_iter(), "the histogram of TLS handshakes")?, 0));
         }
     }
     Ok(TimesNs::default())

@@ -1,10 +1,10 @@
-//! Merges the series of shards, aligned by the offset from each shard's start.
+//! Merges the per-second series of all shards. Seconds are aligned by their distance from the start of their shard.
 
 use super::error::MergeError;
 use super::histogram;
 use crate::{LoadSecond, ShardRecord};
 
-/// The series of all shards.
+/// Merges the series of all shards.
 ///
 /// If a load ends by time, its intervals are the same on every shard. Intervals at the end of a drain, or of a load
 /// that ends by count, differ in length. They are added to the interval of the longest series in which they start, so
@@ -16,7 +16,7 @@ pub(super) fn merged(shards: &[ShardRecord]) -> Result<Vec<LoadSecond>, MergeErr
     for shard in shards {
         for second in &shard.record.seconds {
             let begun = longest.partition_point(|interval| interval.t_s <= second.t_s);
-            // If the longest series is empty, no interval has a length.
+            // If even the longest series is empty, there is no interval to add to.
             if let Some(parts) = parts.get_mut(begun.saturating_sub(1)) {
                 parts.push((&shard.agent, second));
             }
@@ -29,7 +29,7 @@ fn end_s(shard: &ShardRecord) -> f64 {
     shard.record.seconds.iter().map(|second| second.t_s + second.length_s).fold(0.0, f64::max)
 }
 
-/// The sum of the parts of an interval.
+/// Adds all parts that belong to one interval.
 fn sum(interval: &LoadSecond, parts: &[(&str, &LoadSecond)]) -> Result<LoadSecond, MergeError> {
     let count = |of: fn(&LoadSecond) -> u64| parts.iter().map(|(_, second)| of(second)).sum();
     let latencies = parts.iter().map(|(agent, second)| (*agent, &second.latency));
@@ -41,6 +41,6 @@ fn sum(interval: &LoadSecond, parts: &[(&str, &LoadSecond)]) -> Result<LoadSecon
         completed: count(|second| second.completed),
         unexpected: count(|second| second.unexpected),
         lost: count(|second| second.lost),
-        latency: histogram(latencies, "latency of a second")?,
+        latency: histogram(latencies, "a latency histogram (one is recorded per second)")?,
     })
 }

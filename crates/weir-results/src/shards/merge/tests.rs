@@ -10,7 +10,7 @@ use crate::{
 };
 
 const S: u64 = 1_000_000_000;
-/// Planned start of every load in these tests, on the coordinator's clock. A warm-up of one second follows.
+/// The planned start of every load in these tests, on the coordinator's clock. After it comes a warm-up of one second.
 const PLANNED_NS: u64 = 1_000 * S;
 
 fn histogram_of(values_ns: impl IntoIterator<Item = u64>) -> Hdr<u64> {
@@ -23,12 +23,12 @@ fn encoded(values_ns: &[u64]) -> Histogram {
     Histogram::encode(&histogram_of(values_ns.iter().copied()))
 }
 
-/// A hundred latencies over all magnitudes, different for each shard.
+/// A hundred latencies of very different magnitudes; each shard has other values.
 fn latencies_ns(shard: u64) -> Vec<u64> {
     (1..=100).map(|n| 1_000 + n * n * n * (7 + 13 * shard) * 100 + shard * 900_000_000 * (n / 100)).collect()
 }
 
-/// A second in which all requests with `latencies_ns` completed.
+/// A second in which requests with these latencies completed.
 fn second(t_s: f64, length_s: f64, sustained: bool, latencies_ns: &[u64]) -> LoadSecond {
     let completed = latencies_ns.len() as u64;
     let latency = encoded(latencies_ns);
@@ -59,7 +59,7 @@ fn result(latencies_ns: &[u64], duration_s: f64) -> LoadResult {
         bytes: Bytes { sent: 10 * completed, received: 1_000 },
         status: BTreeMap::from([("200".into(), completed - 5), ("503".into(), 5)]),
         errors: Errors { reset: 1, ..Errors::default() },
-        said: BTreeMap::from([("connect: no answer".into(), 2)]),
+        said: BTreeMap::from([("connect: no response".into(), 2)]),
         protocol: Protocol::Http1,
         tls: None,
         http2: None,
@@ -69,7 +69,7 @@ fn result(latencies_ns: &[u64], duration_s: f64) -> LoadResult {
     }
 }
 
-/// The record of a shard: a warm-up of one second, a phase of two seconds, and a drain.
+/// The record of a shard with a warm-up of one second, a sustained phase of two seconds, and a drain.
 fn shard(shard: u64) -> ShardRecord {
     let all = latencies_ns(shard);
     let [service, late] = [2, 3].map(|by| all.iter().map(|ns| ns / by).collect::<Vec<u64>>());
@@ -86,7 +86,7 @@ fn shard(shard: u64) -> ShardRecord {
             },
         )]),
     };
-    // The clocks of the machines are unrelated.
+    // The clocks of the machines have unrelated values.
     let start_ns = 50 * S + shard * 7 * S;
     let clock_offset_ns = (PLANNED_NS - start_ns) as i64 + 1_000_000 * shard as i64;
     let mut whole = result.requests;
@@ -146,7 +146,7 @@ fn all_latencies_ns(of: u64) -> Vec<u64> {
     (0..of).flat_map(latencies_ns).collect()
 }
 
-/// Checks the error of a merge of three shards after `change` to the last one.
+/// Changes the last of three shards with `change`, and checks the error of the merge.
 #[track_caller]
 fn check_refused(change: impl FnOnce(&mut ShardRecord), expected: &str) {
     let mut shards = shards(3);
@@ -207,11 +207,11 @@ fn counts_rates_and_evidence_are_added() {
     assert!(requests.balance() && record.whole.balance());
     assert_eq!((requests.scheduled, requests.completed, record.whole.completed), (312, 300, 327));
     assert_eq!((record.whole_uncertain, record.result.errors.reset), (6, 3));
-    // 300 responses in the common two seconds.
+    // 300 responses completed in the two seconds that all shards have in common.
     assert_eq!((record.result.duration_s, record.result.rate_per_s), (2.0, 150.0));
     assert_eq!(record.result.bytes, Bytes { sent: 3_000, received: 3_000 });
     assert_eq!(record.result.status, BTreeMap::from([("200".into(), 285), ("503".into(), 15)]));
-    assert_eq!(record.result.said, BTreeMap::from([("connect: no answer".into(), 6)]));
+    assert_eq!(record.result.said, BTreeMap::from([("connect: no response".into(), 6)]));
     assert_eq!(record.result.cpu_s, CpuSeconds { user: 1.5, system: 0.75 });
     let generator = &record.generator;
     assert_eq!((generator.workers, generator.connections, generator.connections_opened), (6, 9, 12));
@@ -267,7 +267,7 @@ fn the_phase_is_the_common_time_on_the_coordinators_clock() {
     let mut shards = shards(3);
     shards[1].clock_offset_ns += 3 * S as i64;
     let error = merge(&shards).unwrap_err().to_string();
-    assert_eq!(error, "shard `agent-0`: it ended before shard `agent-1` started");
+    assert_eq!(error, "shard `agent-0` ended before shard `agent-1` started");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_load_with_different_lengths_lasts_until_its_last_shard() {
         (record.phase_start_mono_ns, record.phase_end_mono_ns),
         (PLANNED_NS + S, PLANNED_NS + 3 * S + 1_000_000)
     );
-    // The drain of the first shard is within the phase of the second.
+    // The drain of the first shard overlaps the sustained phase of the second.
     let seen: Vec<_> = record.seconds.iter().map(|s| (s.t_s, s.length_s, s.completed)).collect();
     assert_eq!(seen, [(0.0, 1.0, 18), (1.0, 1.0, 80), (2.0, 1.0, 131), (3.0, 0.2, 0)]);
 }
@@ -314,7 +314,7 @@ fn handshakes_under_load_are_merged_over_all_shards() {
     let merged = tls(&shards);
     assert_eq!(merged.handshake_ns, TimesNs::of(&histogram_of([9_000]), 0));
     assert_eq!((merged.handshakes, merged.negotiated["TLS 1.3"]), (20, 20));
-    // Missing distributions give no values.
+    // If distributions are missing, there are no values.
     shards[0].record.distributions = None;
     let record = merge(&shards).unwrap();
     assert_eq!(record.result.tls.unwrap().handshake_ns, TimesNs::default());
@@ -430,22 +430,24 @@ fn records_of_different_loads_are_rejected_by_name() {
     let coarse = Hdr::<u64>::new_with_bounds(100, 3_600_000_000_000, 2).unwrap();
     check_refused(
         |shard| shard.record.seconds[1].latency = Histogram::encode(&coarse),
-        "shard `agent-2`: the histogram of the latency of a second has other bounds than weir's",
+        "shard `agent-2`: a latency histogram (one is recorded per second) has another \
+         value range or precision than weir's",
     );
     let short = Hdr::<u64>::new_with_bounds(100, 1_000_000_000, 3).unwrap();
     check_refused(
         |shard| shard.record.latency = Histogram::encode(&short),
-        "shard `agent-2`: the histogram of the latency has other bounds than weir's",
+        "shard `agent-2`: the latency histogram has another value range or precision than weir's",
     );
     check_refused(
         |shard| {
             shard.record.distributions.as_mut().unwrap().connection_wait = Some(Histogram::encode(&coarse));
         },
-        "shard `agent-2`: the histogram of the wait for a connection has other bounds than weir's",
+        "shard `agent-2`: the histogram of waits for a connection has another value \
+         range or precision than weir's",
     );
     check_refused(
         |shard| shard.record.service_time = serde_json::from_str("\"!\"").unwrap(),
-        "shard `agent-2`: cannot read the histogram of the service time: the histogram is not base64: \
+        "shard `agent-2`: cannot read the service time histogram: the histogram is not base64: \
          Invalid symbol 33, offset 0.",
     );
 }

@@ -1,4 +1,4 @@
-//! Archives, and imports of runs into other databases.
+//! Archives, and the import of runs into other databases.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::upgrade::rich;
 use super::*;
 use crate::{ARCHIVE_VERSION, Archive, ArchiveError, read_archive, write_archive};
 
-/// Archives of every released version.
+/// Folder with an archive of every released version.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 
-/// A run with every kind of cell: loads with routes and steps, and a failed cell.
+/// An archive with both kinds of cells: one whose loads have routes and steps, and one that failed.
 fn every_kind() -> Archive {
     let run = Run { ended_unix_ms: Some(99), ..run("20261121-0210-aaaa", 10) };
     let cells = vec![rich(&run), failed_cell(&run, 1)];
@@ -68,7 +68,7 @@ fn a_truncated_archive_is_rejected() {
         let known = if end < 2 { "not an archive" } else { "incomplete" };
         assert!(error.to_string().contains(known), "{end}: {error}");
     }
-    // Truncated between two lines and compressed again.
+    // The file is truncated between two lines and compressed again, so that gzip detects nothing.
     let text = unpacked(&bytes);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let error = read(&packed(&lines[..3].concat())).unwrap_err();
@@ -95,7 +95,7 @@ fn a_changed_byte_is_detected_or_harmless() {
     assert!(refused > bytes.len() / 3 - 10, "{refused} of {} changes were rejected", bytes.len() / 3);
 }
 
-/// Checks that an archive with one replacement in its text is rejected with this message.
+/// Checks that an archive is rejected with this message if `from` in its text is replaced by `to`.
 fn check(from: &str, to: &str, message: &str) {
     let text = unpacked(&written(&every_kind()));
     assert!(text.contains(from), "{from}");
@@ -243,7 +243,7 @@ fn a_failed_import_changes_nothing() {
     }
 }
 
-/// Path of the archive of the current versions.
+/// Path of the fixture for the current versions.
 fn fixture() -> PathBuf {
     Path::new(FIXTURES).join(format!("archive-{ARCHIVE_VERSION}-schema-{SCHEMA_VERSION}.weir"))
 }

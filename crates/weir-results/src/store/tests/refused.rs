@@ -1,11 +1,11 @@
-//! Rejected databases: each stays byte-identical, and no file is left next to it.
+//! Rejected databases: each one stays byte-identical, and no new file is left next to it.
 
 use std::fs;
 use std::path::Path;
 
 use super::*;
 
-/// A database with a run of two cells.
+/// Fills the database with a run of two cells, and returns the run.
 fn filled(folder: &Folder) -> Run {
     let run = run("20261121-0210-aaaa", 10);
     let mut store = Store::open(&folder.db()).unwrap();
@@ -23,7 +23,7 @@ fn beside(path: &Path) -> Vec<String> {
     names
 }
 
-/// Checks that every way to open a database for writing rejects this one as damaged.
+/// Checks that both functions that open a database for writing reject this one as damaged.
 fn refused_as_damaged(folder: &Folder) {
     let (bytes, names) = (fs::read(folder.db()).unwrap(), beside(&folder.db()));
     for open in [Store::open, Store::open_to_resume] {
@@ -45,7 +45,7 @@ fn a_truncated_or_overwritten_database_is_rejected_before_a_write() {
         fs::write(folder.db(), &good[..place]).unwrap();
         refused_as_damaged(&folder);
     }
-    // Whole pages, so that each overwrite hits the tree of a table.
+    // Overwrite whole pages, so that each overwrite damages the tree of a table.
     for page in 0..good.len() / 4096 {
         let mut bytes = good.clone();
         bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
@@ -60,7 +60,7 @@ fn a_damaged_database_keeps_the_log_of_a_killed_run() {
     let run = filled(&folder);
     let mut store = Store::open(&folder.db()).unwrap();
     store.begin_run(&Run { id: "20261121-0211-bbbb".into(), ..run }).unwrap();
-    // The files as a killed process leaves them.
+    // Copy the files in the state in which a killed process leaves them.
     let copy = Folder::new();
     for name in beside(&folder.db()) {
         fs::copy(folder.0.path().join(&name), copy.0.path().join(&name)).unwrap();

@@ -1,4 +1,4 @@
-//! Databases of older versions, and data that newer versions added.
+//! Databases of older versions, and fields that newer versions added.
 
 use rusqlite::Connection;
 
@@ -38,13 +38,13 @@ fn trial() -> Trial {
             below_per_s: None,
             limited_by: Some("p99".into()),
             trials: 12,
-            void: 1,
+            invalid: 1,
             stopped: Stopped::Precise,
         }),
     }
 }
 
-/// A cell with a load that has steps and routes and is a trial.
+/// A cell whose loads have steps and routes and are trials of a search.
 pub(super) fn rich(run: &Run) -> Cell {
     let mut cell = cell(run, 0);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
@@ -97,7 +97,7 @@ fn rows_of_shards_are_read_as_written() {
     assert_eq!(store.cells(&run.id).unwrap(), [cell]);
 }
 
-/// The row of a shard with this record.
+/// The stored row of a shard with this record.
 fn shard(agent: &str, record: &LoadRecord) -> ShardResult {
     ShardResult::of(agent, record, -1_500_000, 40_000)
 }
@@ -115,8 +115,8 @@ fn limits_of_a_host_are_kept_until_they_are_measured_again() {
     assert_eq!(store.bounds("B, 2 CPUs, 8192 MiB").unwrap(), None);
 }
 
-/// A run with every field of database version 9. `tests/databases/version-9.sql` has the same run, written by that
-/// version.
+/// The cells of a run that uses every field of database version 9. `tests/databases/version-9.sql` contains the same
+/// run, written by that version.
 fn full(run: &Run) -> [Cell; 2] {
     let mut cell = rich(run);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
@@ -128,7 +128,7 @@ fn full(run: &Run) -> [Cell; 2] {
         routes: 100_000,
         seen_after_ns: u64::from(u32::MAX),
     };
-    // The first load has no route changes.
+    // Only the second load has route changes.
     let other = RouteChange { what: Changed::Certificates, ..change(2.5, 0) };
     measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1), other];
     let actions = [FaultAction::Kill, FaultAction::Stall, FaultAction::Reset, FaultAction::Return];
@@ -146,7 +146,7 @@ fn full(run: &Run) -> [Cell; 2] {
     [cell, failed_cell(run, 1)]
 }
 
-/// The same, as a database of `version` stores it.
+/// As [`full`], but only with the fields that a database of `version` can store.
 fn full_at(version: usize, run: &Run) -> [Cell; 2] {
     full(run).map(|mut cell| {
         if version < 3 {
@@ -184,12 +184,12 @@ fn full_at(version: usize, run: &Run) -> [Cell; 2] {
     })
 }
 
-/// Creates a database of `version` at `path`, with those rows of `tests/databases/version-9.sql` that this version
-/// supports.
+/// Creates a database of `version` at `path`. It contains those rows of `tests/databases/version-9.sql` that this
+/// version supports.
 fn database_of(version: usize, path: &std::path::Path) {
     let newest = path.with_extension("9");
     let dump = include_str!("../../../tests/databases/version-9.sql");
-    // The dump has its tables in alphabetical order.
+    // The dump creates tables in alphabetical order, so foreign keys cannot be checked.
     let open = |path| {
         let connection = Connection::open(path).unwrap();
         connection.pragma_update(None, "foreign_keys", "off").unwrap();

@@ -1,4 +1,4 @@
-//! The inputs of `weir compare`: stored runs, archives, files of other programs.
+//! Reads the inputs A and B of `weir compare`: stored runs, archives, or files of other programs.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,28 +11,29 @@ use weir_results::{Cell, Run, Store, read_archive};
 use super::super::database::Database;
 use crate::failure::Failure;
 
-/// The first bytes of an archive: compressed, or its first line.
+/// How an archive begins: the magic number of gzip, or the first line of an uncompressed archive.
 const ARCHIVE: [&[u8]; 2] = [&[0x1f, 0x8b], b"{\"weir\":"];
-/// Suffixes of Locust's other files in a folder with its statistics.
+/// Endings of other files that Locust writes besides its statistics. They are ignored in a folder.
 const BESIDE: [&str; 3] = ["_failures.csv", "_exceptions.csv", "_stats_history.csv"];
-/// Maximum size of a file of another program, bytes: one line for each of about ten million requests.
+/// Maximum size in bytes of a file of another program. It is enough for one line for each of about ten million
+/// requests.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Reads sides; opens the database only for a stored run.
+/// Reads A and B. The database is opened only if one of them is a stored run.
 pub(super) struct Sides<'a> {
     database: &'a Database,
     store: Option<Store>,
     cores: Option<f64>,
 }
 
-/// A run, or one gateway of it.
+/// The dataset of a run, or of one gateway of the run.
 pub(crate) fn of_run(run: &Run, cells: &[Cell], gateway: Option<&str>) -> Result<Dataset, Failure> {
     Dataset::of_run(run, cells, gateway).map_err(|names| {
         let wanted = gateway.unwrap_or_default();
         let remedy = if names.is_empty() {
             "the run has no measurements yet".into()
         } else {
-            format!("it has {}", names.join(", "))
+            format!("gateways of the run: {}", names.join(", "))
         };
         Failure::wrong_use(format!("run {} has no gateway `{wanted}`", run.id), remedy)
     })
@@ -43,7 +44,7 @@ impl<'a> Sides<'a> {
         Self { database, store: None, cores }
     }
 
-    /// The dataset `given`. An existing file has precedence over a run with this name.
+    /// Reads the dataset that the user named. If a file and a run have this name, the file is read.
     pub(super) fn side(&mut self, given: &str) -> Result<Dataset, Failure> {
         let (name, gateway) = with_gateway(given);
         if given.contains(',') || Path::new(given).exists() || Path::new(name).exists() || is_path(name) {
@@ -66,7 +67,7 @@ impl<'a> Sides<'a> {
             return of_run(&archive.run, &archive.cells, gateway);
         }
         if let Some(gateway) = gateway.filter(|_| !given.contains(',')) {
-            let message = format!("{name}: a file of another program has no gateway `{gateway}`");
+            let message = format!("{name} was not written by weir, so it has no gateway `{gateway}`");
             return Err(Failure::wrong_use(message, "give only the file name"));
         }
         let mut files = Vec::new();
@@ -85,7 +86,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// Splits `RUN:GATEWAY`.
+/// Splits `RUN:GATEWAY`. Without a gateway, returns the whole text.
 fn with_gateway(given: &str) -> (&str, Option<&str>) {
     match given.rsplit_once(':') {
         Some((name, gateway)) if !name.is_empty() && !gateway.is_empty() => (name, Some(gateway)),
@@ -93,12 +94,12 @@ fn with_gateway(given: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether `name` cannot be a run ID.
+/// Whether the name must be a path, because it contains characters that run IDs do not have.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '.'])
 }
 
-/// A file, or those of a folder by name.
+/// The path of a file, or of the data files in a folder, sorted by name.
 fn listed(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error: std::io::Error| unreadable(&path.display().to_string(), &error);
     if !path.is_dir() {

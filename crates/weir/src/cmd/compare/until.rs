@@ -1,4 +1,4 @@
-//! `--until decided`: adds repeats to the run of both sides until every verdict is decided.
+//! `--until decided`: adds repeats to the run of A and B until every verdict is decided.
 
 use weir_analysis::compare::{Comparison, Dataset, Source, Verdict};
 use weir_results::words::counted;
@@ -15,14 +15,14 @@ pub(super) enum Until {
     Decided,
 }
 
-/// Adds repeats to the run of both sides.
+/// Adds repeats to the run that contains both A and B.
 pub(super) struct More {
     run_id: String,
     extension: Extension,
 }
 
 impl More {
-    /// For two gateways of one stored run, because only these are measured alternately.
+    /// A and B must be two gateways of the same stored run, because only these are measured alternately.
     pub(super) fn of(args: &Args, a: &Dataset, b: &Dataset) -> Result<Self, Failure> {
         let run_of = |side: &Dataset| match &side.source {
             Source::Run(source) => Some(source.run.id.clone()),
@@ -39,7 +39,7 @@ impl More {
         }
     }
 
-    /// Measures another repeat if needed; returns whether it did, and prints the reason if not.
+    /// Measures another repeat if a verdict is undecided. Returns whether it did, and prints why if it did not.
     pub(super) fn measured(&self, args: &Args, comparison: &Comparison) -> Result<bool, Failure> {
         let mut store = args.database.open_to_resume()?;
         let repeats = store.run(&self.run_id)?.repeats();
@@ -60,7 +60,7 @@ impl More {
     }
 }
 
-/// The metrics without a decision, with their loads.
+/// The metrics whose verdict is undecided, each with its load.
 fn undecided(comparison: &Comparison) -> Vec<String> {
     let points = comparison.points.iter();
     let figures = points.flat_map(|point| point.figures.iter().map(move |figure| (point, figure)));

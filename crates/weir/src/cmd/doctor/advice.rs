@@ -1,4 +1,4 @@
-//! Advice from an examination.
+//! Advice that follows from the examination of a host.
 
 use weir_analysis::busiest_words;
 use weir_results::Thresholds;
@@ -6,21 +6,23 @@ use weir_results::words::counted;
 
 use super::examination::Examination;
 
-/// Generator and origin together use about as much CPU per request as a lean gateway. If the gateway gets a quarter of
-/// the host, they have three times its share, so that the gateway reaches its limit well before them.
+/// The largest share of the host's CPUs for the gateway. Load generator and origin together use about as much CPU
+/// per request as a fast gateway. With the other three quarters of the host, they stay well below their limit when
+/// the gateway reaches its own.
 const DATA_SHARE: f64 = 0.25;
-/// Below this number of CPUs, the gateway's limit is a quota, which throttles it.
+/// A CPU limit below one CPU is a quota, which makes the kernel pause the gateway.
 const WHOLE_CPU: f64 = 1.0;
-/// Maximum number of named processes.
+/// Maximum number of other processes that the advice names.
 const NAMED: usize = 3;
 
-/// The maximum CPU limit of the data plane with which it reaches its limit first; whole CPUs if there are enough.
+/// The largest CPU limit with which the gateway reaches its limit before the load generator does. This is a whole
+/// number of CPUs, unless it would be below 1.
 pub(super) fn data_cpus_max(cpus: u32) -> f64 {
     let share = f64::from(cpus) * DATA_SHARE;
     if share >= WHOLE_CPU { share.floor() } else { share }
 }
 
-/// Sentences for people.
+/// The advice as sentences for the user.
 pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> Vec<String> {
     let mut sentences = Vec::new();
     let cpus = examination.host.cpus.unwrap_or(1);
@@ -46,8 +48,8 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
         let used = format!("Other processes used {:.1} % of this host in the last second", disturbed * 100.0);
         sentences.push(match disturbed > limit {
             true => format!(
-                "{used}, above {:.0} %, so some values have bounds only{}. Stop these processes, or pin them to CPUs that \
-                 weir does not use (`taskset`).",
+                "{used}, above {:.0} %, so weir reports some values only as bounds{}. Stop these processes, or pin \
+                 them to CPUs that weir does not use (`taskset`).",
                 limit * 100.0,
                 busiest_words(&examination.busiest[..examination.busiest.len().min(NAMED)])
             ),

@@ -1,5 +1,5 @@
-//! Measurement bounds of this host: the generator's ceiling and the latency floor
-//! (`docs/method.md#generator-limit`).
+//! Measures the limits of this host: how many requests per second it can send in time, and the lowest latency that
+//! it can measure (`docs/method.md#generator-limit`).
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,31 +11,34 @@ use weir_results::{Ceiling, HostBounds, HostShare, LoadResult, Manifest, Thresho
 
 use crate::failure::Failure;
 
-/// Warm-up and length of each trial, nanoseconds.
+/// Warm-up of each trial, in nanoseconds.
 const WARMUP_NS: u64 = 200_000_000;
+/// Length of each trial, in nanoseconds.
 const TRIAL_NS: u64 = 400_000_000;
+/// Time-out of requests, in nanoseconds.
 const TIMEOUT_NS: u64 = 1_000_000_000;
-/// No trial starts later than this after the first, so that the measurement takes at most half a minute.
+/// No trial starts later than this after the first one, so that all trials together take at most half a minute.
 const BEGIN_BEFORE: Duration = Duration::from_secs(24);
-/// Connections, so that no request waits for one.
+/// Number of connections: enough that no request waits for one.
 const CONNECTIONS: u32 = 64;
-/// The default number of workers of a scenario's generator.
+/// Number of workers of the load generator, which is the default in scenarios.
 const WORKERS: u32 = 1;
-/// The range of tested rates, as shares of the throughput of a closed loop.
+/// The lowest rate to try, as a share of the throughput of a closed loop.
 const LEAST_SHARE: f64 = 1.0 / 64.0;
+/// The highest rate to try, as a share of the throughput of a closed loop.
 const MOST_SHARE: f64 = 1.25;
-/// Halvings of that range, which leave an uncertainty of 3.5 %.
+/// How often the range of rates is halved. The result then has an uncertainty of 3.5 %.
 const HALVINGS: u32 = 7;
-/// Attempts of a failed trial: pauses of the host can make a generator late, but never early.
+/// How often a failed rate is tried. A pause of the host can make a load generator late by chance, but never early.
 const ATTEMPTS: u32 = 4;
 
-/// weir's own origin, stopped when dropped.
+/// A process of `weir origin`, which is stopped when this is dropped.
 pub(super) struct Origin {
     child: Child,
     address: String,
 }
 
-/// Measures both bounds with weir's own origin on loopback.
+/// Measures both limits with a load on an origin on the loopback interface.
 pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<HostBounds, Failure> {
     let fingerprint = HostBounds::fingerprint(host).ok_or_else(|| {
         let message = "cannot read the CPU model, the cores or the memory of this host";
@@ -82,7 +85,7 @@ pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<Hos
     }
 }
 
-/// The result of a trial in which every request was sent in time.
+/// Returns the rate of a trial if all requests were sent, and in time.
 fn kept(rate_per_s: f64, result: &LoadResult) -> Option<Ceiling> {
     let lateness_p99_ns = result.lateness_ns?.p99?;
     let in_time = lateness_p99_ns <= Thresholds::default().lateness_ns;
@@ -90,7 +93,8 @@ fn kept(rate_per_s: f64, result: &LoadResult) -> Option<Ceiling> {
     (in_time && all_sent).then_some(Ceiling { rate_per_s, workers: WORKERS, lateness_p99_ns })
 }
 
-/// The highest rate between `least` and `most` for which `holds` returns a value, by `halvings` of their ratio.
+/// Searches the highest rate between `least` and `most` for which `holds` returns a value. Each of the `halvings`
+/// steps halves the range on a logarithmic scale.
 fn highest<T>(least: f64, most: f64, halvings: u32, mut holds: impl FnMut(f64) -> Option<T>) -> Option<T> {
     let (mut low, mut high, mut found) = (least, most, None);
     for _ in 0..halvings {
@@ -104,7 +108,7 @@ fn highest<T>(least: f64, most: f64, halvings: u32, mut holds: impl FnMut(f64) -
 }
 
 impl Origin {
-    /// Starts it as a separate process, like a run.
+    /// Starts the origin as a separate process, as a run does.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             let message = format!("cannot start the built-in origin: {error}");
@@ -117,7 +121,7 @@ impl Origin {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // It dies with this process, even after SIGKILL.
+        // The process ends when this one ends, even after SIGKILL.
         weir_rig::in_own_session(&mut command);
         let mut child = command.spawn().map_err(failed)?;
         let mut line = String::new();
@@ -130,7 +134,7 @@ impl Origin {
         }
     }
 
-    /// Runs a load of this length.
+    /// Drives a load of `duration_ns`, and returns its result.
     pub(super) fn drive(
         &self,
         model: ModelSpec,
@@ -158,7 +162,7 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // It can already have exited.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

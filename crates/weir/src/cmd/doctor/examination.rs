@@ -1,4 +1,4 @@
-//! The examination of this host.
+//! Examines this host: its gateways, CPU and memory limits, network namespaces, containers and background load.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,36 +11,36 @@ use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Engines, Rig, RigError, S
 use super::advice;
 use super::precision::Precision;
 
-/// How long weir measures the CPU usage of other processes.
+/// How long the CPU use of other processes is measured.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// The results of an examination.
+/// What an examination of this host has found.
 #[derive(Debug, Serialize)]
 pub(super) struct Examination {
     pub(super) gateways: Vec<Gateway>,
-    /// The binaries of services that gateways can need.
+    /// The programs of services that gateways may need.
     pub(super) services: Vec<Gateway>,
     pub(super) host: Manifest,
     pub(super) limits: Limits,
     pub(super) namespaces: Namespaces,
     pub(super) containers: Containers,
-    /// Timer slack of this process, nanoseconds; weir's workers set their own to 1.
+    /// Timer slack of this process in nanoseconds. The workers of weir set their own to 1.
     pub(super) timer_slack_ns: Option<u64>,
-    /// The host's CPU usage while weir measured it.
+    /// CPU use of other processes while weir measured it, as shares of the host.
     pub(super) disturbance: Option<HostShare>,
-    /// The maximum CPU limit of the data plane with which the gateway reaches its limit first.
+    /// The largest CPU limit with which the gateway reaches its limit before the load generator does.
     pub(super) data_cpus_max: f64,
-    /// The processes that used the most CPU time meanwhile.
+    /// The processes that used the most CPU time in that second.
     pub(super) busiest: Vec<HostProcess>,
-    /// The differences that a comparison can detect on this host.
+    /// The smallest differences that a comparison can detect on this host; `None` if they were not measured.
     pub(super) precision: Option<Precision>,
-    /// The measurement bounds of the host, from now or an earlier measurement.
+    /// The limits of this host for measurements, measured now or earlier; `None` if they are unknown.
     pub(super) bounds: Option<HostBounds>,
-    /// Advice, as sentences.
+    /// Advice for the user, as sentences.
     pub(super) advice: Vec<String>,
 }
 
-/// A driver or service and its binary.
+/// A driver or a service, and its program on this host.
 #[derive(Debug, Serialize)]
 pub(super) struct Gateway {
     pub(super) name: String,
@@ -48,48 +48,48 @@ pub(super) struct Gateway {
     pub(super) binary: Option<PathBuf>,
     pub(super) version: Option<String>,
     pub(super) sha256: Option<String>,
-    /// Why it cannot run, with a remedy.
+    /// Why the program cannot run, and what to do; `None` if it can.
     pub(super) problem: Option<String>,
 }
 
-/// Which limits can be applied.
+/// Which limits weir can apply to processes on this host.
 #[derive(Debug, Serialize)]
 pub(super) struct Limits {
-    /// `v1`, `v2` or `none`.
+    /// Version of control groups: `v1`, `v2` or `none`.
     pub(super) cgroup: &'static str,
-    /// The command that tests weir's limits with this version of control groups; null without control groups.
+    /// The command that tests the limits with this version of control groups; `None` without control groups.
     pub(super) tested_by: Option<&'static str>,
-    /// Shares of a CPU.
+    /// Whether limits can be shares of a CPU.
     pub(super) cpu_shares: bool,
-    /// Whole CPUs, at least by affinity.
+    /// Whether limits can be whole CPUs, at least by pinning processes to CPUs.
     pub(super) whole_cpus: bool,
-    /// Memory.
+    /// Whether memory can be limited.
     pub(super) memory: bool,
-    /// Why there are no control groups.
+    /// Why control groups cannot be used; `None` if they can.
     pub(super) why_not: Option<String>,
 }
 
-/// Whether parts can have their own network namespaces.
+/// Whether the parts of a run can have their own network namespaces.
 #[derive(Debug, Serialize)]
 pub(super) struct Namespaces {
-    /// Whether two of them could be created and connected.
+    /// Whether two namespaces could be created and connected.
     pub(super) usable: bool,
-    /// The reason if not.
+    /// Why this failed; `None` if it worked.
     pub(super) why_not: Option<String>,
 }
 
 /// Whether missing programs can run in containers (`weir run --images`).
 #[derive(Debug, Serialize)]
 pub(super) struct Containers {
-    /// The engine that weir would use, with its version.
+    /// The container engine that weir would use, with its version; `None` if there is none.
     pub(super) engine: Option<String>,
-    /// The reason if there is none.
+    /// Why no container engine can be used; `None` if there is one.
     pub(super) why_not: Option<String>,
 }
 
 impl Examination {
     pub(super) fn of_this_host(drivers: &Drivers) -> Self {
-        // Gateways that run in a cluster have no binary on this host.
+        // Gateways that run only in a cluster have no program on this host.
         let named = drivers.names().into_iter().filter_map(|name| drivers.driver(name).ok());
         let gateways = named.filter(|driver| driver.kubernetes().is_none()).map(gateway).collect();
         let mut host = Rig::host_facts();
@@ -117,7 +117,7 @@ impl Examination {
         }
     }
 
-    /// A gateway that can run on this host: weir's own, or the first one.
+    /// The name of a gateway that can run on this host: weir's own if possible, otherwise the first one.
     pub(super) fn found(&self) -> Option<&str> {
         let mut found =
             self.gateways.iter().filter(|gateway| gateway.problem.is_none() && gateway.binary.is_some());
@@ -125,12 +125,12 @@ impl Examination {
         own.or_else(|| found.next()).map(|gateway| gateway.name.as_str())
     }
 
-    /// Computes the advice.
+    /// Adds advice for the user to the examination.
     pub(super) fn advise(&mut self) {
         self.advice = advice::sentences(self, &Thresholds::default());
     }
 
-    /// Facts as name and value, for people.
+    /// The results for people, as pairs of name and value.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let unknown = || "unknown".to_owned();
         let text = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
@@ -207,7 +207,7 @@ fn gateway(driver: &Driver) -> Gateway {
     with_binary(driver.name(), &driver.file().about, driver.locate(None).map(Some))
 }
 
-/// The binaries of a service; with several, each is named.
+/// The programs of a service. If there are several, each name contains that of the program.
 fn service(service: &Service) -> Vec<Gateway> {
     let found = service.locate_each();
     let is_one = found.len() == 1;

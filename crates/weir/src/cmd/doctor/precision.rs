@@ -1,5 +1,5 @@
-//! The differences that a comparison of ten minutes can detect on this host, from the variation between repeats
-//! (`docs/method.md#comparison`).
+//! Estimates the smallest differences that a comparison of ten minutes can detect on this host, from the variation
+//! between repeats (`docs/method.md#comparison`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,20 +16,22 @@ use weir_rig::{Binary, Drivers};
 use crate::cmd::known::known;
 use crate::failure::Failure;
 
-/// Repeats of the quickstart with one gateway; the relative error of their standard deviation is a quarter.
+/// Number of repeats of the quickstart scenario with one gateway. With this number, the standard deviation has a
+/// relative error of a quarter.
 const REPEATS: u32 = 8;
-/// Minimum number of valid repeats.
+/// Minimum number of valid repeats for an estimate.
 const REPEATS_MIN: usize = 6;
-/// Shorter than in the quickstart, to keep the doctor fast.
+/// Warm-up and duration. They are shorter than in the quickstart scenario, to keep `weir doctor` fast.
 const PHASES: [&str; 2] = ["warmup=200ms", "duration=800ms"];
-/// Length of the comparison that is predicted, minutes.
+/// Length of the comparison for which the estimate is made, in minutes.
 const MINUTES: f64 = 10.0;
-/// A block of the quickstart with two gateways: three cells of two loads.
+/// Length of a block of the quickstart scenario with two gateways, in seconds: three cells with two loads each.
 const BLOCK_S: f64 = 13.0;
-/// Larger detectable differences are not printed as a number.
+/// A difference above this is not worth a number. It is printed as "more than" this.
 const USEFUL_MAX: f64 = 2.0;
 
-/// The smallest differences that a comparison of two gateways finds in ten minutes, as shares.
+/// The smallest differences between two gateways that a comparison of ten minutes can detect. They are shares: 0.05
+/// is 5 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Precision {
     /// In CPU time per request.
@@ -40,7 +42,7 @@ pub(super) struct Precision {
     pub(super) p99: f64,
 }
 
-/// Values of the repeats.
+/// The values of all usable repeats, by metric.
 #[derive(Default)]
 struct Repeats {
     throughput: Vec<f64>,
@@ -48,7 +50,7 @@ struct Repeats {
     p99: Vec<f64>,
 }
 
-/// Reports no progress: the run is a part of `weir doctor`.
+/// Prints no progress, because the run is a part of `weir doctor`.
 struct Silent;
 
 impl Observer for Silent {
@@ -61,8 +63,8 @@ impl Observer for Silent {
 }
 
 impl Precision {
-    /// Measures `gateway` by a short quickstart, in repeats with fresh processes. The inner error is the reason if too
-    /// few repeats are valid.
+    /// Measures `gateway` with a short quickstart run, whose repeats have fresh processes. If too few repeats are
+    /// usable, the inner error says why.
     ///
     /// # Errors
     /// If the run cannot start, for example because another run uses this host.
@@ -70,7 +72,7 @@ impl Precision {
         let failed = |error: std::io::Error| {
             Failure::environment(
                 format!("cannot make a temporary folder: {error}"),
-                "free space, or use --quick",
+                "free disk space, or use --quick",
             )
         };
         let folder = tempfile::tempdir().map_err(failed)?;
@@ -108,8 +110,8 @@ impl Precision {
         Ok(repeats.precision().ok_or_else(|| failed.unwrap_or(reasons)))
     }
 
-    /// `taken` is the share of the host that other processes use. Values whose tolerance is below the noise have bounds
-    /// only.
+    /// Describes the differences in words. `taken` is the share of the host that other processes use. Metrics whose
+    /// tolerance is below this noise have only bounds.
     pub(super) fn words(&self, taken: f64) -> String {
         let thresholds = Thresholds::default();
         let is_noisy = taken > thresholds.disturbed_share;
@@ -152,13 +154,13 @@ impl Repeats {
     }
 }
 
-/// The values of repeats that are valid, or would be without noise.
+/// The values of repeats that are valid, or that only host noise made invalid.
 fn usable(figure: &Figure) -> Vec<f64> {
     let is_usable = |of: &&Repeated| of.reasons.iter().all(|reason| *reason == Reason::HostNoise);
     figure.repeats.iter().filter(is_usable).filter_map(Repeated::value).collect()
 }
 
-/// The distinct reasons except noise.
+/// Lists the reasons other than host noise, each once.
 fn in_words(reasons: impl Iterator<Item = (Reason, usize)>) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (reason, _) in reasons.filter(|(reason, _)| *reason != Reason::HostNoise) {
@@ -170,7 +172,7 @@ fn in_words(reasons: impl Iterator<Item = (Reason, usize)>) -> String {
     if names.is_empty() { "too few repeats".to_owned() } else { names.join(", ") }
 }
 
-/// The standard deviation of the logarithms.
+/// The standard deviation of the logarithms of the values.
 fn spread(values: &[f64]) -> f64 {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let n = logs.len() as f64;
@@ -190,7 +192,7 @@ mod tests {
         };
         let of = |step| repeats(step).precision().unwrap().cpu;
         assert!(of(0.001) < of(0.01) && of(0.01) < of(0.1));
-        // A standard deviation of 2.4 %: of 46 blocks, 2.4 % x 1.41 / 6.8 x (2.7 + 0.85).
+        // The expected value, from a standard deviation of 2.4 % and 46 blocks: 2.4 % x 1.41 / 6.8 x (2.7 + 0.85).
         assert!((0.015..0.025).contains(&of(0.01)), "{}", of(0.01));
         let missing = Repeats { p99: Vec::new(), ..repeats(0.01) };
         assert_eq!(missing.precision(), None);

@@ -1,4 +1,4 @@
-//! Follows a run in a cluster, fetches its results, and removes it.
+//! Follows a run in a cluster, fetches its results, and removes it from the cluster.
 
 use crate::failure::{Exit, Failure};
 
@@ -40,28 +40,29 @@ mod with_cluster {
     use crate::cmd::k8s::launch::{connect, failure_of};
     use crate::cmd::output::{note, print};
 
-    /// Interval at which weir checks whether the run has ended.
+    /// How often weir checks whether the run has ended.
     const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-    /// Timeout of the coordinator to get a node and its image.
+    /// How long the coordinator pod may wait for a node and for its image.
     const START_MAX: Duration = Duration::from_secs(60);
 
-    /// How long weir waits for the end of the run in the results after the coordinator's pod is gone.
+    /// How long weir looks for the end of the run in its results after the coordinator pod has gone.
     const END_MAX: Duration = Duration::from_secs(5);
 
-    /// The name of the label with the run of an object.
+    /// The label that contains the ID of the run to which an object belongs.
     const RUN_LABEL: &str = "weir/run";
 
-    /// The end of following a run.
+    /// How the following of a run has ended.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(in crate::cmd::k8s) enum Attached {
-        /// Its results are in the store.
+        /// The run has ended, and its results are in the database.
         Finished,
-        /// Ctrl-C stopped it.
+        /// The user stopped the run with Ctrl-C.
         Interrupted,
     }
 
-    /// Follows the run of `site` to its end, writes its results to `store`, and removes it from the cluster.
+    /// Follows the run of `site` until it ends, writes its results to `store`, and removes the run from the
+    /// cluster.
     pub(in crate::cmd::k8s) fn follow(
         cluster: &Arc<Cluster>,
         site: &Site,
@@ -72,7 +73,8 @@ mod with_cluster {
         let ended = Follower::new(cluster, site, results).watch(&stop);
         if ended == End::Interrupted {
             note("stopping the run in the cluster ...");
-            // The coordinator restores its changes, and stores the finished cells.
+            // Before it exits, the coordinator restores what the run changed in the cluster, and stores the
+            // finished cells.
             let coordinator = Object::new("v1", "Pod", &site.namespace, &Follower::pod(site));
             cluster.remove(&coordinator, Duration::from_secs(90)).map_err(|error| failure_of(&error))?;
         }
@@ -87,14 +89,14 @@ mod with_cluster {
         }
     }
 
-    /// The end of a run.
+    /// How a run has ended.
     #[derive(Debug, PartialEq, Eq)]
     enum End {
-        /// Reported by its coordinator.
+        /// The coordinator has reported the end.
         Ended(Ending),
-        /// The coordinator is gone, or could not start.
+        /// The coordinator pod has gone without a report, or could not start.
         Failed(PodError),
-        /// This process was interrupted.
+        /// The user interrupted this process.
         Interrupted,
     }
 
@@ -103,13 +105,13 @@ mod with_cluster {
         results: &'a Results,
         object: Object,
         lines: Option<LogLines>,
-        /// Number of printed lines.
+        /// Number of lines of the coordinator's log that were printed.
         printed: usize,
-        /// Since when the coordinator cannot start.
+        /// Since when the coordinator pod cannot start; `None` if it can.
         waits_since: Option<Instant>,
-        /// Since when its pod has ended.
+        /// Since when the coordinator pod has ended; `None` while it runs.
         gone_since: Option<Instant>,
-        /// Whether weir has reported that the API does not respond.
+        /// Whether the user has been informed that the API does not respond.
         is_unreachable: bool,
         has_started: bool,
     }
@@ -129,7 +131,7 @@ mod with_cluster {
             }
         }
 
-        /// The coordinator pod.
+        /// Name of the coordinator pod.
         fn pod(site: &Site) -> String {
             site.coordinator()
         }
@@ -156,7 +158,7 @@ mod with_cluster {
             }
         }
 
-        /// Prints the log of the coordinator, for at most the time between two checks.
+        /// Prints new lines of the coordinator's log, for at most the time between two checks.
         fn print_log(&mut self, stop: &AtomicBool) {
             if self.lines.is_none() {
                 let Object { namespace, name, .. } = &self.object;
@@ -171,7 +173,7 @@ mod with_cluster {
                         self.printed += 1;
                     }
                     Ok(None) => {}
-                    // A resumed run continues the log in another pod.
+                    // If the run is resumed, another pod continues the log.
                     Err(_) => self.lines = None,
                 }
                 if stop.load(Ordering::Relaxed) || Instant::now() >= deadline {
@@ -187,7 +189,7 @@ mod with_cluster {
             }
         }
 
-        /// Checks the coordinator pod; returns the error if it cannot report the end of the run.
+        /// Checks the coordinator pod. Returns an error if the pod can no longer report the end of the run.
         fn look(&mut self) -> Option<PodError> {
             let pod = match self.cluster.get_once(&self.object) {
                 Ok(pod) => pod,
@@ -195,7 +197,10 @@ mod with_cluster {
                     self.unreachable();
                     return None;
                 }
-                Err(error) => return Some(PodError::new("kubernetes", error.to_string(), "see its message")),
+                Err(error) => {
+                    let remedy = "see the message of the API";
+                    return Some(PodError::new("kubernetes", error.to_string(), remedy));
+                }
             };
             if self.is_unreachable {
                 note("the Kubernetes API responds again");
@@ -241,7 +246,7 @@ mod with_cluster {
         }
     }
 
-    /// Follows the run `args.run`.
+    /// Follows the run that the arguments select.
     pub(in crate::cmd::k8s) fn attach(args: &RunArgs) -> Result<Exit, Failure> {
         let (cluster, site) = found(args)?;
         let results = Results::new(Arc::clone(&cluster), site.clone());
@@ -258,7 +263,7 @@ mod with_cluster {
         }
     }
 
-    /// Writes the finished cells of the run to the store.
+    /// Writes the finished cells of the run to the database.
     pub(in crate::cmd::k8s) fn fetch(args: &RunArgs) -> Result<Exit, Failure> {
         let (cluster, site) = found(args)?;
         let fetched = Results::new(cluster, site.clone()).fetch().map_err(|error| failed(&error))?;
@@ -280,7 +285,7 @@ mod with_cluster {
         Ok(Exit::Good)
     }
 
-    /// Removes the run `args.run`.
+    /// Removes the run from the cluster.
     pub(in crate::cmd::k8s) fn clean(args: &RunArgs) -> Result<Exit, Failure> {
         let (cluster, site) = found(args)?;
         Results::new(cluster, site.clone()).clean().map_err(|error| failed(&error))?;
@@ -288,7 +293,7 @@ mod with_cluster {
         Ok(Exit::Good)
     }
 
-    /// The cluster, and the site of the run `args.run`.
+    /// Connects to the cluster, and finds the run that the arguments select.
     fn found(args: &RunArgs) -> Result<(Arc<Cluster>, Site), Failure> {
         let cluster = Arc::new(connect(args.context.as_deref())?);
         let site = |object: &Value, namespace: &str, is_own: bool| {
@@ -313,7 +318,7 @@ mod with_cluster {
             Some(namespace) => {
                 let is_own = cluster.get(&Object::global("v1", "Namespace", namespace)).ok().flatten();
                 let is_own = is_own.is_some_and(|space| !space["metadata"]["labels"][label].is_null());
-                // The service account is deleted last, so it exists as long as any object of the run.
+                // The service account of a run is deleted last. So it exists as long as any object of the run.
                 let accounts = cluster.list(&Selected::new("v1", "ServiceAccount", namespace, label));
                 let accounts = accounts.map_err(|error| failure_of(&error))?;
                 accounts.iter().filter_map(|account| site(account, namespace, is_own)).collect()

@@ -1,4 +1,5 @@
-//! The coordinator pod of a run in a cluster: the lab, with pods instead of processes.
+//! The coordinator pod of a run in a cluster. It does what `weir run` does on a host, but with pods instead of
+//! processes.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::cmd::output::note;
 use crate::cmd::run::watcher_of;
 use crate::failure::{Exit, Failure};
 
-/// How long results can be fetched before weir deletes the namespace.
+/// How long results can be fetched after the end of the run. Then the namespace is deleted.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// Arguments of the coordinator.
@@ -29,7 +30,7 @@ pub(super) struct Args {
     from: PathBuf,
 }
 
-/// Measures the remaining cells of the run, and keeps its results until they are fetched.
+/// Measures the remaining cells of the run. Afterwards, waits until the results are fetched.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let stop = until_signalled()?;
     let site = Site {
@@ -140,7 +141,7 @@ impl Observer for Keeper<'_> {
     }
 
     fn cell_finished(&self, cell: &Cell, progress: Progress) {
-        // A pilot can have changed the run since its start.
+        // A pilot load may have changed the run since it started, so the run is read again.
         let store = Store::open_existing(self.database).ok();
         let run = store.and_then(|store| store.run(&self.run.id).ok()).unwrap_or_else(|| self.run.clone());
         if let Err(error) = self.results.keep_cell(&run, cell) {

@@ -1,4 +1,4 @@
-//! `weir run --on k8s`: starts the coordinator of a run in its cluster, and follows it.
+//! `weir run --on k8s`: starts the coordinator of a run in the cluster, and follows the run.
 
 use weir_lab::Known;
 use weir_lab::pods::GatewayRights;
@@ -9,15 +9,15 @@ use super::ClusterArgs;
 use crate::cmd::known::known;
 use crate::failure::Failure;
 
-/// Maximum cores of a limit if the cores of the nodes are unknown.
+/// Largest CPU limit that a scenario may have if the number of cores of the nodes is unknown.
 const CPUS_UNKNOWN: usize = 256;
 
-/// The facts about a cluster for checks of a scenario: `cpus` are the cores of its largest node.
+/// What a scenario for a cluster is checked against. `cpus` is the number of cores of the largest node.
 pub(in crate::cmd) fn known_of_cluster(drivers: &Drivers, cpus: Option<usize>) -> Known {
     Known { cpus: cpus.unwrap_or(CPUS_UNKNOWN), ..known(drivers) }
 }
 
-/// The archive of the run and its cells for the coordinator.
+/// The archive of the run and its finished cells, which the coordinator unpacks.
 pub(super) fn archive_of(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> {
     let mut archive = Vec::new();
     write_archive(run, cells, &mut archive).map_err(|error| {
@@ -26,15 +26,15 @@ pub(super) fn archive_of(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> 
     Ok(archive)
 }
 
-/// The end of a run in a cluster for this process.
+/// How a run in a cluster has ended for this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "nothing can be launched without it"))]
 pub(in crate::cmd) enum Launched {
-    /// Its results are in the store.
+    /// The run has ended, and its results are in the database.
     Finished,
-    /// Ctrl-C stopped it; its finished cells are in the store.
+    /// The user stopped the run with Ctrl-C. Its finished cells are in the database.
     Interrupted,
-    /// It continues in the cluster.
+    /// The run continues in the cluster.
     Detached,
 }
 
@@ -64,16 +64,16 @@ mod with_cluster {
     use crate::cmd::k8s::attach::{Attached, follow};
     use crate::cmd::output::note;
 
-    /// How long requests are retried if the API does not respond during the start.
+    /// How long requests are repeated if the API does not respond while the run is started.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// The cluster of `context`.
+    /// Connects to the cluster of a kubeconfig context; `None` is the current one.
     pub(in crate::cmd::k8s) fn connect(context: Option<&str>) -> Result<Cluster, Failure> {
         let context = context.map_or(Context::Current, |name| Context::Named(name.to_owned()));
         Cluster::of(&context).map_err(|error| failure_of(&error))
     }
 
-    /// The cores of the largest node; `None` without permission to read the nodes.
+    /// The number of cores of the largest node. `None` if weir may not read the nodes.
     pub(in crate::cmd) fn node_cpus(context: Option<&str>) -> Result<Option<usize>, Failure> {
         let cluster = connect(context)?;
         let nodes = match cluster.list(&Selected::everywhere("v1", "Node", "")) {
@@ -95,7 +95,7 @@ mod with_cluster {
         Ok(nodes.iter().filter_map(cpus).max().map(|cpus| cpus.max(1)))
     }
 
-    /// Starts `run` in the cluster of `context`, follows it, and writes its results to `store`.
+    /// Starts `run` in the cluster, follows it, and writes its results to `store`.
     pub(in crate::cmd) fn launch(
         run: &Run,
         store: &mut Store,
@@ -112,13 +112,14 @@ mod with_cluster {
         let namespace = args.namespace.clone().unwrap_or_else(|| Site::own_namespace(&run.id));
         let is_there = cluster.get(&Object::global("v1", "Namespace", &namespace));
         let is_there = match is_there {
-            // Without permission to read it, a namespace from --namespace is assumed to exist.
+            // If weir may not read the namespace that `--namespace` names, it assumes that the namespace exists.
             Err(error) if error.is_forbidden() && args.namespace.is_some() => true,
             found => found.map_err(|error| failure_of(&error))?.is_some(),
         };
         let site = args.site(&run.id, !is_there);
         let results = Results::new(Arc::clone(&cluster), site.clone());
-        // The namespace has results of the run, and a second coordinator would treat it as an existing one.
+        // If the service account exists, this run is already in the namespace. It must not start again: the
+        // namespace may contain its results, and would count as one that existed before the run.
         let account = Object::new("v1", "ServiceAccount", &site.namespace, &site.coordinator());
         let is_running = match cluster.get(&account) {
             Err(error) if error.is_forbidden() => false,
@@ -153,7 +154,7 @@ mod with_cluster {
         manifests.extend(coordinator_manifests(&site, &archive, rights));
         let started = cluster.apply(&manifests, PATIENCE);
         if let Err(error) = started {
-            // Removes everything of a run that could not start, and at least its namespace.
+            // If the run could not start, everything that belongs to it is removed, or at least its own namespace.
             if results.clean().is_err() && site.is_own {
                 let namespace = Object::global("v1", "Namespace", &site.namespace);
                 let _ = cluster.remove(&namespace, Duration::ZERO);

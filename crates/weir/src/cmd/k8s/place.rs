@@ -1,4 +1,4 @@
-//! `--on k8s`: the cluster of a run, and the settings of its pods.
+//! `--on`: where a run generates its load, and the settings of its pods if that is a cluster.
 
 use std::str::FromStr;
 
@@ -8,12 +8,13 @@ use weir_rig::ImageName;
 
 use crate::failure::Failure;
 
-/// The place where `weir run` generates load.
+/// Where `weir run` generates its load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cmd) enum On {
-    /// On agents; gateways run on this host.
+    /// On agents. The gateways run on this host.
     Agents(Place),
-    /// Everything runs in pods of the cluster of this context; `None` is the current one.
+    /// In pods of a cluster, together with everything else of the run. The text is a kubeconfig context; `None` is
+    /// the current one.
     Cluster(Option<String>),
 }
 
@@ -23,7 +24,7 @@ impl FromStr for On {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "k8s" => Ok(Self::Cluster(None)),
-            Some(("k8s", "")) => Err("`k8s:` has no context; use k8s for the current one".into()),
+            Some(("k8s", "")) => Err("`k8s:` has no context; use k8s for the current context".into()),
             Some(("k8s", context)) => Ok(Self::Cluster(Some(context.to_owned()))),
             _ => match text.parse::<Place>() {
                 Ok(Place::Pods(count)) => {
@@ -73,7 +74,7 @@ fn own_image() -> String {
 }
 
 impl ClusterArgs {
-    /// The first given flag that needs a cluster.
+    /// The first flag that the user gave although it is only valid for a cluster; `None` if there is none.
     pub(in crate::cmd) fn given(&self) -> Option<&'static str> {
         let flags = [
             ("--agents", self.agents.is_some()),
@@ -86,13 +87,13 @@ impl ClusterArgs {
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
 
-    /// The image of weir.
+    /// The image with weir, in its parsed form.
     pub(in crate::cmd) fn image_name(&self) -> Result<ImageName, Failure> {
         ImageName::try_from(self.image.clone())
             .map_err(|why| Failure::wrong_use(why, "use a form like weir:1"))
     }
 
-    /// The site of the run `id`. `is_own` is whether its namespace is created for it.
+    /// Where the run `id` takes place in the cluster. `is_own` says whether its namespace is created for it.
     pub(super) fn site(&self, id: &str, is_own: bool) -> Site {
         Site {
             namespace: self.namespace.clone().unwrap_or_else(|| Site::own_namespace(id)),
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(on("k8s"), Ok(On::Cluster(None)));
         assert_eq!(on("k8s:kind-weir"), Ok(On::Cluster(Some("kind-weir".into()))));
         assert_eq!(on("local:2"), Ok(On::Agents(Place::Local(2))));
-        assert_eq!(on("k8s:").unwrap_err(), "`k8s:` has no context; use k8s for the current one");
+        assert_eq!(on("k8s:").unwrap_err(), "`k8s:` has no context; use k8s for the current context");
         assert_eq!(on("pods:4").unwrap_err(), "agents cannot run on `pods:4`; use k8s with --agents 4");
         assert!(on("x").unwrap_err().ends_with(", or k8s for a Kubernetes cluster"));
     }

@@ -1,4 +1,4 @@
-//! `weir k8s render`: the manifests that start a run.
+//! `weir k8s render`: prints the manifests that start a run in a cluster.
 
 use serde_json::Value;
 use weir_lab::pods::{GatewayRights, coordinator_manifests, grant_manifests, namespace_manifest};
@@ -31,7 +31,7 @@ pub(super) struct Args {
     cluster: ClusterArgs,
 }
 
-/// Prints them, without any request to a cluster.
+/// Prints the manifests. It sends no request to a cluster.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let drivers = Drivers::load(&[])?;
     let agents = args.cluster.agents.unwrap_or(1);
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let run = weir_lab::new_run(&prepared, std::env::args().collect());
     let site = args.cluster.site(&run.id, args.cluster.namespace.is_none());
-    let rights = GatewayRights::of(&prepared.checked.scenario, &drivers)?;
+    let rights = GatewayRights::of(&prepared.checked.scenario, &drivers, &run.id)?;
     let namespace = site.is_own.then(|| namespace_manifest(&site));
     let granted = if args.cluster.grant { grant_manifests(&site, &rights, None) } else { Vec::new() };
     let manifests = coordinator_manifests(&site, &archive_of(&run, &[])?, &rights);
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Manifests as a stream of YAML documents.
+/// Writes manifests as a stream of YAML documents.
 pub(in crate::cmd) fn as_yaml(manifests: &[Value]) -> Result<String, Failure> {
     let mut all = String::new();
     for manifest in manifests {

@@ -1,29 +1,29 @@
-//! The output of `weir load --json`: the result, with its routes and steps if any.
+//! The document that `weir load --json` prints: the result, and the routes and steps if there are any.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weir_results::{Bounds, LeftOut, LoadRecord, LoadResult, Requests, TimesNs, quantile_needs};
 
-/// The document, without histograms.
+/// The document. It contains no histograms.
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     #[serde(flatten)]
     result: &'a LoadResult,
-    /// The values that are only bounded, by name.
+    /// The metrics for which only a bound is known, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     bounds: &'a BTreeMap<String, Bounds>,
-    /// Quantiles with too few requests, by the names of their fields.
+    /// The names of quantile fields for which there were too few requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unsupported_quantiles: Vec<&'static str>,
-    /// The skipped requests of a recorded session.
+    /// The entries of a recorded session that were not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<&'a LeftOut>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     routes: Vec<Route<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<Step<'a>>,
-    /// The shard of each agent.
+    /// The part of the load that each agent drove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shards: Vec<Shard<'a>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Document<'a> {
 struct Route<'a> {
     name: &'a str,
     requests: &'a Requests,
-    /// Latency by class of status.
+    /// Latency for each class of status codes.
     latency_ns: BTreeMap<&'a str, &'a TimesNs>,
 }
 

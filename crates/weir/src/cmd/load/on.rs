@@ -1,4 +1,4 @@
-//! A load over several agents: `weir load URL --on local:4`.
+//! Drives a load with several agents: `weir load URL --on local:4`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,8 +13,8 @@ use super::super::output::note;
 use super::Args;
 use crate::failure::Failure;
 
-/// Starts the agents, or waits for them, and runs the load over all. `heard` receives the seconds of each agent. `stop`
-/// ends the load early with a partial result, or without one if it has not started.
+/// Starts the agents or waits for them, and lets them drive the load together. `heard` receives the seconds of each
+/// agent. If `stop` is set, the load ends early, with a partial result if it has started.
 pub(super) fn run(
     args: &Args,
     place: &Place,
@@ -30,7 +30,8 @@ pub(super) fn run(
         ));
     }
     if matches!(place, Place::Namespaces(_)) {
-        let message = "--on: agents in network namespaces reach only servers that `weir run` starts there";
+        let message =
+            "--on: agents in network namespaces reach only servers that `weir run` starts in such namespaces";
         return Err(Failure::wrong_use(message, "use local:N, agents:N or ssh:HOST"));
     }
     let shared = LoadSpec { shard: Some(ShardSpec { index: 0, of: place.agents() }), ..spec.clone() };
@@ -77,7 +78,7 @@ pub(super) fn run(
     }
 }
 
-/// Whether the user has stopped the load.
+/// Whether the error means that the user has stopped the load.
 fn is_stopped(error: &CrewError) -> bool {
     matches!(error, CrewError::Stopped | CrewError::Agent(AgentError::Stopped))
 }

@@ -1,4 +1,4 @@
-//! The text output of `weir load`: a live line, and a table at the end.
+//! The output of `weir load` for people: a live line while the load runs, and tables at the end.
 
 mod errors;
 mod figures;
@@ -16,7 +16,7 @@ use weir_results::{Judgement, LoadRecord, Reason, Thresholds};
 use figures::{bytes, counted, grouped, time};
 pub(super) use live::Live;
 
-/// The result as a table.
+/// The result as tables.
 pub(super) fn table(urls: &[String], spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> String {
     let result = &record.result;
     let requests = &result.requests;
@@ -74,8 +74,8 @@ pub(super) fn table(urls: &[String], spec: &LoadSpec, record: &LoadRecord, judge
     out
 }
 
-/// A note if the wait for a connection is a large part of the latency: the connections are too few for the rate, or
-/// closed.
+/// A note for loads whose latency consists of waiting for a connection to a large part: there are too few
+/// connections for the rate, or the server closes them.
 fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     let thresholds = Thresholds::default();
     let wait_ns = record.generator.connection_wait_ns.as_ref().filter(|wait| wait.min.is_some())?.p99;
@@ -95,7 +95,7 @@ fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     ))
 }
 
-/// The verdicts. The server's CPU is not measured.
+/// The verdicts about throughput and latency. The CPU use of the server is not measured.
 fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> String {
     if record.result.requests.completed == 0 {
         return "  verdict     none: no request got a response\n".to_owned();
@@ -105,11 +105,11 @@ fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> Stri
         state(judgement, "throughput", quantity::rate),
         latency_state(record.result.requests.scheduled, judgement)
     );
-    // The sentences of the reasons come first, in their order.
+    // The evidence begins with one sentence per reason, in the same order.
     let reasons = judgement.verdicts.reasons();
     let reasons = reasons.iter().map(Some).chain(std::iter::repeat(None));
     let sentences = judgement.evidence.iter().zip(reasons);
-    // Errors are counted above.
+    // Errors are already in the table of errors.
     let sentences = sentences.filter(|(_, reason)| *reason != Some(&Reason::Errors));
     for sentence in sentences.map(|(sentence, _)| sentence.clone()).chain(waited(spec, record)) {
         let _ = writeln!(out, "              {sentence}");
@@ -117,7 +117,7 @@ fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> Stri
     out
 }
 
-/// `valid`, `≥ 23,000/s (generator-limited)`, `invalid (implausible)`.
+/// The verdict about a metric, like `valid`, `≥ 23,000/s (generator-limited)` or `invalid (implausible)`.
 fn state(judgement: &Judgement, name: &str, format: fn(f64) -> String) -> String {
     let bounds = judgement.bounds.as_ref().and_then(|bounds| bounds.get(name));
     let Some(bounds) = bounds.filter(|bounds| !bounds.is_valid) else { return "valid".to_owned() };
@@ -129,7 +129,8 @@ fn state(judgement: &Judgement, name: &str, format: fn(f64) -> String) -> String
     format!("{known} ({})", reasons.join(", "))
 }
 
-/// One state if p50 and p99 have the same, else both: `p50 valid, p99 ≤ 2.10 ms (generator-limited)`.
+/// The verdict about latency. If those about p50 and p99 differ, both are shown:
+/// `p50 valid, p99 ≤ 2.10 ms (generator-limited)`.
 fn latency_state(requests: u64, judgement: &Judgement) -> String {
     let [p50, p99] = ["p50", "p99"].map(|name| state(judgement, name, quantity::time_ns));
     match p50 == p99 {

@@ -4,10 +4,10 @@ use weir_engine::ResolveSpec;
 
 use crate::failure::Failure;
 
-/// Parses it like curl: the address can be in brackets.
+/// Parses the flag like curl does. The address may be in brackets.
 pub(super) fn read(text: &str) -> Result<ResolveSpec, Failure> {
     let parts = || {
-        // A host that is an IPv6 address must be in brackets, because it contains colons.
+        // If the host is an IPv6 address, it must be in brackets, because it contains colons.
         let (host, rest) = match text.strip_prefix('[') {
             Some(inner) => inner.split_once("]:")?,
             None => text.split_once(':')?,

@@ -1,4 +1,4 @@
-//! Parses the URLs of a load.
+//! Parses the URLs of `weir load`.
 
 use http::uri::Authority;
 use weir_engine::UNIX;
@@ -10,26 +10,26 @@ const UNIX_FORM: &str = "write it as unix:/SOCKET or unix:/SOCKET:/PATH; for TLS
 
 /// Maximum length of the path of a Unix socket, in bytes.
 const SOCKET_BYTES_MAX: usize = 107;
-/// Host of requests to a Unix socket.
+/// Host name in requests to a Unix socket.
 const UNIX_HOST: &str = "localhost";
 
-/// The target of requests, and its host name.
+/// The server and the path that a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Whether the scheme is https.
     pub(super) is_secure: bool,
-    /// The address to connect to: `host:port`, or `unix:` and the path of a Unix socket.
+    /// Where to connect: `host:port`, or `unix:` and the path of a Unix socket.
     pub(super) connect: String,
-    /// The host's name, or its address without brackets.
+    /// The host name, or the IP address without brackets.
     pub(super) host: String,
-    /// The value of Host: the URL's authority.
+    /// The value of the Host header field, which is the authority of the URL.
     pub(super) authority: String,
-    /// Path and query, from `/` on; templates stay as they are.
+    /// Path and query, starting with `/`. Templates are not changed.
     pub(super) path: String,
 }
 
 impl Target {
-    /// Reads `http[s]://HOST[:PORT][/PATH][?QUERY]`, or a Unix socket.
+    /// Parses `http[s]://HOST[:PORT][/PATH][?QUERY]`, or the URL of a Unix socket.
     pub(super) fn parse(url: &str) -> Result<Self, Failure> {
         let wrong = |what: &str, remedy: &str| Err(Failure::wrong_use(format!("{url}: {what}"), remedy));
         if let Some((is_secure, place)) = unix(url) {
@@ -43,7 +43,7 @@ impl Target {
             "https" => (true, "443"),
             _ => return wrong(&format!("unsupported scheme `{scheme}`"), "use http:// or https://"),
         };
-        // Parsed by hand, because templates in the path are not valid in a URI.
+        // The URL is split here and not by a library, because templates in the path are not valid in a URI.
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         if authority.is_empty() {
             return wrong("the URL has no host", FORM);
@@ -71,9 +71,12 @@ impl Target {
             (None, _) => default_port.to_owned(),
         };
         if path.contains('#') {
-            return wrong("a fragment is never sent to a server", "remove it, or write %23 for `#`");
+            return wrong(
+                "a fragment is never sent to a server",
+                "remove the fragment, or write %23 for `#`",
+            );
         }
-        // A query can directly follow the authority, but a request target needs a slash.
+        // A query may follow the authority directly, but the path of a request needs a slash.
         let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Self {
             is_secure,
@@ -84,7 +87,7 @@ impl Target {
         })
     }
 
-    /// Parses `SOCKET[:/PATH][?QUERY]`, like nginx in `proxy_pass http://unix:/SOCKET:/PATH`.
+    /// Parses `SOCKET[:/PATH][?QUERY]`, which nginx also uses in `proxy_pass http://unix:/SOCKET:/PATH`.
     fn at_unix(url: &str, is_secure: bool, place: &str) -> Result<Self, Failure> {
         let wrong = |what: &str, remedy: &str| Err(Failure::wrong_use(format!("{url}: {what}"), remedy));
         let (socket, path) = match place.find(":/") {
@@ -99,7 +102,7 @@ impl Target {
                 "the socket's path has {} bytes, but the maximum is {SOCKET_BYTES_MAX}",
                 socket.len()
             );
-            return wrong(&what, "use a shorter path for the server, or a symbolic link to it");
+            return wrong(&what, "use a shorter path for the server, or a symbolic link to the socket");
         }
         if socket.chars().any(char::is_control) {
             return wrong("the socket's path contains a control character", "use a path without one");
@@ -108,7 +111,10 @@ impl Target {
             return wrong("a query needs a path before it", "write it as unix:/SOCKET:/?QUERY");
         }
         if path.contains('#') {
-            return wrong("a fragment is never sent to a server", "remove it, or write %23 for `#`");
+            return wrong(
+                "a fragment is never sent to a server",
+                "remove the fragment, or write %23 for `#`",
+            );
         }
         Ok(Self {
             is_secure,
@@ -119,7 +125,7 @@ impl Target {
         })
     }
 
-    /// Parses several URLs, which must have the same server.
+    /// Parses several URLs. All of them must name the same server.
     pub(super) fn parse_all(urls: &[String]) -> Result<Vec<Self>, Failure> {
         let targets: Vec<Self> = urls.iter().map(|url| Self::parse(url)).collect::<Result<_, _>>()?;
         let place = |target: &Self| (target.is_secure, target.connect.clone());
@@ -136,7 +142,7 @@ impl Target {
     }
 }
 
-/// The text after `unix:`, and whether TLS is used; `None` if the URL has a host.
+/// Returns the text after `unix:`, and whether to use TLS. Returns `None` if the URL names a host.
 fn unix(url: &str) -> Option<(bool, &str)> {
     let (is_secure, rest) = match url.split_once("://") {
         Some(("http", rest)) => (false, rest),

@@ -1,18 +1,18 @@
-//! `weir run --baseline RUN`: compares the run with an earlier one.
+//! `weir run --baseline RUN`: compares the run with an earlier one at the end.
 
-use weir_analysis::compare::{Comparison, Dataset, Question, check, compare, label_apart};
+use weir_analysis::compare::{CompareError, Comparison, Dataset, Question, check, compare, label_apart};
 use weir_results::{Cell, DIRECT, Run, Store};
 
 use super::super::compare::of_run;
 use crate::failure::Failure;
 
-/// The run to compare with, found before the measurement.
+/// The dataset of the earlier run. It is read before the measurement begins.
 pub(super) struct Baseline {
     dataset: Dataset,
 }
 
 impl Baseline {
-    /// Finds it, and checks that `run`, which is not measured yet, can be compared with it.
+    /// Finds the earlier run, and checks that `run` can be compared with it. `run` is not measured yet.
     pub(super) fn find(store: &Store, name: &str, run: &Run) -> Result<Self, Failure> {
         let id = store.find(name)?;
         let cells = store.cells(&id)?;
@@ -20,22 +20,33 @@ impl Baseline {
         let has = |gateway: &str| cells.iter().any(|cell| cell.key.gateway == gateway);
         if !run.plan.iter().any(|key| key.gateway != DIRECT && has(&key.gateway)) {
             let message = format!("--baseline {name}: run {id} has none of the gateways of this run");
-            let remedy = "use a run that has one of them: weir compares gateways by name";
+            let remedy = "use a run with at least one of these gateways: weir compares gateways by name";
             return Err(Failure::wrong_use(message, remedy));
         }
         check(&dataset, &of_run(run, &[], None)?).map_err(|error| {
             let remedy = format!(
-                "run it under the same conditions, or without --baseline and then `weir compare {id} last --force`"
+                "use the baseline's conditions, or run without --baseline and then run `weir compare {id} last --force`"
             );
-            Failure::wrong_use(format!("--baseline {name}: {error}"), remedy)
+            Failure::wrong_use(format!("--baseline {name}: {}", apart(&error)), remedy)
         })?;
         Ok(Self { dataset })
     }
 
-    /// Compares the measured run with it.
+    /// Compares the earlier run with the run that was measured now.
     pub(super) fn compare(mut self, run: &Run, cells: &[Cell]) -> Result<Comparison, Failure> {
         let mut measured = of_run(run, cells, None)?;
         label_apart(&mut self.dataset, &mut measured);
         Ok(compare(&self.dataset, &measured, &Question::default())?)
     }
+}
+
+/// Converts the error of a comparison with the baseline. [`CompareError`] says that both sides were measured under
+/// some conditions, but this run is not measured yet.
+fn apart(error: &CompareError) -> String {
+    let CompareError::Conditions(differences) = error else { return error.to_string() };
+    let listed: Vec<String> = differences.iter().map(|of| format!("\n  {}", of.words())).collect();
+    format!(
+        "it was measured under other conditions than this run will have (A: baseline, B: this run):{}",
+        listed.concat()
+    )
 }

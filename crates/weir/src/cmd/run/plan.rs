@@ -1,4 +1,4 @@
-//! `weir run --plan`: the cells in order, and their duration.
+//! `weir run --plan`: prints the cells in their order, and how long each takes.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
@@ -9,7 +9,7 @@ use weir_results::CellKey;
 use super::super::output::print;
 use super::progress::{axes_words, cells, range};
 
-/// Prints `plan` as a table or as JSON.
+/// Prints the plan as a table or as JSON.
 pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: bool) {
     let checked = &prepared.checked;
     let pilot = weir_lab::pilot_time(checked);
@@ -81,7 +81,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
     }
 }
 
-/// `4.3`, or `4.3–12.6` if noise can make it longer.
+/// Formats a duration in seconds: `4.3`, or `4.3–12.6` if it can take longer because of noise.
 fn seconds(takes: TimeEstimate) -> String {
     let [min, max] = [takes.min, takes.max].map(|time| format!("{:.1}", time.as_secs_f64()));
     if min == max { min } else { format!("{min}–{max}") }

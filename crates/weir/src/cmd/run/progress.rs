@@ -1,4 +1,4 @@
-//! Progress of a run: a bar with the remaining time on a terminal, otherwise a line per cell.
+//! Shows the progress of a run: on a terminal a bar with the remaining time, otherwise one line per cell.
 
 use std::cell::Cell as Counter;
 use std::io::IsTerminal;
@@ -14,7 +14,7 @@ use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
 
 use super::super::output::note;
 
-/// The watcher for standard error: a bar on a terminal, otherwise plain lines.
+/// Returns what shows progress on standard error: a bar on a terminal, otherwise plain lines.
 pub(in crate::cmd) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
     let width = scenario.gateways.iter().map(|gateway| gateway.name.len()).max().unwrap_or(0);
     let baseline = if scenario.twin { weir_results::DIRECT_TWIN } else { weir_results::DIRECT };
@@ -28,12 +28,12 @@ pub(in crate::cmd) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Obse
     Box::new(Bar { lines, bar })
 }
 
-/// A number of cells, like `3 cells`.
+/// Formats a number of cells, like `3 cells`.
 pub(super) fn cells(count: usize) -> String {
     weir_results::words::counted(count as u64, "cell")
 }
 
-/// A time for people: `45 s`, `3 min`, `1 h 20 min`.
+/// Formats a duration for people: `45 s`, `3 min`, `1 h 20 min`.
 pub(super) fn minutes(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {
@@ -43,22 +43,22 @@ pub(super) fn minutes(time: Duration) -> String {
     }
 }
 
-/// A range of time: `21 s to 62 s`, or one time if both ends are printed equally.
+/// Formats an estimated duration like `21 s to 62 s`, or `about 3 min` if both ends are printed alike.
 pub(super) fn range(takes: TimeEstimate) -> String {
     let (min, max) = (minutes(takes.min), minutes(takes.max));
     if min == max { format!("about {min}") } else { format!("{min} to {max}") }
 }
 
-/// The values of a cell's axes in words; empty without axes.
+/// The values of the axes in a cell, in words; empty if the run has no axes.
 pub(super) fn axes_words(key: &CellKey) -> String {
     weir_analysis::axes_words(&key.axes)
 }
 
-/// Plain lines.
+/// Prints progress as plain lines.
 struct Lines {
-    /// Column width of gateway names.
+    /// Width of the column with the names of gateways.
     width: usize,
-    /// Number of re-measured loads so far.
+    /// Number of loads so far that were measured again.
     retries: Counter<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Lines {
         format!("{:<width$} repeat {}{axes}", key.gateway, key.repeat + 1, width = self.width)
     }
 
-    /// The remaining time, and the number of re-measured loads.
+    /// The remaining time, and how many loads were measured again.
     fn left(&self, progress: Progress) -> String {
         let retries = match self.retries.get() {
             0 => String::new(),
@@ -113,7 +113,7 @@ impl Observer for Lines {
     }
 }
 
-/// A bar, with the same lines above it.
+/// Shows a progress bar, with the same lines above it.
 struct Bar {
     lines: Lines,
     bar: ProgressBar,
@@ -154,7 +154,7 @@ impl Drop for Bar {
     }
 }
 
-/// A cell's main values in one line.
+/// The main values of a cell in one line.
 fn figures(cell: &Cell) -> String {
     match &cell.outcome {
         CellOutcome::Failed { cause, message, log_tail, .. } => {
@@ -167,7 +167,7 @@ fn figures(cell: &Cell) -> String {
     }
 }
 
-/// The values of a load; for a search its result, with its last trial.
+/// The main values of a load. A capacity search shows its result, and only with its last trial.
 fn load_figures(m: &Measurement) -> Option<String> {
     if let Some(trial) = &m.trial {
         return trial.found.as_ref().map(|found| format!("{} {}", m.load, found_words(found)));
@@ -186,7 +186,7 @@ fn load_figures(m: &Measurement) -> Option<String> {
     Some(format!("{} {}", m.load, figures.join(", ")))
 }
 
-/// `771/s [742 .. 796] in 14 trials: the interval was narrow enough`.
+/// The result of a capacity search, like `771/s [742 .. 796] in 14 trials: the interval was narrow enough`.
 fn found_words(found: &Found) -> String {
     let ends = |per_s: f64, [low, high]: [f64; 2]| {
         let text = quantity::rate(per_s);

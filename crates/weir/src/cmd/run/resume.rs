@@ -1,4 +1,4 @@
-//! The command that resumes a run, ready to paste, with the relevant flags.
+//! The command that resumes a run, with all flags that it needs, so that users can paste it.
 
 use clap::ValueEnum;
 
@@ -6,7 +6,8 @@ use super::super::hint::quoted;
 use super::Args;
 
 impl Args {
-    /// `weir run --resume ID` with the drivers, report paths and gate of this run. The printing code adds the database.
+    /// Returns `weir run --resume ID` with the drivers, report paths and `--fail-on` of this run. The caller adds
+    /// `--db`.
     pub(super) fn resume_command(&self, id: &str) -> String {
         let mut command = format!("weir run --resume {id}");
         let mut add = |flag: &str, value: &str| command.push_str(&format!(" {flag} {}", quoted(value)));

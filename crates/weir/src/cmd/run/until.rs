@@ -1,4 +1,4 @@
-//! `--until`: adds repeats until the intervals of the main values of every gateway are narrow enough.
+//! `--until`: adds repeats until the confidence intervals of the main values of every gateway are narrow enough.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,29 +7,30 @@ use weir_analysis::{Figure, Point, Row, quantity};
 use weir_document::Share;
 use weir_results::ArrivalModel;
 
-/// Target half-widths of intervals by metric, as share of the mean.
+/// How narrow the intervals must be. For each metric: the maximum distance from the mean to an end of the interval,
+/// as a share of the mean.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Until {
     tolerances: BTreeMap<String, f64>,
 }
 
-/// Metrics with a default tolerance; tails have none.
+/// The metrics that have a tolerance by default. Tail latencies have none.
 const DEFAULTS: [(&str, f64); 3] = [("cpu", 0.05), ("throughput", 0.10), ("p50", 0.10)];
 
-/// The state of the results.
+/// Whether the results so far are precise enough.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Look {
-    /// Every interval is narrow enough.
+    /// All intervals are narrow enough.
     Reached,
-    /// Descriptions of the other values. `is_hopeless` means that noise made all their repeats invalid or bounded, and
-    /// more repeats would be as noisy.
+    /// These values are not precise enough yet, described in words. `is_hopeless` means that noise made all of
+    /// their repeats invalid or bounded, so that more repeats would probably not help.
     Open { values: Vec<String>, is_hopeless: bool },
 }
 
 impl FromStr for Until {
     type Err = String;
 
-    /// Parses `default`, or tolerances that override the defaults: `cpu=3%,p99=25%`.
+    /// Parses `default`, or tolerances that replace those of the default: `cpu=3%,p99=25%`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut tolerances: BTreeMap<String, f64> =
             DEFAULTS.into_iter().map(|(name, share)| (name.to_owned(), share)).collect();
@@ -54,7 +55,7 @@ impl FromStr for Until {
 }
 
 impl Until {
-    /// Checks the results so far.
+    /// Checks whether the results so far are precise enough.
     pub(super) fn look(&self, points: &[Point]) -> Look {
         let mut values = Vec::new();
         let mut is_hopeless = true;
@@ -72,7 +73,7 @@ impl Until {
                     });
                     let at_most = quantity::percent_short(tolerance);
                     values.push(format!(
-                        "{name} of {} at {}: {reach}, at most {at_most}",
+                        "{name} of {} at {}: {reach} (allowed: {at_most})",
                         row.gateway, point.load
                     ));
                 }
@@ -81,7 +82,7 @@ impl Until {
         if values.is_empty() { Look::Reached } else { Look::Open { values, is_hopeless } }
     }
 
-    /// The values of a row that this kind of load measures and that have a tolerance.
+    /// The values of a row that have a tolerance and that this kind of load measures: name, value, tolerance.
     fn judged<'a>(
         &'a self,
         model: ArrivalModel,
@@ -99,7 +100,7 @@ impl Until {
     }
 }
 
-/// The distance from the mean to the farther bound of the interval, as share of the mean.
+/// The distance from the mean to the farther end of the confidence interval, as a share of the mean.
 fn reach(figure: &Figure) -> Option<f64> {
     let (mean, [low, high]) = (figure.mean.filter(|mean| *mean > 0.0)?, figure.interval?);
     Some((high - mean).max(mean - low) / mean)

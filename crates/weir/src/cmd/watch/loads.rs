@@ -1,4 +1,4 @@
-//! The one load of `weir load`.
+//! Pushes the metrics of `weir load`.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use weir_watch::{Labels, PartUse, Watch};
 use super::own::OwnUse;
 use super::{finish, of_agent, push_second, push_whole, target, verdicts};
 
-/// Pushes the seconds of a load, and forwards them.
+/// Pushes each second of a load, and then passes it on to `next`.
 pub(crate) struct WatchedLoad<'a> {
     watch: Watch,
     labels: Labels,
@@ -18,7 +18,7 @@ pub(crate) struct WatchedLoad<'a> {
 }
 
 impl<'a> WatchedLoad<'a> {
-    /// Starts to follow the load on `authority`; `next` also gets its seconds.
+    /// Begins to follow the load on the server `authority`. `next` receives each second, too.
     pub(crate) fn new(watch: Watch, spec: &LoadSpec, authority: &str, next: &'a dyn Progress) -> Self {
         let labels = Labels {
             run: format!("load-{}", weir_lab::new_run_id()),
@@ -33,13 +33,13 @@ impl<'a> WatchedLoad<'a> {
         Self { watch, labels, own: RefCell::new(OwnUse::now()), next }
     }
 
-    /// A second of the shard of `agent`.
+    /// Pushes and passes on a second of the part of the load that `agent` drives.
     pub(crate) fn second_of(&self, agent: &str, second: &LiveSecond) {
         push_second(&self.watch, &of_agent(&self.labels, agent), second);
         self.next.second(second);
     }
 
-    /// The load has ended; `None` if it failed.
+    /// Pushes the totals and verdicts of a load that has ended. `outcome` is `None` if it failed.
     pub(crate) fn end(self, outcome: Option<(&LoadRecord, &Judgement)>) {
         if let Some((record, judgement)) = outcome {
             push_whole(&self.watch, &self.labels, record);

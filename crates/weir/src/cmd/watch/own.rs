@@ -1,14 +1,14 @@
-//! CPU and memory of this process.
+//! CPU and memory use of this process.
 
 use std::fs;
 use std::time::Instant;
 
-/// Linux reports CPU times of processes in hundredths of a second, on every architecture.
+/// Linux reports the CPU times of processes in hundredths of a second, on every architecture.
 const TICKS_PER_S: f64 = 100.0;
-/// Shorter spans have too few ticks for a result.
+/// Minimum time between two readings, in seconds. In less time there are too few hundredths for a result.
 const SPAN_MIN_S: f64 = 0.5;
 
-/// The CPU time of this process so far.
+/// CPU time that this process has used so far, and its current memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnUse {
     at: Instant,
@@ -23,7 +23,7 @@ impl OwnUse {
         Self { at: Instant::now(), cpu_ticks: cpu_ticks(&stat), memory_bytes: memory_bytes(&status) }
     }
 
-    /// CPU time over wall time since `before`; `None` for a span that is too short.
+    /// CPU time divided by wall-clock time since the reading `before`. `None` if too little time has passed.
     pub(super) fn cores_since(&self, before: &Self) -> Option<f64> {
         let wall_s = self.at.saturating_duration_since(before.at).as_secs_f64();
         let ticks = self.cpu_ticks?.saturating_sub(before.cpu_ticks?);
@@ -31,7 +31,8 @@ impl OwnUse {
     }
 }
 
-/// Time in user mode and in the kernel: the 14th and 15th field. The second is the name, which may hold spaces.
+/// Parses the time in user mode and in the kernel from `/proc/self/stat`: fields 14 and 15. Field 2 is the process
+/// name, which may contain spaces, so parsing starts after it.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace().skip(11);

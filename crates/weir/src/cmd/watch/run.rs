@@ -1,4 +1,4 @@
-//! The loads of `weir run`.
+//! Pushes the metrics of the loads of `weir run`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,15 +11,15 @@ use weir_watch::{Labels, PartUse, Watch};
 
 use super::{of_agent, push_second, push_whole, target, verdicts};
 
-/// Pushes the values that the lab reports.
+/// Pushes what the run reports about its loads.
 pub(crate) struct RunWatcher<'a> {
     watch: &'a Watch,
-    /// Number of attempts per load.
+    /// Number of attempts at each load so far.
     attempts: RefCell<BTreeMap<Labels, u32>>,
 }
 
 impl<'a> RunWatcher<'a> {
-    /// Pushes by `watch`.
+    /// Pushes metrics to the targets of `watch`.
     pub(crate) fn new(watch: &'a Watch) -> Self {
         Self { watch, attempts: RefCell::default() }
     }

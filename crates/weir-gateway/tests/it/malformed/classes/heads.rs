@@ -200,7 +200,7 @@ pub(crate) const CLASSES: &[Class] = &[
 
 fn random_bytes(d: &mut Draft) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..200).map(|_| d.random.below(256) as u8).collect();
-    // With this byte it is never a request line.
+    // No request line begins with this byte.
     bytes[0] = 0x80;
     bytes.extend_from_slice(d.smuggled().as_bytes());
     bytes

@@ -1,4 +1,4 @@
-//! Errors, their causes, and remedies.
+//! The errors of a load, with their causes and remedies.
 
 use weir_analysis::quantity::{percent, percent_short};
 use weir_engine::{CertificateRejection, LoadSpec};
@@ -7,7 +7,7 @@ use weir_results::{Errors, LoadResult, Thresholds};
 
 use super::figures::{counted, grouped, time};
 
-/// The rows of errors: request counts by outcome, then causes and messages.
+/// The rows about errors: counts of requests by kind of failure, then causes and messages.
 pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, String)> {
     let requests = &result.requests;
     let timeout = time(spec.timeout_ns as f64);
@@ -30,7 +30,7 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
         None if requests.scheduled == 0 => {
             rows.push(("errors", "no request could be sent: no connection was opened".to_owned()))
         }
-        // Connections can fail without a request on them.
+        // A connection may fail while no request is using it.
         None if !causes.is_empty() => {
             rows.push(("errors", "no request failed; connections were lost or not opened".to_owned()));
         }
@@ -49,7 +49,7 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
     rows
 }
 
-/// Remedies of known errors, each once.
+/// What the user can do about errors that weir knows. Each remedy is listed once.
 pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
     let mut help = Vec::new();
     for fault in result.said.keys().filter_map(|said| CertificateRejection::of_said(said)) {
@@ -81,13 +81,13 @@ pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
     if completed == 0 && result.requests.timed_out > 0 {
         let requests = plural(result.requests.timed_out, "request");
         help.push(format!(
-            "the server received the {requests} but did not respond in time; check it, or raise --timeout"
+            "the server received the {requests} but did not respond in time; check the server, or raise --timeout"
         ));
     }
     help
 }
 
-/// The causes with their counts.
+/// The causes that occurred, each with its count.
 fn causes(errors: &Errors) -> impl Iterator<Item = (String, u64)> {
     let seen = errors.by_cause().into_iter().filter(|&(_, count)| count > 0);
     seen.map(|(name, count)| (name.replace('_', " "), count))

@@ -1,8 +1,8 @@
-//! Values for people: three digits and a unit.
+//! Formats values for people: with three digits and a unit.
 
 pub(super) use weir_results::words::{count as grouped, counted};
 
-/// A time with three digits and its unit.
+/// Formats a time with three digits and its unit.
 pub(super) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),

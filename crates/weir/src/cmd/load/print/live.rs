@@ -1,4 +1,4 @@
-//! The live line while a load runs.
+//! The live line that shows the progress of a load.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -8,10 +8,10 @@ use weir_results::{LoadSecond, quantile_needs, quantile_ns};
 
 use super::figures::{grouped, time};
 
-/// Interval of lines if standard error is no terminal, seconds.
+/// If standard error is not a terminal, a line is printed this often, in seconds.
 const PLAIN_EVERY_S: u64 = 10;
 
-/// The live line.
+/// Prints the progress of a load.
 pub(crate) struct Live {
     mode: Mode,
     warmup_s: f64,
@@ -20,11 +20,11 @@ pub(crate) struct Live {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// One line that is overwritten.
+    /// In one line that is overwritten each second.
     Overwrite,
-    /// A line at intervals.
+    /// In a new line at regular intervals.
     Plain,
-    /// Nothing.
+    /// Not at all.
     Silent,
 }
 
@@ -40,7 +40,7 @@ impl Live {
         Self { mode, warmup_s: spec.warmup_ns as f64 / 1e9, total_s }
     }
 
-    /// Clears the line.
+    /// Removes the live line from the terminal.
     pub(crate) fn clear(&self) {
         if self.mode == Mode::Overwrite {
             write_stderr("\r\x1b[K");
@@ -92,7 +92,7 @@ fn per_s(count: u64, second: &LoadSecond) -> u64 {
 }
 
 fn write_stderr(text: &str) {
-    // Errors are ignored: a closed standard error must not end the load.
+    // Errors are ignored, because a closed standard error must not end the load.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
@@ -119,7 +119,7 @@ mod tests {
         };
         assert!(line(1.0, false).contains("warming up"));
         assert!(!line(3.0, true).contains("  draining"));
-        // After Ctrl-C, the load drains.
+        // After Ctrl-C, the load waits for the last responses.
         assert!(line(5.0, false).contains("draining"));
     }
 }

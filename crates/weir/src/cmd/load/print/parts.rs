@@ -1,4 +1,4 @@
-//! Optional parts of the output: protocol, steps, routes.
+//! Parts of the output that only some loads have: HTTP/2 and TLS, steps, routes, agents.
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use weir_analysis::quantity;
@@ -8,7 +8,7 @@ use weir_results::{LoadRecord, LoadResult, Protocol, RouteResult, TimesNs, new_h
 use super::figures::{counted, grouped, time};
 use super::times::{NOTHING_THERE, QUANTILES, cells};
 
-/// HTTP/2 and TLS.
+/// Lines about HTTP/2 and TLS.
 pub(super) fn protocol(result: &LoadResult) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(http2) = &result.http2 {
@@ -20,7 +20,7 @@ pub(super) fn protocol(result: &LoadResult) -> Vec<(&'static str, String)> {
             text += &format!(", {} from the server", counted(http2.goaways, "GOAWAY"));
         }
         if http2.sent_again > 0 {
-            text += &format!(", {} retried after it", counted(http2.sent_again, "request"));
+            text += &format!(", {} retried after GOAWAY", counted(http2.sent_again, "request"));
         }
         if http2.streams_reset > 0 {
             text += &format!(", {} reset", counted(http2.streams_reset, "stream"));
@@ -53,7 +53,7 @@ pub(super) fn protocol(result: &LoadResult) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The steps, one per row; `None` without steps.
+/// The table of the steps; `None` if the load has none.
 pub(super) fn steps(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     if record.steps.is_empty() {
         return None;
@@ -86,14 +86,14 @@ pub(super) fn steps(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     Some(drawn(header, rows))
 }
 
-/// The routes, one per row; `None` if there is only one.
+/// The table of the routes; `None` if there is only one.
 pub(super) fn routes(record: &LoadRecord) -> Option<String> {
     if record.routes.len() < 2 {
         return None;
     }
     let mut header = vec!["  route", "requests", "completed"];
     header.extend(QUANTILES.map(|(title, _)| title));
-    // No complete response in time: failed, timed out or dropped.
+    // Requests without a response are those that failed, timed out or were dropped.
     header.extend(["unexpected", "no response"]);
     let duration_s = record.result.duration_s.max(1e-9);
     let rows = record.routes.iter().map(|route| {
@@ -108,7 +108,7 @@ pub(super) fn routes(record: &LoadRecord) -> Option<String> {
     Some(drawn(header, rows))
 }
 
-/// The shard of each agent, so that an outlier is visible; `None` for a single generator.
+/// The table of the agents, so that an agent that differs is visible; `None` if there were no agents.
 pub(super) fn shards(record: &LoadRecord) -> Option<String> {
     let mut header = vec!["  agent", "start", "sent", "throughput"];
     header.extend(QUANTILES.map(|(title, _)| title));
@@ -125,11 +125,12 @@ pub(super) fn shards(record: &LoadRecord) -> Option<String> {
     (!record.shards.is_empty()).then(|| drawn(header, rows))
 }
 
-/// Quantiles over all status classes of a route: histograms are added, because quantiles cannot be averaged.
+/// The quantiles of a route for all status classes together. The histograms are added, because quantiles cannot be
+/// averaged.
 fn route_quantiles(route: &RouteResult) -> Vec<String> {
     let mut all = new_histogram();
     for times in route.by_class.values() {
-        // An unreadable histogram is a bug of weir; the row then has no quantiles.
+        // A histogram that cannot be read is a bug in weir. It is left out.
         let Ok(histogram) = times.latency.decode() else { continue };
         let _ = all.add(&histogram);
     }

@@ -1,4 +1,4 @@
-//! The table of times, with a legend.
+//! The table of latencies and other times, with an explanation.
 
 use std::fmt::Write;
 
@@ -9,19 +9,20 @@ use weir_results::{HISTOGRAM_LOW_NS, LoadRecord, Requests, TimesNs, quantile_nee
 
 use super::figures::{grouped, time};
 
-/// The placeholder for a missing value.
+/// What the table shows for a missing value.
 pub(super) const NOTHING_THERE: &str = "–";
 
-/// The quantiles of every table, with their titles.
+/// The quantiles that all tables show: title and quantile.
 pub(super) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The quantiles of a result.
+/// The values of these quantiles in a result.
 fn quantiles_of(times: &TimesNs) -> [Option<u64>; 5] {
     [times.p50, times.p90, times.p95, times.p99, times.p999]
 }
 
-/// The cells of the quantiles over `requests`. Quantiles with too few requests have a placeholder.
+/// The table cells with the quantiles of `requests` requests. A quantile for which there were too few requests is
+/// replaced by a placeholder.
 pub(super) fn cells(times: &TimesNs, requests: u64, beyond: &str) -> Vec<String> {
     let cell = |(ns, (_, quantile)): (Option<u64>, (&str, f64))| {
         if times.min.is_none() || requests < quantile_needs(quantile) {
@@ -32,7 +33,7 @@ pub(super) fn cells(times: &TimesNs, requests: u64, beyond: &str) -> Vec<String>
     quantiles_of(times).into_iter().zip(QUANTILES).map(cell).collect()
 }
 
-/// The times of all requests, and their legend.
+/// The table with the times of all requests, and its explanation.
 pub(super) fn table(spec: &LoadSpec, record: &LoadRecord) -> String {
     let result = &record.result;
     let requests = &result.requests;
@@ -78,7 +79,7 @@ pub(super) fn table(spec: &LoadSpec, record: &LoadRecord) -> String {
     out
 }
 
-/// The highest usable quantile, for the verdict; empty if all are usable.
+/// For the verdict: up to which quantile there were enough requests. Empty if there were enough for all.
 pub(super) fn supported(requests: u64) -> String {
     let supported = QUANTILES.iter().rev().find(|(_, quantile)| requests >= quantile_needs(*quantile));
     match supported {
@@ -88,7 +89,7 @@ pub(super) fn supported(requests: u64) -> String {
     }
 }
 
-/// How the quantiles are ranked.
+/// Explains how the quantiles are computed.
 fn ranking(requests: &Requests) -> String {
     let scheduled = counted(requests.scheduled, "scheduled request");
     match requests.unanswered() {
@@ -102,7 +103,7 @@ fn ranking(requests: &Requests) -> String {
     }
 }
 
-/// The omitted quantiles, and their required number of requests.
+/// Names the quantiles that are left out, and how many requests each would need. `None` if none is left out.
 fn too_few(requests: u64) -> Option<String> {
     let needs = QUANTILES.iter().filter(|(_, quantile)| requests < quantile_needs(*quantile));
     let needs: Vec<String> =
@@ -113,7 +114,7 @@ fn too_few(requests: u64) -> Option<String> {
 
 fn shown(ns: u64) -> String {
     match ns {
-        // The histogram does not distinguish lower values.
+        // The histogram cannot distinguish lower values.
         ns if ns < HISTOGRAM_LOW_NS => format!("< {HISTOGRAM_LOW_NS} ns"),
         ns => time(ns as f64),
     }

@@ -7,27 +7,28 @@ use crate::points::conclusions::join;
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// Maximum named load points; the others are counted.
+/// Maximum number of load points named in a sentence; the others are counted.
 const NAMED_MAX: usize = 2;
 
 /// One of the two cells of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The gateway's cell, or that of the direct baseline's twin.
+    /// The gateway's cell; in the rig's bias, the cell of the direct baseline's twin.
     Own,
     /// The direct cell of the same repeat.
     Direct,
 }
 
 impl Point {
-    /// Reasons of invalid repeats of the added latency of `row`: cell, reason and number of repeats.
+    /// Why repeats of the added latency of `row` are invalid: which cell, the reason, and the number of repeats.
     pub fn added_reasons(&self, row: &Row) -> Vec<(Side, Reason, usize)> {
         let own = row.latency("p50");
         let is_own = |repeat, reason| own.is_some_and(|own| has(own, repeat, reason));
         row.added_latency("p50").map(|added| sides(added, &is_own)).unwrap_or_default()
     }
 
-    /// The same for the difference between the direct baseline and its twin.
+    /// Why repeats of the difference between the direct baseline and its twin are invalid: which cell, the reason, and
+    /// the number of repeats.
     pub fn bias_reasons(&self) -> Vec<(Side, Reason, usize)> {
         let Some(difference) = self.bias.as_ref().and_then(|bias| bias.difference("p50")) else {
             return Vec::new();
@@ -66,7 +67,8 @@ fn has(figure: &Figure, repeat: u32, reason: Reason) -> bool {
     same.any(|repeated| repeated.reasons.contains(&reason))
 }
 
-/// A sentence about load points whose added latency is no headline only because of direct cells; `None` without any.
+/// Names the load points where a gateway's latency is a headline but its added latency is not, because direct cells are
+/// invalid. `None` if there is no such load point.
 pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut places: Vec<String> = Vec::new();
@@ -95,7 +97,7 @@ pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
     })
 }
 
-/// Whether its latency is a headline, but its added latency is not.
+/// Whether the latency of `row` is a headline, but its added latency is not.
 fn is_wanting(row: &Row) -> bool {
     let own = row.latency("p50").is_some_and(|own| own.headline);
     own && row.added_latency("p50").is_some_and(|added| !added.headline)
