@@ -448,7 +448,7 @@ fn invalid_arguments_are_reported_with_a_remedy() {
     check(
         &["run", path, "--set", "origin={ on: local:1, replicas: 2 }", "--plan"],
         2,
-        &["`origin.on` and `origin.replicas` exclude"],
+        &["`origin.on` and `origin.replicas` cannot be combined"],
     );
     check(&["run", path, "--on", "local:9", "--plan"], 2, &["4 connections cannot be shared by 9 agents"]);
     check(

@@ -240,7 +240,7 @@ fn invalid_input_is_reported_once_with_its_location() {
     let in_db = |a: &str, b: &str, words: &[&str]| refused(here, &[a, b, "--db", "weir.db"], words);
     in_db("last", "nosuchrun", &["no run `nosuchrun`", "weir runs"]);
     in_db("last", "last", &["the same: run", "RUN:old RUN:new"]);
-    in_db("last:wier", "last", &["no gateway `wier`", "it has"]);
+    in_db("last:wier", "last", &["no gateway `wier`", "gateways of the run"]);
     in_db("last:weir", "last", &["the same: gateway weir of run", "RUN:old RUN:new"]);
     in_db("absent.csv", "last", &["absent.csv", "cannot read the file"]);
     refused(here, &["last", "last", "--db", "other.db"], &["other.db"]);

@@ -50,7 +50,7 @@ fn the_documented_file_is_measured_beside_the_file_of_the_driver() {
         assert!(!said.contains(words), "{words}: {said}");
     }
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    for words in ["mine: nginx", "Configuration of mine", "no retries: my.conf lacks `"] {
+    for words in ["mine: nginx", "Configuration of mine", "no retries: my.conf lacks "] {
         assert!(report.contains(words), "{words}: {report}");
     }
 }

@@ -369,5 +369,5 @@ fn the_documented_scenario_is_valid() {
     assert_eq!(plan["cells"].as_array().unwrap().len(), 6, "through and direct in three repeats: {plan}");
     let rendered = finish(weir(folder, &["render", "prod.yaml", "--gateway", "prod", "--out", "out"]));
     assert_eq!(rendered.status.code(), Some(2));
-    assert!(text(&rendered.stderr).contains("prod: it is remote"), "{}", text(&rendered.stderr));
+    assert!(text(&rendered.stderr).contains("gateway `prod` is remote"), "{}", text(&rendered.stderr));
 }
