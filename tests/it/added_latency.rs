@@ -135,8 +135,14 @@ fn the_twin_is_no_gateway_and_every_repeat_has_a_row() {
     for row in rows {
         let is_baseline = row["gateway"].as_str().unwrap().starts_with("direct");
         assert_eq!(row["gateway_per_s"].is_null(), is_baseline, "{row}");
-        assert!(row["upstream_per_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["upstream_per_s"].is_number(), "{row}");
         assert_eq!(row["authentication"], "none");
+    }
+    // On a busy host, a short load can end before its first request arrives.
+    for gateway in ["weir", "nginx", "direct", "direct-twin"] {
+        let of_gateway = rows.iter().filter(|row| row["gateway"] == gateway);
+        let received: f64 = of_gateway.map(|row| row["upstream_per_s"].as_f64().unwrap()).sum();
+        assert!(received > 0.0, "{gateway}: {rows:?}");
     }
     let curves: Vec<(&str, usize)> = added["curves"]
         .as_array()

@@ -173,7 +173,7 @@ fn invalid_command_lines_are_rejected() {
     load(&["-c", "1..9..0"], &["--connections", "1..60..5"]);
     load(&["-c", "1..9", "-n", "5"], &["--connections", "ramp", "duration"]);
     load(&["-c", "1..9", "-r", "5/s"], &["--connections", "closed load"]);
-    load(&["-r", "1/s,2/s", "-c", "1,2,3"], &["--rate", "2 of rate"]);
+    load(&["-r", "1/s,2/s", "-c", "1,2,3"], &["--rate", "`rate` has 2"]);
     load(&["-r", "5/s", "--burst", "9/s:1s/1s"], &["--burst", "shorter length"]);
     load(&["-r", "5/s", "--burst", "9/s"], &["--burst", "5000/s:200ms/1s"]);
     load(&["--burst", "9/s:1ms/1s"], &["--rate"]);
