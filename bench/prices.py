@@ -273,7 +273,7 @@ def copies(admin):
     if not mirror["copies"]:
         raise Failed(f"the mirrors got no copies: {mirror}")
     dropped = mirror["crowded"] + mirror["too_long"]
-    return f"The mirrors got {mirror['copies']:,} copies. The gateway dropped {dropped:,}, because too many were in flight."
+    return f"The mirrors got {mirror['copies']:,} copies. The gateway drops copies if too many are in flight: here {dropped:,}."
 
 
 def signed(differences):

@@ -57,8 +57,8 @@ class Scaling(Bench):
     def changes(self):
         """Time from a change, given to the builder of tables, until every worker uses it, as clients see it."""
         lines = ["### Time until every worker uses a change", ""]
-        note = "One of 100,000 routes is changed, added or removed. Two workers have clients. Times start at the change: until "
-        note += "the new table is *built*, until it is *handed over* to the workers, and until it is *in use*: clients of all "
+        note = "One of 100,000 routes is changed, added or removed. Two workers have clients. Times run from the change until "
+        note += "the new table is *built*, *handed over* to the workers, and *in use*: clients of all "
         lines += [f"{note}workers have received a response that follows it.", ""]
         lines += ["| table | step | ms, median | lowest | highest |", "|---|---|---|---|---|"]
         verdicts, shares = [], []

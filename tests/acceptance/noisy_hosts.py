@@ -211,7 +211,7 @@ def tails_need_seconds(rig):
     # tolerance, noise of the host would make some of them bounded, which is another reason.
     result = measured(rig, REPEATS, "--quick", "--set", "loads.tail.duration=1s", "--set", "thresholds.tail_tolerance=1")
     yield
-    said = [words for point in result["summary"]["points"] for words in point["conclusions"] if "seconds contain requests slower" in words]
+    said = [words for point in result["summary"]["points"] for words in point["conclusions"] if "seconds contain slower requests" in words]
     rows = [row for point in result["summary"]["points"] if point["model"] == "open" for row in point["rows"] if row["gateway"] == "weir"]
     tail = dict(rows[0]["latency_ns"])["p999"]
     expect(not tail["headline"] and said and "p99.9 of weir" in said[0], f"{said}")

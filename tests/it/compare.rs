@@ -208,7 +208,7 @@ fn files_of_other_tools_are_compared() {
     good(&page);
     assert!(text(&page.stdout).starts_with("<!") && !here.join("-").exists());
     refused(here, &[&exported, &locust], &["measured by: k6 in A, Locust in B", "--force"]);
-    refused(here, &[&exported, FIXTURE, "--force"], &["several series", "--load"]);
+    refused(here, &[&exported, FIXTURE, "--force"], &["several gateways or loads", "--load"]);
     refused(here, &[&exported, &handled, "--metric", "cpu"], &["`cpu`"]);
     refused(here, &[&locust, &locust], &["the same"]);
     let twice = format!("{locust},new_stats.csv");
@@ -228,7 +228,7 @@ fn files_of_other_tools_are_compared() {
     let printed = text(&output.stdout);
     let place = |words: &str| printed.find(words).unwrap_or_else(|| panic!("no {words} in {printed}"));
     assert!(place("3,195 of 3,195 requests failed") < place("| p99.9 latency |"), "{printed}");
-    assert!(printed.contains("A has 1, B 0 (errors)"), "{printed}");
+    assert!(printed.contains("A has 1, B has 0 (errors)"), "{printed}");
     refused(here, &[&format!("{locust}:weir"), &exported], &["no gateway `weir`"]);
 }
 

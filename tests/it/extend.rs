@@ -66,7 +66,9 @@ fn until_adds_repeats_one_by_one_and_reports_why_it_stops() {
     let (result, error) = (json(&output), text(&output.stderr));
     assert_eq!(cells(&result).len(), 8, "four repeats of weir and of direct: {error}");
     assert!(
-        error.contains("--until: stopped at 4 repeats (--at-most). Intervals too wide: cpu of weir"),
+        error.contains(
+            "--until: stopped after 4 repeats, the maximum (--at-most). Intervals too wide: cpu of weir"
+        ),
         "{error}"
     );
     assert_eq!(result["run"]["manifest"]["repeats_were_added"], true);

@@ -96,7 +96,8 @@ fn undecided_objectives_have_a_separate_exit_code() {
     assert!(error.contains("\nundecided: ") && !error.contains("missed: "), "{error}");
     assert!(
         error.ends_with(
-            "exit code 4: undecided, no objective is missed; with `--fail-on missed`, weir would exit with 0\n"
+            "exit code 4: no objective is missed, but a result is undecided; with `--fail-on missed`, weir exits \
+             with 0\n"
         ),
         "{error}"
     );

@@ -176,5 +176,8 @@ fn options_that_an_api_server_does_not_support_are_rejected_before_the_run() {
     std::fs::write(folder.join("k.yaml"), good.replace("configmaps: 20", "configmap: 20")).unwrap();
     let output = finish(weir(folder, &["run", "k.yaml", "--db", "weir.db"]));
     let said = text(&output.stderr);
-    assert!(said.contains("`origin.prepare` has no `configmap`") && said.contains("`configmaps`"), "{said}");
+    assert!(
+        said.contains("unknown setting `origin.prepare.configmap`") && said.contains("`configmaps`"),
+        "{said}"
+    );
 }

@@ -162,7 +162,7 @@ fn the_cost_of_a_remote_gateway_comes_from_its_scrapes() {
 
     let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
     for words in [
-        "it is remote, at http://127.0.0.1:",
+        "remote gateway at http://127.0.0.1:",
         "| process | data plane | gateway under test, driver remote, at http://127.0.0.1:",
         "| n/a | n/a | n/a | elsewhere |",
         "| n/a | 4.00 cores | n/a | elsewhere |",
@@ -289,7 +289,7 @@ fn series_are_summed_and_a_phase_with_too_few_scrapes_has_no_value() {
     }
     let short = ["--set", &set, "--set", "duration=300ms"];
     let output = run(folder, &gateway, &[&short[..], &metrics[..]].concat());
-    assert!(text(&output.stderr).contains("is too short to measure its CPU"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is too short to measure CPU"), "{}", text(&output.stderr));
     for measurement in measurements(&json(&output), "prod") {
         let evidence = measurement["judgement"]["evidence"].to_string();
         let is_known = measurement["usage"]["prod"].is_object();
@@ -333,7 +333,11 @@ fn invalid_targets_are_reported_once_and_leave_no_run() {
         3,
         &[&format!("http://{nowhere}: "), "this host can reach it"],
     );
-    check(&with(origin.address, "selector: 'a=\"b\"'"), 3, &["this is not a Prometheus", "/api/v1/query"]);
+    check(
+        &with(origin.address, "selector: 'a=\"b\"'"),
+        3,
+        &["the response is not from Prometheus", "/api/v1/query"],
+    );
     let prometheus = prometheus.address;
     check(
         &with(prometheus, "metrics: process, selector: 'job=\"gw\"'"),

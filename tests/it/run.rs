@@ -182,7 +182,7 @@ fn a_plan_reports_missing_programs_and_rejects_unknown_settings() {
     let mistaken = [
         (
             &["--set", "gateways.tuned.set.bufering=true"][..],
-            "`set` has no `bufering`",
+            "unknown setting `set.bufering`",
             "did you mean `buffering`?",
         ),
         (

@@ -244,7 +244,7 @@ fn changes_reach_a_gateway_over_nats() {
     let cells = result["cells"].as_array().unwrap();
     let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "bus").unwrap();
     let message = cell["outcome"]["message"].as_str().unwrap_or_default();
-    assert!(message.contains("would bring a removed endpoint back"), "{}", cell["outcome"]);
+    assert!(message.contains("would restore a removed endpoint"), "{}", cell["outcome"]);
 }
 
 fn changes_of_both() -> &'static str {

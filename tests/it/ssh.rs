@@ -101,7 +101,8 @@ impl Far {
     /// Waits until no process and no file of an agent is left over.
     fn await_nothing_left(&self) {
         let temporary = self.home.join("tmp");
-        // Agents, load generators, guards, shells and `ssh` have a folder of the yard in their command line.
+        // `processes()` finds processes by a folder of the yard in their command line. Agents, load generators, guards,
+        // shells and `ssh` all have one.
         until("the end of all processes", || {
             self.yard.processes().iter().all(|(pid, _)| self.own.contains(pid))
         });

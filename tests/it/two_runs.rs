@@ -21,7 +21,8 @@ fn a_second_run_fails_and_names_the_first_while_other_commands_work() {
     assert_eq!(output.status.code(), Some(3), "{error}");
     let database = yard.path().join("weir.db").canonicalize().unwrap();
     let holder = format!("this host is in use by run {id} (pid {}, since 20", first.id());
-    for words in [holder.as_str(), &format!("database {})", database.display()), " help: wait until it ends"]
+    for words in
+        [holder.as_str(), &format!("database {})", database.display()), " help: wait until that run ends"]
     {
         assert!(error.contains(words), "{words:?} is missing in {error}");
     }

@@ -26,7 +26,7 @@ fn a_gateway_that_responds_without_its_upstream_is_implausible() {
             assert!(reasons.contains(&"implausible".into()), "{metric}: {reasons:?}");
         }
         let said = judgement["evidence"].to_string();
-        assert!(said.contains("the origin counted 0 "), "{said}");
+        assert!(said.contains("the upstream counted 0 "), "{said}");
     }
     for measurement in measurements(&result, "direct") {
         let reasons = measurement["judgement"]["verdicts"]["throughput"].to_string();

@@ -131,7 +131,7 @@ fn all_errors_of_a_scenario_are_reported_at_once() {
         "error: bad.yaml:3:12: gateways[0]: unknown gateway or driver `weir-gateway`\n \
          help: did you mean `weir`?\n\
          error: bad.yaml:11:10: repeats: `0` is out of range\n \
-         help: use 1 to 1000; a headline needs at least 3\n\
+         help: use 1 to 1000; a headline result needs at least 3 repeats\n\
          2 errors\n"
     );
 }
@@ -174,7 +174,7 @@ fn invalid_command_lines_are_rejected() {
     load(&["-c", "1..9", "-n", "5"], &["--connections", "ramp", "duration"]);
     load(&["-c", "1..9", "-r", "5/s"], &["--connections", "closed load"]);
     load(&["-r", "1/s,2/s", "-c", "1,2,3"], &["--rate", "`rate` has 2"]);
-    load(&["-r", "5/s", "--burst", "9/s:1s/1s"], &["--burst", "shorter length"]);
+    load(&["-r", "5/s", "--burst", "9/s:1s/1s"], &["--burst", "shorter than its interval"]);
     load(&["-r", "5/s", "--burst", "9/s"], &["--burst", "5000/s:200ms/1s"]);
     load(&["--burst", "9/s:1ms/1s"], &["--rate"]);
     load(&["-r", "5/s", "--think", "1ms"], &["--think", "--rate"]);

@@ -237,7 +237,8 @@ impl Coordinator {
                 return Err(AgentError::Stopped.into());
             }
             if Instant::now() >= deadline {
-                let detail = refused.last().map(|why| format!("; rejected: {why}")).unwrap_or_default();
+                let detail = refused.last().map(|why| format!("; rejected connection from {why}"));
+                let detail = detail.unwrap_or_default();
                 let (joined, needed, seconds) = (there.len(), count, within.as_secs());
                 return Err(AgentError::Missing { joined, needed, seconds, detail }.into());
             }

@@ -34,7 +34,7 @@ pub enum AgentError {
         remedy: String,
     },
     /// The connection to the coordinator is lost.
-    #[error("lost the coordinator: {why}")]
+    #[error("lost the connection to the coordinator: {why}")]
     Lost {
         /// Why the connection is lost.
         why: String,
@@ -85,12 +85,13 @@ impl AgentError {
             Self::Listen { .. } => "choose an address of this machine with a free port, like 0.0.0.0:7400",
             Self::Join { .. } => "check the address, and that no firewall blocks the connection",
             Self::Refused { remedy, .. } => remedy,
-            Self::Lost { .. } | Self::Stopped => "",
+            Self::Lost { .. } => "check whether the run still runs, and whether the network works",
+            Self::Stopped => "",
             Self::Missing { .. } => {
-                "see the agents' logs; each must reach the address that the run listens on (`--listen`), with this run's ticket"
+                "see the agents' logs; each agent needs the ticket of this run, and must reach its address (`--listen`)"
             }
             Self::File { .. } => "check that the file exists and can be read",
-            Self::Ticket { .. } => "use the ticket that the run has printed, complete and unchanged",
+            Self::Ticket { .. } => "copy the ticket file of the run again, complete and unchanged",
             Self::Certificates(_) | Self::Start(_) => "report this as a bug",
         }
     }

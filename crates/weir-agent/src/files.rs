@@ -41,7 +41,7 @@ pub(crate) fn place_files(
 ) -> Result<(), String> {
     spec.map_files(|name| match name.to_str().filter(|name| is_plain(name) && sent.contains_key(*name)) {
         Some(name) => Ok(dir.join(name)),
-        None => Err(format!("the load reads {}, which was not sent", name.display())),
+        None => Err(format!("the load needs the file {}, which the run did not send", name.display())),
     })
 }
 
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(spec.requests[0].path, format!("/{{pick:{name}}}"));
         let mut other = spec.clone();
         let refused = place_files(&mut other, Path::new("/there"), &BTreeMap::new()).unwrap_err();
-        assert!(refused.contains("was not sent"), "{refused}");
+        assert!(refused.contains("did not send"), "{refused}");
         let sent = BTreeMap::from([(name.clone(), content.len() as u64)]);
         place_files(&mut spec, Path::new("/there"), &sent).unwrap();
         assert_eq!(spec.requests[0].path, format!("/{{pick:/there/{name}}}"));

@@ -166,7 +166,7 @@ pub enum CompareError {
         remedy: &'static str,
     },
     /// One dataset has several series, and the other does not name which of them to compare with.
-    #[error("{label} has several series, and the other side does not name one of them: {names}")]
+    #[error("{label} has several gateways or loads, so it is unclear which one to compare: {names}")]
     Several {
         /// Name of the dataset with several series.
         label: String,
@@ -182,7 +182,7 @@ pub enum CompareError {
         names: String,
     },
     /// No load has the requested name.
-    #[error("neither side has a load `{load}`; the loads are {names}")]
+    #[error("neither A nor B has a load `{load}`; the loads are {names}")]
     NoLoad {
         /// The load that the user requested.
         load: String,
@@ -201,12 +201,10 @@ impl CompareError {
                 them anyway"
             }
             Self::NothingInCommon { remedy, .. } => remedy,
-            Self::Several { .. } => {
-                "name one series: RUN:GATEWAY, and --load NAME if the gateway has several loads"
-            }
+            Self::Several { .. } => "name the gateway as RUN:GATEWAY, and the load with --load NAME",
             Self::NoFigure { names, .. } if names.is_empty() => "remove --metric",
             Self::NoFigure { names, .. } => return format!("remove --metric, or name one of {names}"),
-            Self::NoLoad { .. } => "remove --load, or name one of these loads",
+            Self::NoLoad { .. } => "remove --load, or give the name of an existing load",
         };
         remedy.to_owned()
     }
@@ -357,7 +355,7 @@ impl Comparison {
         sentences.extend(biased.filter_map(|(point, figure)| {
             let bias = figure.bias.filter(|bias| figure.verdict.is_some() && bias.excludes_one())?;
             Some(format!(
-                "{}: the direct baselines differ in {}: B / A {}. Smaller differences stay undecided.",
+                "{}: the direct baselines differ in {}: B / A is {}. Smaller differences stay undecided.",
                 point.words(),
                 figure.measure.title(),
                 bias.words()
@@ -377,7 +375,7 @@ impl Comparison {
             .collect();
         if !self.not_reached.is_empty() {
             let n = self.not_reached.len();
-            said.insert(0, format!("not reached: {}", quantity::counted(n as u64, "metric")));
+            said.insert(0, format!("no value in {}", quantity::counted(n as u64, "metric")));
         }
         if !self.failed.is_empty() {
             let n = self.failed.len();

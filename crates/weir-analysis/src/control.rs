@@ -19,8 +19,9 @@ const INTRO: &str = "\
 The positive control is a second measurement of one gateway with a known slowdown. A process in the gateway's cgroup \
 uses extra CPU time, a fixed share of the gateway's. In open loads the upstream also delays each response. weir \
 measures both amounts and compares the control with the gateway by the rules of `weir compare`, without a margin. \
-*Detected*: the 99 % interval of the ratio (joint for all metrics) excludes 1, on the expected side. *Minimum \
-detectable*: the smallest change that a comparison with the same repeats and noise detects with 80 % power.";
+*Detected*: the 99 % interval of the ratio excludes 1, on the expected side. The 99 % confidence holds for all metrics \
+together. *Minimum detectable*: the smallest change that a comparison with the same repeats and noise detects with \
+80 % power.";
 
 static COLUMNS: [Column; 7] = [
     Column::of("load", "Load", Unit::Load, KEEP),

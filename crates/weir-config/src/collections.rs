@@ -11,5 +11,5 @@ pub use pages::Pages;
 pub(crate) use pages::Slots;
 pub(crate) use sharded::Sharded;
 
-/// A hash map for keys that come from the configuration. Its hash seed is random per process.
+/// A hash map for keys that come from the configuration. Its hash seed is random.
 pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;

@@ -22,7 +22,7 @@ impl HostPattern {
             None => (false, text),
         };
         if name.is_empty() {
-            return Err(format!("`{text}` is not a host name: it is empty"));
+            return Err(format!("`{text}` is not a host name: the name is empty"));
         }
         if name.contains('*') {
             return Err(format!("`{text}`: a wildcard must be the whole first label, as in `*.example.com`"));
@@ -34,7 +34,7 @@ impl HostPattern {
         if address {
             let inner = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
             if inner.and_then(|n| n.parse::<std::net::Ipv6Addr>().ok()).is_none() {
-                return Err(format!("`{text}` is not an IPv6 address in brackets, without a port"));
+                return Err(format!("`{text}` is not an IPv6 address in brackets and without a port"));
             }
         } else if let Some((_, port)) = name.split_once(':') {
             let _ = port;

@@ -43,10 +43,10 @@ mod written;
 use parameters::{check_parameters, has_parameters, in_text, without_parameters};
 pub(crate) use written::{check_normal, check_path_of};
 
-/// How the gateway normalizes paths, for all listeners and routes. Dot segments are always resolved and percent-encoded
-/// unreserved characters decoded; NUL (`%00`) and incomplete escapes get 400 (`bad_path`). White space and other
-/// control characters are forwarded encoded. The query never changes. A route whose path cannot match any request under
-/// these settings is an error.
+/// How the gateway normalizes paths, for all listeners and routes. The gateway always resolves dot segments and
+/// decodes percent-encoded unreserved characters. NUL (`%00`) and incomplete escapes get 400 (`bad_path`). White space
+/// and other control characters are forwarded percent-encoded. The query never changes. A route whose path cannot match
+/// any request under these settings is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathRules {

@@ -145,7 +145,7 @@ impl fmt::Display for Summary {
         let hosts = match (self.hosts, self.has_every_host) {
             (0, _) => "every host".to_owned(),
             (hosts, false) => count(hosts, "host"),
-            (hosts, true) => format!("{} and for every host", count(hosts, "host")),
+            (hosts, true) => format!("{}, some for every host", count(hosts, "host")),
         };
         let routes =
             if self.routes == 0 { "none".to_owned() } else { format!("{} for {hosts}", self.routes) };

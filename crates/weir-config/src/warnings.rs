@@ -199,7 +199,7 @@ impl State {
 fn validity_problem(file: &str, validity: Validity, now_s: u64) -> Option<(String, &'static str)> {
     let days = |days: u64| format!("{days} day{}", if days == 1 { "" } else { "s" });
     let (until, left) = (validity.days_until(now_s), validity.days_left(now_s));
-    let renew = "renew it; the gateway reloads the file by itself";
+    let renew = "renew the certificate; the gateway reloads the file by itself";
     match left {
         _ if until > 0 => {
             let message =

@@ -60,7 +60,7 @@ causes! {
     HeadTimeout "head_timeout" 408 "timed out waiting for request headers"
         "`timeouts.head` expired.";
     BodyTimeout "body_timeout" 408 "timed out waiting for the request body"
-        "`timeouts.body` expired: of the route if it sets one, else of the gateway.";
+        "`timeouts.body` of the route, else of the gateway, expired.";
     BodyTooLarge "body_too_large" 413 "request body too large"
         "The body is larger than `limits.body`.";
     TargetTooLong "target_too_long" 414 "request target too long"
@@ -76,7 +76,7 @@ causes! {
     ConnectUnsupported "connect_unsupported" 501 "CONNECT is not supported"
         "The method is CONNECT.";
     ConnectFailed "upstream_connect_failed" 502 "cannot connect to upstream"
-        "Every endpoint that the gateway tried refused or reset the connection, or the network reported an error (for example, host unreachable, or a Unix socket that does not exist or that the gateway may not open). Also: the endpoint closed the connection while the gateway sent the PROXY protocol header (`proxy_protocol` of the backend). After several attempts, the response has the cause of the last one.";
+        "Each endpoint that the gateway tried refused or reset the connection, or the system reported an error. Examples: host unreachable; a Unix socket does not exist, or the gateway may not open it. Also: the endpoint closed the connection while the gateway sent the PROXY protocol header (`proxy_protocol` of the backend). After several attempts, the response has the cause of the last one.";
     UpstreamClosed "upstream_closed" 502 "upstream closed the connection before sending complete response headers"
         "The upstream closed or reset the connection before its final response headers were complete, perhaps after an interim response.";
     UpstreamMalformed "upstream_malformed" 502 "malformed or ambiguous upstream response"
@@ -106,7 +106,7 @@ causes! {
     Overloaded "overloaded" 503 "gateway overloaded"
         "`overload`: memory use is above its limit, or a worker lags. The response has `Retry-After: 1` and closes the connection.";
     Drained "drained" 503 "gateway shutting down"
-        "`drain.timeout` expired; *cut* if the response has begun, and for tunnels.";
+        "`drain.timeout` expired. Tunnels, and responses that have begun, are *cut*.";
     ConnectTimeout "upstream_connect_timeout" 504 "timed out connecting to upstream"
         "`timeouts.connect` expired.";
     ResponseTimeout "upstream_response_timeout" 504 "timed out waiting for upstream response headers"
@@ -122,7 +122,7 @@ causes! {
     UpstreamTruncated "upstream_truncated" 502 "upstream response truncated"
         "*cut*: the upstream closed or reset the connection before the end of its response.";
     UpstreamStalled "upstream_stalled" 504 "timed out waiting for the upstream response body"
-        "*cut*: `timeouts.body` expired: of the route if it sets one, else of the gateway.";
+        "*cut*: `timeouts.body` of the route, else of the gateway, expired.";
     ClientCertificate "client_certificate" 400 "client certificate missing or not trusted"
         "Handshake failed: the client sent no certificate, or one that `client_ca` does not trust.";
     ProxyHeader "proxy_header" 400 "PROXY protocol header missing or malformed"

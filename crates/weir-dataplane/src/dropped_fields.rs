@@ -54,6 +54,6 @@ pub(crate) fn report(
     let dropped = all.iter().find(|field| is_dropped(field.name, table.underscores_in_headers));
     if let Some(Field { name, .. }) = dropped {
         let listener = &listener.name;
-        seldom!(log::Level::Info, "{listener}: {peer}: request field `{name}` dropped: {}", reason(name));
+        seldom!(log::Level::Info, "{listener}: {peer}: request header `{name}` dropped: {}", reason(name));
     }
 }

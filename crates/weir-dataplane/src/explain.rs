@@ -135,7 +135,7 @@ fn compression(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
     };
     let (types, min) = (policy.types().collect::<Vec<_>>().join(", "), policy.min_bytes);
     Some(format!(
-        "compressed with `{}` if its type is {types} and it has at least {min} bytes",
+        "compressed with `{}` if it has at least {min} bytes and one of these types: {types}",
         coding.name()
     ))
 }

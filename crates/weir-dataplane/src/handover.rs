@@ -56,10 +56,10 @@ pub enum HandoverError {
     #[error("cannot copy a listening socket: {0}")]
     Copy(io::Error),
     /// The other process disconnected, or a message timed out.
-    #[error("lost contact with the other process: {0}")]
+    #[error("lost contact with the other gateway process: {0}")]
     Lost(io::Error),
     /// The other process belongs to another user, or uses another protocol.
-    #[error("unexpected peer in --runtime-dir: {0}")]
+    #[error("unexpected process at the socket in --runtime-dir: {0}")]
     Foreign(String),
 }
 
@@ -292,13 +292,13 @@ fn check_user(user: u32, act: &str) -> Result<(), HandoverError> {
     if [0, geteuid().as_raw()].contains(&user) {
         return Ok(());
     }
-    let message = format!("the process runs as user {user}, which may not {act} the sockets");
+    let message = format!("the other process runs as user {user}, who may not {act} the sockets");
     Err(HandoverError::Foreign(message))
 }
 
 fn unexpected(said: &str) -> HandoverError {
     HandoverError::Foreign(format!(
-        "unknown message `{}`; perhaps its version is not compatible",
+        "unknown message `{}`; perhaps the other process has an incompatible version",
         said.escape_debug()
     ))
 }

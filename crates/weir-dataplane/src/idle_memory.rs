@@ -54,7 +54,7 @@ impl IdleMemory {
         let left_bytes = files.anonymous_bytes().unwrap_or(anonymous_bytes);
         self.seen.returned(left_bytes, allocated_bytes());
         let returned_bytes = anonymous_bytes.saturating_sub(left_bytes);
-        log::info!("returned {returned_bytes} bytes of free memory to the system, which took {took:?}");
+        log::info!("returned {returned_bytes} bytes of free memory to the system in {took:?}");
     }
 }
 

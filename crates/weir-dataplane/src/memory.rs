@@ -145,7 +145,7 @@ mod tests {
         ("proc/meminfo", "MemTotal:    4000 kB\nMemFree: 1 kB\n"),
     ];
 
-    /// Checks what `MemoryFiles` reads from these files, with a bound of half of the limit.
+    /// Checks what `MemoryFiles` reads from these files, with a bound of half of the limit and with a fixed bound.
     fn check(files: &[(&str, &str)], used_bytes: u64, limit_bytes: u64) {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in HOST.iter().chain(files) {

@@ -269,8 +269,8 @@ impl Stats {
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_open", &[("listener", name)], listener.connections.open);
         }
-        let help = "Client connections that a worker handed over to another worker, so that none has more than 1.25 \
-                    times the mean. Other metrics count them once, where they are served.";
+        let help = "Client connections that a worker handed over to another worker, so that no worker has more than \
+                    1.25 times the mean. Other metrics count each of them once.";
         text.family("weir_connections_handed_total", "counter", help);
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_handed_total", &[("listener", name)], listener.connections.handed);

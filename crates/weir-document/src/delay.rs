@@ -97,7 +97,7 @@ impl FromStr for Delay {
                     .parse()
                     .map_err(|_| malformed())?;
                 if sigma > SIGMA_MAX {
-                    return Err(Self::out_of_range(text, "wider than sigma 10"));
+                    return Err(Self::out_of_range(text, "too wide: the maximum sigma is 10"));
                 }
                 Ok(Self::Lognormal { median: time(text, median)?, sigma })
             }
@@ -185,7 +185,7 @@ mod tests {
             said("uniform:9ms..1ms").starts_with("`uniform:9ms..1ms` is a range that ends before it starts;")
         );
         assert!(said("exp:2h").starts_with("`exp:2h` is longer than an hour;"));
-        assert!(said("lognormal:1ms,11").contains("wider than sigma 10"));
+        assert!(said("lognormal:1ms,11").contains("too wide: the maximum sigma is 10"));
         assert!(said("bimodal:1ms,2ms,200%").starts_with("`200%` is more than 100%;"));
         for text in [
             "",

@@ -161,7 +161,7 @@ mod tests {
         check(
             "unknown field `x`, there are no fields",
             "unknown field `x`",
-            "remove it: no field is allowed here",
+            "remove the field: no field is allowed here",
         );
         check(
             "unknown variant `q`, expected one of `open`, `closed`, `x`",

@@ -187,9 +187,9 @@ impl<T: Level> Levels<T> {
 
     fn of_steps(steps: Vec<T>, text: &str) -> Result<Self, QuantityError> {
         match steps[..] {
-            [] => Err(wrong::<T>(text, "without steps")),
+            [] => Err(wrong::<T>(text, "empty")),
             [only] => Ok(Self::Constant(only)),
-            _ if steps.len() > STEPS_MAX => Err(wrong::<T>(text, "more than 1000 steps")),
+            _ if steps.len() > STEPS_MAX => Err(wrong::<T>(text, "too long: more than 1000 steps")),
             _ => Ok(Self::Steps(steps)),
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn remedy_for(word: &str, valid: &[String]) -> String {
         return format!("did you mean `{near}`?");
     }
     match valid {
-        [] => "remove it: no field is allowed here".to_owned(),
+        [] => "remove the field: no field is allowed here".to_owned(),
         [only] => format!("the only valid name here is `{only}`"),
         many => {
             let names: Vec<String> = many.iter().map(|name| format!("`{name}`")).collect();
@@ -62,6 +62,6 @@ mod tests {
         assert_eq!(remedy_for("opne", &valid(&["open", "closed"])), "did you mean `open`?");
         assert_eq!(remedy_for("xyz", &valid(&["open", "closed"])), "valid names here: `open`, `closed`");
         assert_eq!(remedy_for("xyz", &valid(&["open"])), "the only valid name here is `open`");
-        assert_eq!(remedy_for("xyz", &[]), "remove it: no field is allowed here");
+        assert_eq!(remedy_for("xyz", &[]), "remove the field: no field is allowed here");
     }
 }

@@ -32,8 +32,9 @@ impl<'p> Part<'p> {
     }
 }
 
-/// Returns the error that [`crate::read`] would return for a document with only this part. Required fields, whose names
-/// are in `needs`, count as empty lists. `None` if the part is valid or missing.
+/// Returns the error that [`crate::read`] would return if the document contained only this part. `None` if the part is
+/// valid or missing. The other required fields, named in `needs`, are taken as empty lists, so that their absence is no
+/// error.
 pub fn wrong_part<T: DeserializeOwned>(
     source_name: &str,
     text: &str,

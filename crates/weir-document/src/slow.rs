@@ -18,8 +18,8 @@ pub struct Slow {
 }
 
 impl Quantity for Slow {
-    const KIND: &'static str = "a share and its time";
-    const EXAMPLES: &'static str = "1%:2s (one in a hundred, over two seconds)";
+    const KIND: &'static str = "a share and a time";
+    const EXAMPLES: &'static str = "1%:2s (1 of 100 takes 2 s)";
 }
 
 impl FromStr for Slow {
@@ -59,10 +59,7 @@ mod tests {
     #[test]
     fn invalid_slow_shares_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Slow>().unwrap_err().to_string();
-        assert_eq!(
-            said("1%"),
-            "`1%` is not a share and its time; write one like 1%:2s (one in a hundred, over two seconds)"
-        );
+        assert_eq!(said("1%"), "`1%` is not a share and a time; write one like 1%:2s (1 of 100 takes 2 s)");
         assert!(said("200%:1s").starts_with("`200%` is more than 100%;"));
         assert!(said("1%:1").starts_with("`1` has no unit;"));
         assert!(said("1%:2h").starts_with("`1%:2h` is longer than an hour;"));

@@ -135,7 +135,7 @@ fn problem(error: &Error, here: Here<'_>) -> Problem<()> {
             Problem::new("a second document starts here", "keep one document and remove what follows `---`")
         }
         Error::UnknownAnchor { .. } => {
-            Problem::new("an alias without an anchor", "define it first with `&name`")
+            Problem::new("an alias without an anchor", "define the anchor first with `&name`")
         }
         Error::AliasError { error, .. } => problem(error.without_snippet(), here),
         Error::Budget { breach, .. } => over_budget(breach),

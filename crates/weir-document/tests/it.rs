@@ -187,7 +187,7 @@ fn malformed_yaml_is_rejected() {
     yaml("name: a\nloads:\n  x: b\n \ty: 1\n", "4:2: a tab in the indentation", "indent with spaces");
     yaml("name: a: b\n", "1:8: mapping values are not allowed in this context", check_line);
     yaml("name: \"a\n", "2:1: invalid indentation in multiline quoted scalar", check_line);
-    yaml("name: *x\n", "1:7: an alias without an anchor", "define it first with `&name`");
+    yaml("name: *x\n", "1:7: an alias without an anchor", "define the anchor first with `&name`");
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub enum EngineError {
     #[error("this host cannot open another connection: {0}")]
     Exhausted(io::Error),
     /// Connections were not open at the planned start: the start was planned too early, or a server was slow.
-    #[error("cannot start at the planned time: the load was ready {:.1} ms after it", *late_ns as f64 / 1e6)]
+    #[error("cannot start at the planned time: the load was ready {:.1} ms too late", *late_ns as f64 / 1e6)]
     Late {
         /// Time in nanoseconds from the planned start until the load could have started.
         late_ns: u64,

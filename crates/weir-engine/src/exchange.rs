@@ -230,7 +230,11 @@ impl Unreadable {
             Some(Other::Tls) => {
                 "HTTP/1.1: the server uses TLS on this port; write https:// in the URL".into()
             }
-            Some(Other::Http2) => "HTTP/1.1: the server uses HTTP/2 on this port; add --http2".into(),
+            Some(Other::Http2) => {
+                "HTTP/1.1: the server uses HTTP/2 on this port; add --http2 (in a scenario, \
+                `protocol: http2`)"
+                    .into()
+            }
             None => format!("HTTP/1.1: {error}, in a response that begins with {}", Beginning(bytes)),
         };
         Self { cause, said }
@@ -424,7 +428,7 @@ mod tests {
             assert_eq!(check("lo wo", text), [""]);
             assert_eq!(check("low", text), ["check: body does not contain `low`"]);
         }
-        assert_eq!(check("o", &plain.replace("abc", "cde")), ["check: no field x-kind contains `b`"]);
+        assert_eq!(check("o", &plain.replace("abc", "cde")), ["check: no header x-kind contains `b`"]);
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn parse_each(
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let line = 1 + memchr::memchr_iter(b'\n', &text[..error.valid_up_to()]).count() as u64;
-            let fault = Problem::new("the line is not UTF-8 text", "percent-encode other bytes");
+            let fault = Problem::new("the line is not UTF-8 text", "save the file as UTF-8");
             return Err(fault.at(Position::new(source_name, line, 1)));
         }
     };
@@ -150,7 +150,7 @@ fn parse_each(
     };
     match (count, format) {
         (0, Format::Har) => {
-            Err(whole(source_name, "the file has no HTTP request", "record a session with at least one"))
+            Err(whole(source_name, "the file has no HTTP request", "record a session with HTTP requests"))
         }
         (0, _) => Err(whole(source_name, "the file has no requests", "write one URL or path per line")),
         _ => Ok(left_out),

@@ -325,7 +325,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, EngineError> {
             true => Err(invalid(
                 "cacert",
                 "this system has no CA certificates",
-                "give a file of CA certificates, or skip the verification",
+                "install CA certificates, or set `--cacert` or `--insecure` (in a scenario: `ca`, `insecure`)",
             )),
             false => Ok(roots),
         };

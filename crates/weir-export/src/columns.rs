@@ -406,7 +406,7 @@ fn host() -> Vec<Column> {
         }),
         Column::float(
             "host_busiest_core_share",
-            "Share of the time in which the busiest core was neither idle nor stolen; `json` has every core.",
+            "Share of the time in which the busiest core was neither idle nor stolen; the JSON has every core.",
             |entry| {
                 let shares = &entry.whole()?.host_usage.as_ref()?.core_busy_shares;
                 shares.iter().copied().reduce(f64::max)
@@ -425,7 +425,7 @@ fn counters() -> Vec<Column> {
     vec![
         Column::integer(
             "counted_generator_sent",
-            "Requests of the whole load that the generator sent.",
+            "Requests of the whole load by the generator's own counter.",
             |entry| Some(entry.whole()?.counters.generator_sent),
         ),
         Column::integer(

@@ -18,7 +18,7 @@ use weir_results::{Reason, Thresholds};
 pub use error::ForeignError;
 use rows::Rows;
 
-/// A file of another program.
+/// A result file of another load generator.
 #[derive(Clone, Debug)]
 pub struct ForeignFile {
     /// The file name as the user gave it, for errors.

@@ -17,8 +17,8 @@ pub(crate) struct Arguments {
     strict: bool,
     /// Print problems and summary as JSON
     ///
-    /// An object with `is_good`, `problems` (each with `severity`, `file`, `line`, `column`, `field`, `message`,
-    /// `remedy`) and `summary`, which is null if there are errors.
+    /// The output is an object with `is_good`, `problems` (each with `severity`, `file`, `line`, `column`, `field`,
+    /// `message`, `remedy`) and `summary`, which is null if there are errors.
     #[arg(long)]
     json: bool,
 }

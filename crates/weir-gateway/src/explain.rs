@@ -67,7 +67,7 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, Proble
     if url.contains('#') {
         return Err(Problem::new(
             "the URL contains a fragment, which clients do not send",
-            "remove it, from `#` on",
+            "remove `#` and the text after it",
         ));
     }
     if let Some(scheme) = foreign_scheme(url) {

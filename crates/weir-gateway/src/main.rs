@@ -60,7 +60,7 @@ Signals:
            A second signal stops the process at once
 
 Exit codes:
-  0  success: drained (also if `drain.timeout` ended it), handed over, or printed the output
+  0  success: drained (also if `drain.timeout` expired), handed over, or printed the output
   1  stopped at once by a second signal
   2  the command line or the configuration is invalid; with `check --strict`, also a warning
   3  the environment fails: for example, an address is in use or a thread does not start
@@ -89,7 +89,7 @@ struct Args {
     config: Option<PathBuf>,
     /// Start the admin server on this IP address and port: health, metrics, active configuration, drain
     ///
-    /// Default: no admin server. It has no authentication, so keep it off public networks.
+    /// Default: no admin server. The server has no authentication, so keep its address off public networks.
     #[arg(long, value_name = "ADDR", value_parser = admin_address)]
     admin: Option<SocketAddr>,
     /// Also accept admin requests with this Host; may be repeated
@@ -130,18 +130,19 @@ struct Args {
 enum Command {
     /// Check a configuration and all files that it names, print a summary, and exit
     ///
-    /// Opens no socket. Prints at most 32 errors (10 of a file above 1 MiB), and no consequential errors. Warnings:
-    /// routes that match no request; rules that another spelling of the path bypasses; `cors` without OPTIONS in
-    /// `methods`; no routes; unused backends; backends without endpoints or weights; certificates and CAs that expired,
-    /// expire within 14 days or are not valid yet; certificates that match neither their `hosts` nor a host of a route;
-    /// plain HTTP on addresses other than loopback for routes with `tokens`, or next to a listener that requires client
-    /// certificates.
+    /// The command opens no socket. It prints at most 32 errors (10 of a file above 1 MiB), and none that only follow
+    /// from another error. It warns of: routes that match no request; routes that another spelling of the path
+    /// bypasses; `cors` without OPTIONS in `methods`; no routes; unused backends; backends without endpoints or
+    /// weights; certificates and CAs that expired, expire within 14 days or are not valid yet; certificates that match
+    /// neither their `hosts` nor a host of a route; plain HTTP on addresses other than loopback for routes with
+    /// `tokens`, or next to a listener that requires client certificates.
     Check(check::Arguments),
     /// Show which route matches a request, what is sent upstream, and why other routes do not match
     ///
-    /// Uses the routing table of the gateway and contacts no upstream. If the route responds itself, the output has the
-    /// response without Date and Connection. If backends have weights, it has the next backend. It lists at most five
-    /// other routes: first routes with one failed condition, then routes that also match, then routes of the same host.
+    /// The command uses the routing table of the gateway and contacts no upstream. If the route responds itself, the
+    /// output shows the response without Date and Connection. If backends have weights, the output shows the backend of
+    /// the next request. It lists at most five other routes: first routes with one failed condition, then routes that
+    /// also match, then routes of the same host.
     Explain(explain::Arguments),
     /// Print a page of the reference as Markdown
     Reference {

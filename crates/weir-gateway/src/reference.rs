@@ -56,10 +56,10 @@ page; [gateway-logs.md](../gateway-logs.md#access-log) shows how to configure th
 - A variable without a value is `null` in JSON and `-` in a text.
 - In a text, quotation marks, backslashes and unprintable bytes are written as `\\xHH`; JSON escapes them as usual. So a \
 client cannot forge a line.
-- If the gateway rejects malformed request headers (400, 408, 414, 417, 431, 501, 505), the line has the parts that it \
-could read: the method, and the target (at most 2,048 bytes) and version if the request line is complete. It has `$host`, \
-`$http_NAME` and the client address of trusted proxies only if all headers were read. Check that `$remote_addr_source` is \
-`forwarded` before you block an address behind proxies.";
+- If the gateway rejects malformed request headers (400, 408, 414, 417, 431, 501, 505), the line has only the parts \
+that parsed. It has the method, and if the request line is complete, the target (at most 2,048 bytes) and the version. \
+It has `$host`, `$http_NAME` and the client address from trusted proxies only if all headers parsed. Before you block \
+an address behind proxies, check that `$remote_addr_source` is `forwarded`.";
 
 /// The meaning of log variables that are named after a request header.
 const HEADER: &str = "A request header as the client sent it; its name is in lower case, with `_` for `-`. Repeated \
@@ -71,8 +71,8 @@ Look up why weir-gateway rejected a request, and which setting to change. `weir-
 page. [errors.md](../errors.md) shows where to find the cause of an error: the response header `X-Weir-Error`, the response \
 body, the access log and `weir_errors_total`.
 
-- *cut*: the response had begun, so the gateway resets the connection instead. Such a cause is only in the access log and \
-the metric.
+- *cut*: the response had begun, so the gateway resets the client connection and sends no error response. Such a cause \
+is only in the access log and the metric.
 - Causes without a status never lead to a response. They are in the metric and the log, and failed TLS handshakes send a \
 TLS alert.";
 

@@ -245,14 +245,14 @@ fn check_folder(folder: &Path) -> Result<(), String> {
     };
     let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
     let others = if mode & 0o022 != 0 {
-        format!("its mode {mode:04o} lets other users write to it")
+        format!("other users can write to this directory (mode {mode:04o})")
     } else if ![0, rustix::process::geteuid().as_raw()].contains(&owner) {
-        format!("it belongs to another user (uid {owner})")
+        format!("another user (uid {owner}) owns this directory")
     } else {
         return Ok(());
     };
     Err(format!(
-        "{others}, and they could take over the listening sockets; help: use a directory that only the gateway's user \
+        "{others} and could take over the listening sockets; help: use a directory that only the gateway's user \
          may write to: `install -d -m 0700 DIR`"
     ))
 }

@@ -116,7 +116,7 @@ pub enum HeadError {
     ConnectionNamesFraming,
     /// Connection names more than [`CONNECTION_NAMES_MAX`](crate::CONNECTION_NAMES_MAX) fields, or has more than
     /// [`CONNECTION_OPTIONS_MAX`](crate::CONNECTION_OPTIONS_MAX) options.
-    #[error("Connection names more than 16 header fields or has more than 128 options")]
+    #[error("Connection header lists more than 16 header fields or more than 128 options")]
     ConnectionTooLong,
     /// Expect has a value other than 100-continue.
     #[error("unsupported Expect header; only 100-continue is supported")]

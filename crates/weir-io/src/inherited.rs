@@ -39,7 +39,7 @@ pub fn inherited_sockets() -> io::Result<Vec<TcpListener>> {
 /// # Errors
 /// If the descriptor is not a listening TCP socket.
 pub fn listening_socket(socket: OwnedFd) -> io::Result<TcpListener> {
-    let no_listener = || io::Error::new(io::ErrorKind::InvalidInput, "it is no listening socket of TCP");
+    let no_listener = || io::Error::new(io::ErrorKind::InvalidInput, "not a listening TCP socket");
     if !socket_acceptconn(&socket).is_ok_and(|listens| listens) {
         return Err(no_listener());
     }
@@ -65,7 +65,7 @@ fn take(descriptor: RawFd) -> io::Result<TcpListener> {
     };
     // SAFETY: `F_GETFD` on a number that is not a descriptor only returns an error.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
-        return Err(wrong("it is not open".to_owned()));
+        return Err(wrong("not open".to_owned()));
     }
     // SAFETY: the descriptor is open. It was opened before this process started, so nothing in this process owns it.
     // `TAKEN` ensures that it is owned only once.

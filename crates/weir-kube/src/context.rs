@@ -48,8 +48,8 @@ impl Cluster {
                 let contexts: Vec<&str> = read.contexts.iter().map(|context| context.name.as_str()).collect();
                 if let Some(name) = name.as_deref().filter(|name| !contexts.contains(name)) {
                     let there = match contexts.is_empty() {
-                        true => "it has no contexts".to_owned(),
-                        false => format!("its contexts: {}", contexts.join(", ")),
+                        true => "the kubeconfig contains no contexts".to_owned(),
+                        false => format!("known contexts: {}", contexts.join(", ")),
                     };
                     return Err(failed(format!("the kubeconfig has no context `{name}`; {there}")));
                 }

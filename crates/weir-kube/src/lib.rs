@@ -432,7 +432,7 @@ async fn served(
                 return Ok(found);
             }
             Err(error) if Instant::now() >= deadline => {
-                return Err(refused("find the kind of", manifest, &error));
+                return Err(refused("find the API for", manifest, &error));
             }
             Err(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
@@ -464,7 +464,7 @@ async fn look(client: &Client, awaited: &Awaited) -> Result<(), String> {
     match found.and_then(|found| found["status"].as_str()) {
         Some("True") => Ok(()),
         Some(status) => Err(format!("condition {condition} is {status}")),
-        None => Err(format!("it has no condition {condition}")),
+        None => Err(format!("the object has no condition {condition}")),
     }
 }
 

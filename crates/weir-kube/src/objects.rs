@@ -195,7 +195,7 @@ impl Cluster {
         while !patience.is_zero() && self.get(object)?.is_some() {
             if Instant::now() >= deadline {
                 let what = format!("cannot delete {} {}", object.kind, object.name);
-                let why = format!("it still exists after {} s", patience.as_secs());
+                let why = format!("the object still exists after {} s", patience.as_secs());
                 return Err(KubeError::Refused { what, why, status: Some(0) });
             }
             std::thread::sleep(LOOK_EVERY * 4);
@@ -203,14 +203,18 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes a pod without a grace period, so that its containers are killed. A missing pod is not an error.
+    /// Deletes a pod with a grace period of 1 s, after which the kubelet kills its containers. A missing pod is not an
+    /// error.
+    ///
+    /// With a grace period of 0, the API server removes the pod at once, and the kubelet then ends its containers with the
+    /// grace period of the pod's specification. That is a drain of up to minutes instead of a failure.
     ///
     /// # Errors
     /// [`KubeError::Refused`] if the API rejects the request or does not respond.
     pub fn kill(&self, namespace: &str, pod: &str) -> Result<(), KubeError> {
         let pod = Object::new("v1", "Pod", namespace, pod);
         self.act(pod.manifest(), self.patience, |api, manifest| async move {
-            match api.delete(&manifest.name, &DeleteParams::default().grace_period(0)).await {
+            match api.delete(&manifest.name, &DeleteParams::default().grace_period(1)).await {
                 Ok(_) => Ok(()),
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                 Err(error) => Err(refused("kill", &manifest, &error)),
@@ -253,7 +257,7 @@ impl Cluster {
             let api = api(&client, &resource, &scope, manifest.namespace.as_deref());
             let once = || {
                 let done = act(api.clone(), manifest.clone());
-                let what = manifest.name.clone();
+                let what = format!("request for {} {}", manifest.kind.kind, manifest.name);
                 async move {
                     // The client has no read timeout, because it also follows logs. So each request is limited here.
                     tokio::time::timeout(TIMEOUT, done).await.unwrap_or_else(|_| Err(unanswered(&what)))

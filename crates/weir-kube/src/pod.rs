@@ -75,7 +75,7 @@ pub fn pod_state(pod: &Value) -> PodState {
         if let Some(ended) = ended {
             let code = ended["exitCode"].as_i64().unwrap_or_default();
             let reason = match ended["reason"].as_str() {
-                None | Some("Error") => format!("it exited with code {code}"),
+                None | Some("Error") => format!("exited with code {code}"),
                 Some(reason) => format!("{reason} (exit code {code})"),
             };
             return failed(reason, name, text(&ended["message"]), false);
@@ -111,7 +111,7 @@ pub fn pod_state(pod: &Value) -> PodState {
         return PodState::Running(address);
     }
     let waiting = containers().find_map(|of| of["state"]["waiting"]["reason"].as_str().map(str::to_owned));
-    PodState::Waiting(waiting.unwrap_or_else(|| "it is not scheduled yet".into()))
+    PodState::Waiting(waiting.unwrap_or_else(|| "not scheduled yet".into()))
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(words(two(killed)), "container gateway: OOMKilled (exit code 137)");
         let failed =
             json!({ "name": "gateway", "state": { "terminated": { "exitCode": 2, "reason": "Error" } } });
-        assert_eq!(words(two(failed)), "container gateway: it exited with code 2");
+        assert_eq!(words(two(failed)), "container gateway: exited with code 2");
         let image = json!({ "name": "gateway", "state": { "waiting": {
             "reason": "ErrImagePull", "message": "nginx:0: not found" } } });
         assert_eq!(words(two(image)), "container gateway: ErrImagePull: nginx:0: not found");
@@ -159,6 +159,6 @@ mod tests {
             { "name": "gateway", "state": { "waiting": { "reason": "ContainerCreating" } } }] });
         assert_eq!(words(starting), "Waiting(\"ContainerCreating\")");
         assert_eq!(words(json!({ "phase": "Succeeded" })), "Succeeded");
-        assert_eq!(words(json!({ "phase": "Pending" })), "Waiting(\"it is not scheduled yet\")");
+        assert_eq!(words(json!({ "phase": "Pending" })), "Waiting(\"not scheduled yet\")");
     }
 }

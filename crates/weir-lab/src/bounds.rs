@@ -32,7 +32,7 @@ pub fn read_bounds(flag: &str, texts: &[String]) -> Result<Vec<Bound>, LabError>
 fn read_bound(text: &str) -> Result<Bound, Problem<()>> {
     let form = "use the form 'p99<20ms', 'mean<5ms' or 'errors<0.1%'";
     let Some((name, value)) = text.split_once("<=").or_else(|| text.split_once('<')) else {
-        return Err(Problem::new("no bound", form));
+        return Err(Problem::new("the limit is missing", form));
     };
     let (name, value) = (name.trim(), value.trim());
     let name = canonical(name).ok_or_else(|| unknown(name))?;
@@ -135,8 +135,8 @@ mod tests {
         check("error<1%", &["did you mean `errors`?"]);
         check("min<1s", &["unknown metric `min`", "p50"]);
         check("throughput<5/s", &["unknown metric `throughput`", "metrics: mean"]);
-        check("p99", &["no bound", "'p99<20ms'"]);
-        check("", &["no bound"]);
+        check("p99", &["the limit is missing", "'p99<20ms'"]);
+        check("", &["the limit is missing"]);
         check("p99<20", &["`20` has no unit", "20ms"]);
         check("p99<0ms", &["the latency is zero"]);
         check("errors<200%", &["more than 100%"]);

@@ -57,7 +57,10 @@ fn unreadable(wanted: &str, error: &std::io::Error) -> LabError {
     let list = names.join(", ");
     if error.kind() != std::io::ErrorKind::NotFound {
         let remedy = format!("use a readable file, or a built-in scenario: {list}");
-        return LabError::NoScenario(Problem::new(format!("{wanted}: {error}"), remedy));
+        return LabError::NoScenario(Problem::new(
+            format!("{wanted}: cannot read the file: {error}"),
+            remedy,
+        ));
     }
     let looks_like_a_file = wanted.contains(['/', '.']);
     let message = match looks_like_a_file {

@@ -65,7 +65,7 @@ impl Secret {
             (
                 "data".to_owned(),
                 message,
-                "encode it (`base64 -w0 FILE`), or write it unencoded under `stringData`".to_owned(),
+                "encode the value (`base64 -w0 FILE`), or write the plain text under `stringData`".to_owned(),
             )
         })
     }

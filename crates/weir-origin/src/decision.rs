@@ -18,7 +18,7 @@ const OWN_PREFIX: &str = "/__weir/";
 /// arrive.
 pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
 
-/// Maximum of the delay that `/__weir/delay/NS` sets: one minute.
+/// Maximum of the delay that `/__weir/delay/NANOSECONDS` sets: one minute.
 const EXTRA_DELAY_MAX_NS: u64 = 60_000_000_000;
 
 /// Extra delays up to this length are spent spinning, because a timer would wake up too late.
@@ -155,7 +155,8 @@ impl Worker {
                 OwnAnswer { status: 200, media_type: "text/plain", text: format!("added delay: {ns} ns\n") }
             }
             Own::Unknown => {
-                let text = "use /__weir/stats, /__weir/resets/on, /__weir/resets/off or /__weir/delay/NS\n";
+                let text =
+                    "use /__weir/stats, /__weir/resets/on, /__weir/resets/off or /__weir/delay/NANOSECONDS\n";
                 let text = text.to_owned();
                 OwnAnswer { status: 404, media_type: "text/plain", text }
             }

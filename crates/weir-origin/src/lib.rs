@@ -8,7 +8,7 @@
 //! - `/__weir/stats` returns the counts of all workers as JSON ([`Stats`]).
 //! - `/__weir/resets/on` resets the connection of every later request, or its stream over HTTP/2. `/__weir/resets/off`
 //!   ends this.
-//! - `/__weir/delay/NS` delays every later response by that many additional nanoseconds.
+//! - `/__weir/delay/NANOSECONDS` delays every later response by that much.
 //!
 //! ```
 //! use weir_origin::{OriginSpec, start};

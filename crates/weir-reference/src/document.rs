@@ -152,7 +152,7 @@ mod tests {
             "| `render`: [mapping](#steprender) | Renders. |",
             "| [`kind: failed`](#step-with-kind-failed) | Failed. |",
             "| `from` | text | none | Template. |  |",
-            "| `kind` | `failed` | required | Names this form. |  |",
+            "| `kind` | `failed` | required | Identifies this form. |  |",
             "| think time | a time with its unit, like 20ms |",
         ] {
             assert!(page.contains(&format!("\n{row}\n")), "{row} is not in {page}");

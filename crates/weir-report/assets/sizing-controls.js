@@ -115,7 +115,7 @@
     rate(demand.rate),
     ...(shared(offers) ? offers[0].bounds.map(bounded) : ["each gateway with its own objective"]),
     ...(demand.cpu === null ? [] : [`CPU at most ${percent(demand.cpu)} of the limit`]),
-    ...(demand.spare > 0 ? [`${demand.spare} spare`] : []),
+    ...(demand.spare > 0 ? [`${demand.spare} spare ${demand.spare === 1 ? "instance" : "instances"}`] : []),
     ...(demand.growth === null ? [] : [`growth ${percent(demand.growth)} per year`]),
   ].join(", ");
   const sentences = (offer, offers) => {

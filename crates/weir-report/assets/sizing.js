@@ -127,7 +127,7 @@ const sizing = (() => {
     let measure = "";
     if (kept.standing === MET && used.standing === BORDERLINE) measure = "; more repeats narrow the interval";
     else if (between && point.asked_per_s < between.value && between.value < judged.points[place].asked_per_s) {
-      measure = `; measure about ${rate(between.value)} to narrow the gap`;
+      measure = `; measure at about ${rate(between.value)} to narrow the gap`;
     }
     notes.push(`next rate rejected: ${at(place)}${measure}`);
     return { ...found, basis: "measured", notes };
@@ -150,7 +150,7 @@ const sizing = (() => {
       outcome: "sized", rate_per_s: perInstance, repeats: point.valid_repeats, basis: "extrapolated", cpu_share: most,
       notes: [`extrapolated from ${rate(point.asked_per_s)}, which used ${percent(used)} of the CPU limit. This assumes the same CPU time `
         + `per request at ${percent(most)}, and nothing shows that the objective is met there. `
-        + `Measure ${rate(perInstance.value)} to check`],
+        + `Measure at ${rate(perInstance.value)} to check`],
     };
   };
 
@@ -178,7 +178,7 @@ const sizing = (() => {
     const nothing = of.searched.find((searched) => covers(searched, bounds));
     return nothing ? refusal("unknown", `the search for ${nothing.words} has no valid result: ${nothing.per_s.why}`, MEASURE_AGAIN)
       : refusal("nothing-measured", `the run has only a search for ${of.searched[0].words}, which does not cover this objective`,
-        "use the objective of the search, search for this one, or add open loads at several rates");
+        "use the objective of the search, run a search for this objective, or add open loads at several rates");
   };
 
   // Instances and costs.
@@ -191,7 +191,7 @@ const sizing = (() => {
     const notes = [...found.notes];
     const now = instances(demand.rate, found.rate_per_s, demand.spare);
     if (demand.rate < found.rate_per_s.value) {
-      notes.push(`less than one instance: the target is ${percent(demand.rate / found.rate_per_s.value)} of the rate of one instance`);
+      notes.push(`one instance suffices: the target is ${percent(demand.rate / found.rate_per_s.value)} of its rate`);
     }
     const perHour = demand.price === null ? null : demand.per === "instance" ? demand.price : of.cores && demand.price * of.cores;
     if (demand.price !== null && perHour === null) notes.push("no cost: the price is per core, and the instance has no CPU limit");

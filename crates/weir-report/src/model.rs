@@ -18,7 +18,7 @@ pub(crate) struct Report {
     pub(crate) run_id: String,
     /// Start, duration, gateways, repeats, cells and host.
     pub(crate) facts: Vec<Fact>,
-    /// How many headline results are valid, and which problems the run had.
+    /// How many main results are valid, and which problems the run had.
     pub(crate) verdict: Banner,
     /// The problems of the verdict, grouped by cause, if there are many. The HTML page folds them.
     pub(crate) causes: Vec<Cause>,

@@ -304,8 +304,9 @@ pub struct NetworkUsage {
     pub received_packets: u64,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Retransmitted TCP segments.
-    pub retransmitted_segments: u64,
+    /// Retransmitted TCP segments; `None` if the source does not report them, like cAdvisor.
+    #[serde(default)]
+    pub retransmitted_segments: Option<u64>,
 }
 
 impl std::ops::Add for NetworkUsage {
@@ -317,7 +318,10 @@ impl std::ops::Add for NetworkUsage {
             sent_bytes: self.sent_bytes + other.sent_bytes,
             received_packets: self.received_packets + other.received_packets,
             sent_packets: self.sent_packets + other.sent_packets,
-            retransmitted_segments: self.retransmitted_segments + other.retransmitted_segments,
+            retransmitted_segments: self
+                .retransmitted_segments
+                .zip(other.retransmitted_segments)
+                .map(|(own, others)| own + others),
         }
     }
 }

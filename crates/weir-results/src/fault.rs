@@ -13,7 +13,7 @@ pub struct FaultEvent {
     pub t_s: f64,
     /// Whether weir injected the fault in the sustained phase.
     pub sustained: bool,
-    /// What the fault was injected into.
+    /// The target of the fault.
     #[serde(flatten)]
     pub target: FaultTarget,
     /// What weir did to the target.
@@ -22,7 +22,7 @@ pub struct FaultEvent {
     pub took_ns: u64,
 }
 
-/// What a fault is injected into.
+/// The target of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultTarget {
@@ -49,14 +49,14 @@ pub enum Plane {
 #[serde(rename_all = "lowercase")]
 pub enum FaultAction {
     /// Kills the processes with SIGKILL. The kernel then closes their connections and refuses new ones. For a gateway
-    /// in a cluster, weir deletes one pod without a grace period.
+    /// in a cluster, weir deletes one pod with a grace period of 1 s.
     Kill,
     /// Stops the processes with SIGSTOP. The kernel still accepts connections, but there are no responses.
     Stall,
     /// Makes weir's own upstream reset the connection of every request.
     Reset,
-    /// Restores the target: weir starts it again with the same command, limits and addresses, continues it, or makes it
-    /// respond again.
+    /// Restores the target. weir starts killed processes again with the same command, limits and addresses, continues
+    /// stalled processes, or makes the upstream respond again.
     Return,
     /// Evicts one pod of the gateway, as a node drain does. The pod ends within its grace period.
     Evict,

@@ -43,8 +43,8 @@ pub struct TlsResult {
     /// Failed handshakes; `result.said` has the error messages.
     pub failed: u64,
     /// Time from the established TCP connection to the finished handshake, for connections that weir opened under load.
-    /// If there were none, for those opened before the load: weir opens these at the same time, so they delay each
-    /// other.
+    /// If there were none, the time is for connections that weir opened before the load. weir opens them all at the
+    /// same time, so their handshakes delay each other.
     pub handshake_ns: TimesNs,
     /// Finished handshakes by version, cipher suite and ALPN protocol.
     pub negotiated: BTreeMap<String, u64>,
@@ -224,8 +224,8 @@ pub struct Errors {
     pub closed: u64,
     /// A TLS handshake or record failed, or the server does not use TLS.
     pub tls: u64,
-    /// The response is not valid HTTP/1.1, is ambiguous (two lengths, or a length and chunks), or no request is waiting
-    /// for it.
+    /// The response is not valid HTTP/1.1, is ambiguous (two lengths, or a length and chunks), or belongs to no
+    /// request.
     pub parse: u64,
     /// The response headers exceed 32 KiB or 100 fields.
     pub too_large: u64,

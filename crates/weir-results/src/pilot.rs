@@ -21,8 +21,8 @@ pub struct Pilot {
 pub struct Carried {
     /// The gateway's name in the scenario.
     pub gateway: String,
-    /// Axis values by their path. Several combinations can share one pilot, if they need the same; this field then has
-    /// the values of the first combination.
+    /// Axis values by their path. If several combinations of values share one pilot, this field contains the first
+    /// combination.
     pub axes: BTreeMap<String, serde_json::Value>,
     /// Names of the open loads whose rates use this result. They send the same requests with the same number of
     /// connections.

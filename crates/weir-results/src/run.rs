@@ -55,7 +55,7 @@ pub struct Objective {
     /// larger values are better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
-    /// Objectives for one gateway at one load point. There, each of them replaces the limits above completely.
+    /// Objectives for one gateway at one load point. At that load point, they completely replace the limits above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<OwnObjective>,
 }
@@ -129,8 +129,8 @@ pub struct Thresholds {
     pub gateway_idle_share: f64,
     /// Open loop: p99 of the lateness that weir accepts at any latency, in nanoseconds.
     pub lateness_ns: u64,
-    /// Load from several machines: maximum time between the first and the last start, including the uncertainty of the
-    /// clocks, in nanoseconds (`clock-uncertain`).
+    /// Load from several machines: maximum time in nanoseconds between the start of the first and the last machine,
+    /// including the uncertainty of the clocks (`clock-uncertain`).
     pub clock_ns: u64,
     /// Open loop: p99 of the lateness that weir accepts, as share of the p99 latency. The larger of this limit and
     /// `lateness_ns` applies.

@@ -13,8 +13,8 @@ mod merge;
 
 pub use merge::{MergeError, merge};
 
-/// Distributions of values for which a record otherwise has only quantiles. weir merges the shards of a load from these
-/// distributions, because quantiles cannot be added, and then removes them.
+/// Distributions that weir needs to merge the shards of a load, because quantiles cannot be added. After the merge,
+/// weir removes them from the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Distributions {
     /// Service time; only in the record of a step.

@@ -68,7 +68,7 @@ pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Er
 pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = Pid::from_raw(pid);
-    let gone = || io::Error::other(format!("process {pid} is not the parent"));
+    let gone = || io::Error::other(format!("process {pid} is not the parent of this process"));
     if parent.is_none() || getppid() != parent {
         return Err(gone());
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use weir_document::{Position, Problem};
+use weir_document::{Position, Problem, Size};
 
 use crate::holder::{Holder, Occupant};
 
@@ -231,10 +231,10 @@ impl RigError {
                 None => format!("known drivers: {}", known.join(", ")),
             },
             Self::Document(error) => error.remedy.clone(),
-            Self::NotYetServed { .. } => "remove it; it is reserved for a later version".into(),
+            Self::NotYetServed { .. } => "remove this step or setting; a later version of weir may support it".into(),
             Self::Driver(problem) => problem.remedy.clone(),
             Self::Prometheus { remedy, .. } => remedy.clone(),
-            Self::Render { .. } => "correct the template; `weir render` writes the rendered files".into(),
+            Self::Render { .. } => "correct the template; docs/drivers.md lists the template values".into(),
             Self::BinaryMissing { get, .. } => get.clone(),
             Self::EngineMissing { .. } => {
                 "install and start Docker or Podman, or install the program; `weir doctor` lists what this host has".into()
@@ -243,9 +243,9 @@ impl RigError {
             Self::PortTaken { holder: Some(holder), .. } => {
                 format!("stop {holder}, or choose another address")
             }
-            Self::PortTaken { .. } => "stop the process that listens there, or choose another address".into(),
+            Self::PortTaken { .. } => "stop the process that listens on this port, or choose another address".into(),
             Self::Died { part, .. } => {
-                format!("see the log of {part}; `weir render` writes its configuration and its command")
+                format!("see the log of {part}; `weir render` writes the configuration and the command of {part}")
             }
             Self::Background { part, .. } => format!(
                 "run {part} in the foreground (`daemon off` or similar): weir limits, samples and stops only the process \
@@ -261,14 +261,15 @@ impl RigError {
             Self::DiskFull { .. } => "free disk space, or set TMPDIR to a directory on another disk".into(),
             Self::Launch { .. } => "`weir doctor` reports what this host allows".into(),
             Self::HostBusy { .. } => {
-                "wait until it ends, or interrupt that run and resume it later: concurrent runs on one host distort results"
+                "wait until that run ends, or interrupt it and resume it later: concurrent runs on one host distort \
+                 results"
                     .into()
             }
             Self::Network { .. } => {
                 "run weir as root, or use `network: loopback`; `weir doctor` reports what this host allows"
                     .into()
             }
-            Self::Counters { .. } => "check `counters` in the driver".into(),
+            Self::Counters { .. } => "correct the address, path or parser in `counters` of the driver".into(),
             Self::File { .. } => "check that the directory exists and is writable".into(),
         }
     }
@@ -291,7 +292,7 @@ fn held_by(holder: &Option<Holder>) -> String {
 }
 
 fn limited_to(limit_bytes: &Option<u64>) -> String {
-    limit_bytes.map(|bytes| format!(" (limit: {bytes} bytes)")).unwrap_or_default()
+    limit_bytes.map(|bytes| format!(" (limit: {})", Size(bytes))).unwrap_or_default()
 }
 
 fn describe_holder(occupant: &Option<Occupant>, holder: &Option<Holder>) -> String {

@@ -99,7 +99,7 @@ pub(crate) static CPU_CORES: Family = Family {
     unit: "{cpu}",
     kind: Kind::Gauge,
     labels: &["part", "role"],
-    help: "Cores that a part on this host uses: CPU time divided by wall time.",
+    help: "CPU cores that a part of the rig on this host uses: CPU time divided by wall-clock time.",
 };
 
 pub(crate) static MEMORY: Family = Family {
@@ -108,7 +108,7 @@ pub(crate) static MEMORY: Family = Family {
     unit: "By",
     kind: Kind::Gauge,
     labels: &["part", "role"],
-    help: "Memory of a part on this host, without the page cache.",
+    help: "Memory of a part of the rig on this host, without the page cache.",
 };
 
 pub(crate) static VALID: Family = Family {
@@ -119,7 +119,7 @@ pub(crate) static VALID: Family = Family {
     unit: "",
     kind: Kind::Gauge,
     labels: &["metric", "reason"],
-    help: "Verdict on a metric of the load: 1 valid, 0.5 bounded, 0 invalid, with one series per reason. weir writes it after the load, with timestamps over the whole load.",
+    help: "Verdict on a metric of the load: 1 is valid, 0.5 is bounded (only a bound of the value is known), 0 is invalid. Each reason has its own series. weir writes the verdict after the load, with timestamps over the whole load.",
 };
 
 static ALL: [&Family; 9] =

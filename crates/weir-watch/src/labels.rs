@@ -48,7 +48,7 @@ pub const LABELS: [Label; 12] = [
         "`unexpected` (status 400 or above, or a failed check; also counted as completed), `failed`, `timed_out`, \
          `dropped` or `in_flight`.",
     ),
-    own("part", "weir.part", "Name of the part."),
+    own("part", "weir.part", "Name of the part of the rig, like `nginx`, `origin` or `generator`."),
     own("role", "weir.role", "`data`, `control`, `origin`, `generator` or `service`."),
     own(
         "metric",

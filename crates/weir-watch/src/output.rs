@@ -95,7 +95,9 @@ fn with_path(url: &str, path: &str) -> Result<String, WatchError> {
     }
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         let url = format!("{}://..@{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
-        let why = "the URL must not contain credentials, because messages show it".to_owned();
+        let why = "the URL must not contain credentials, because weir prints the URL; put credentials into \
+                   WEIR_PROMETHEUS_WRITE_HEADERS or OTEL_EXPORTER_OTLP_HEADERS"
+            .to_owned();
         return Err(WatchError::Url { url, why });
     }
     let has_path = uri.path() != "/" || uri.query().is_some();

@@ -86,7 +86,7 @@ impl Watch {
         let refused: usize = self.loads().books.values().map(Books::refused).sum();
         let refused = (refused > 0).then(|| {
             format!(
-                "{refused} series were not written: a run writes at most {SERIES_MAX}; watch fewer loads or agents at a time"
+                "{refused} series were not written: a run writes at most {SERIES_MAX} series; use fewer loads or agents"
             )
         });
         let lost = self.pushers.into_iter().filter_map(|pusher| pusher.finish(ended.clone()));

@@ -132,7 +132,7 @@ fn a_cluster_that_cannot_be_reached_is_an_error_with_a_remedy() {
     let contexts = "help: check the kubeconfig and its contexts: kubectl config get-contexts";
     let missing = run(folder, &kubeconfig, "k8s:tow", &[]);
     let expected = "error: cannot connect to the Kubernetes API at context `tow`: the kubeconfig has no context `tow`; \
-                    its contexts: one, two";
+                    known contexts: one, two";
     assert_says(&missing, &[expected, contexts]);
     let missing = run(folder, &folder.join("no-kubeconfig"), "k8s", &[]);
     assert_says(

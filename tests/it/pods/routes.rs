@@ -253,7 +253,7 @@ fn rejected_routes_are_reported_and_removed() {
     }
     let error = lab.put_routes("contour", &changed.objects, changed.accepted.as_ref()).unwrap_err();
     assert!(
-        error.message.ends_with("no controller has processed its change yet; is the control plane running?"),
+        error.message.ends_with("no controller has processed the change yet; is the control plane running?"),
         "{error}"
     );
     assert_eq!(contour.look(""), 2);
@@ -267,6 +267,8 @@ fn rejected_routes_are_reported_and_removed() {
     }));
     let error = lab.put_routes("contour", &refused.objects, None).unwrap_err();
     assert!(error.message.contains("cannot apply Secret ") && error.message.contains("tls.crt"), "{error}");
+    // A second call with the same objects applies the refused one again.
+    assert_eq!(lab.put_routes("contour", &refused.objects, None).unwrap_err().message, error.message);
     assert_eq!(contour.proxies().len(), 3);
     contour.put(&lab, &two, "").unwrap();
     assert_eq!(contour.proxies().len(), 2);

@@ -319,7 +319,7 @@ fn strangers_and_other_versions_are_rejected_with_a_remedy() {
     let missing =
         bench.coordinator.await_agents::<AgentError>(1, Duration::from_secs(1), &bench.stop, || Ok(()));
     let missing = missing.unwrap_err().to_string();
-    assert!(missing.starts_with("0 of 1 agents joined within 1 s; rejected: "), "{missing}");
+    assert!(missing.starts_with("0 of 1 agents joined within 1 s; rejected connection from "), "{missing}");
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub(crate) fn claims(point: &Point, bias: &RigBias) -> Option<String> {
 }
 
 /// The claims about one gateway: `weir adds 39.0 µs [36.0 .. 42.0] at p50, no significant latency at p99 (-2.00 µs
-/// [-9.00 .. 5.00], includes zero)`.
+/// [-9.00 .. 5.00]; the interval includes zero)`.
 fn of_gateway(row: &Row, bias: &RigBias) -> Option<String> {
     let (mut significant, mut others) = (Vec::new(), Vec::new());
     for name in CLAIMED {
@@ -89,10 +89,12 @@ fn of_gateway(row: &Row, bias: &RigBias) -> Option<String> {
         match bias.claim(name, figure) {
             Claim::Significant => significant.push(format!("{interval} at {name}")),
             Claim::HoldsZero => {
-                others.push(format!("no significant latency at {name} ({interval}, includes zero)"));
+                others.push(format!(
+                    "no significant latency at {name} ({interval}; the interval includes zero)"
+                ));
             }
             Claim::WithinBias => {
-                others.push(format!("no significant latency at {name} ({interval}, within the rig's bias)"));
+                others.push(format!("no significant latency at {name} ({interval}; within the rig's bias)"));
             }
             Claim::Unknown => {}
         }
@@ -122,8 +124,8 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
                 .into(),
         ),
         (_, 0) => Some(format!(
-            "The rig shows no bias: all {intervals} intervals of the difference between the two direct cells of a \
-            repeat include zero."
+            "The rig shows no bias. weir compared the two direct cells of each repeat: all {intervals} intervals of \
+            their difference include zero."
         )),
         // By chance, one 95 % interval in twenty excludes zero.
         (_, found) => {
@@ -131,9 +133,9 @@ pub(super) fn conclude(points: &[Point]) -> Option<String> {
             apart.truncate(NAMED_MAX);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             Some(format!(
-                "The rig is biased: {found} of {intervals} intervals of the difference between the two direct cells \
-                of a repeat exclude zero (about one in twenty does by chance). At the following points, smaller \
-                differences between gateways and direct are not significant: {}{more}.",
+                "The rig is biased. weir compared the two direct cells of each repeat: {found} of {intervals} \
+                intervals of their difference exclude zero, and chance explains about one in twenty. At these load \
+                points, smaller differences between gateways and direct are not significant: {}{more}.",
                 apart.join("; ")
             ))
         }

@@ -7,7 +7,8 @@ use crate::points::conclusions::join;
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// Maximum number of load points named in a sentence; the others are counted.
+/// Number of load points that a sentence names if it does not name all; the others are counted. If only one would
+/// remain, the sentence names it too.
 const NAMED_MAX: usize = 2;
 
 /// One of the two cells of a difference.

@@ -158,7 +158,7 @@ pub fn stopped_words(stopped: Stopped) -> &'static str {
         Stopped::MostTrials => "the maximum number of trials is reached",
         Stopped::GeneratorLimited => "the load generator is saturated",
         Stopped::UpstreamLimited => "the upstream is saturated",
-        Stopped::NeverMet => "the objective is missed at the lowest rate that a trial can decide",
+        Stopped::NeverMet => "the objective is missed at the lowest rate that weir can test",
         Stopped::InvalidTrials => "too many trials are invalid",
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn problems(capacity: &Capacity) -> Vec<String> {
     let words = |row: &CapacityRow| {
         if row.per_s.noise.is_some() {
             return format!(
-                "{}: {}: noisy: the interval is wider than allowed",
+                "{}: {}: the capacity is noisy: its interval is wider than the scenario allows",
                 capacity.words(),
                 row.gateway
             );

@@ -26,11 +26,11 @@ pub(crate) fn conclude(capacity: &Capacity) -> Vec<String> {
     let without: Vec<String> = capacity
         .gateways()
         .filter(|row| !row.per_s.headline && of_a_border(row).is_none())
-        .map(|row| format!("{} ({} of {} repeats)", row.gateway, row.per_s.valid, row.planned))
+        .map(|row| format!("{} ({} of {} repeats valid)", row.gateway, row.per_s.valid, row.planned))
         .collect();
     if !without.is_empty() {
         sentences.push(format!(
-            "No conclusion about the capacity of {}: three repeats with a valid result are required.",
+            "No conclusion about the capacity of {}: three valid repeats are required.",
             join(&without)
         ));
     }
@@ -49,6 +49,7 @@ fn of_a_border(row: &CapacityRow) -> Option<String> {
         border(&a.found).total_cmp(&border(&b.found))
     })?;
     let border = border_words(&first.found)?;
-    let repeats = if row.searches.len() == 1 { "its repeat" } else { "every repeat" };
-    Some(format!("{} carried {border} in {repeats}: {}.", row.gateway, stopped_words(stopped)))
+    let repeats = if row.searches.len() == 1 { "the only repeat" } else { "every repeat" };
+    let why = stopped_words(stopped);
+    Some(format!("The capacity of {} is {border} in {repeats}: {why}.", row.gateway))
 }

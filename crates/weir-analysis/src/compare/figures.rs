@@ -252,10 +252,10 @@ impl Draft {
         let effect = effect.map(|effect| effect.with(a.looks().max(b.looks())));
         let counts = match is_paired && beyond.is_none() {
             true if is_bounded => {
-                format!("{} in which both are known", quantity::counted(valid_a as u64, "block"))
+                format!("both are known in {}", quantity::counted(valid_a as u64, "block"))
             }
-            true => format!("{} in which both are valid", quantity::counted(pairs.len() as u64, "block")),
-            false => format!("A has {valid_a}, B {valid_b}"),
+            true => format!("both are valid in {}", quantity::counted(pairs.len() as u64, "block")),
+            false => format!("A has {valid_a}, B has {valid_b}"),
         };
         let barred = if beyond.is_some() || is_bounded {
             None
@@ -275,7 +275,7 @@ impl Draft {
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
             let kind = if is_bounded { "valid or bounded" } else { "valid" };
             format!(
-                "the verdicts better and worse need {CLAIM_REPEATS} {kind} repeats of A and of B: {counts}{}",
+                "a verdict of better or worse needs {CLAIM_REPEATS} {kind} repeats of A and of B: {counts}{}",
                 invalid(a, b)
             )
         });
@@ -392,7 +392,7 @@ impl Draft {
             (Some(barred), ..) => barred.clone(),
             (_, Some(unclaimed), _) => format!("{counts}, and {unclaimed}"),
             (.., Some(bias)) if bias.excludes_one() => {
-                format!("{counts}, but the direct baselines also differ: B / A {}", bias.words())
+                format!("{counts}, but the direct baselines also differ: B / A is {}", bias.words())
             }
             _ if beyond.counts.p_value <= level => {
                 let is_better = beyond.is_b_greater == self.measure.more_is_better();
@@ -409,7 +409,7 @@ impl Draft {
         let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
         match place(interval, self.log_margin()) {
             Place::Above | Place::Below if self.is_within_bias() => {
-                undecided(format!("the direct baselines differ by as much: B / A {bias}"))
+                undecided(format!("the direct baselines differ by at least as much: B / A is {bias}"))
             }
             Place::Above | Place::Below if self.unclaimed.is_some() => {
                 undecided(self.unclaimed.clone().unwrap_or_default())
@@ -421,7 +421,9 @@ impl Draft {
             Place::Within
                 if place(widened(interval, self.log_bias()), self.log_margin()) != Place::Within =>
             {
-                undecided(format!("the direct baselines differ too much: B / A {bias}"))
+                undecided(format!(
+                    "the direct baselines differ too much for the verdict same: B / A is {bias}"
+                ))
             }
             Place::Within => (Verdict::Same, String::new()),
             Place::Across => undecided(match &self.unclaimed {
@@ -446,7 +448,7 @@ fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
 
 /// Returns why CPU time gets no verdict if the load points differ: it depends on the load point (`docs/method.md#cpu`).
 fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String> {
-    (a != b).then(|| "CPU time is compared only at equal connections or an equal rate".into())
+    (a != b).then(|| "CPU time is compared only at the same number of connections or the same rate".into())
 }
 
 /// The ratio B / A of the direct baselines. `None` if A or B has fewer than two valid repeats or a value beyond the

@@ -316,9 +316,9 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
         let label = &dataset.label;
         if let Some(run) = dataset.run().filter(|run| run.cells_missing > 0) {
             notes.push(format!(
-                "{label}: {} of run {} not measured.",
-                counted(run.cells_missing as u64, "cell"),
-                run.run.id
+                "{label}: run {} lacks {}, which did not run.",
+                run.run.id,
+                counted(run.cells_missing as u64, "cell")
             ));
         }
         if let Source::Foreign { program, notes: of_reading, .. } = &dataset.source {
@@ -331,7 +331,7 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
     }
     if is_one_run(a, b) {
         notes.push(
-            "Both are from one run: repeats are compared block by block and share the direct baseline."
+            "A and B are from one run: weir compares them block by block, and both have the same direct baseline."
                 .into(),
         );
     } else if a.run().is_some() && b.run().is_some() {

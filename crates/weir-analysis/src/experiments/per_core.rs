@@ -87,7 +87,7 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
                 each(least, greatest, efficiency)
             )
         }
-        Some([low, _]) if low > 1.0 => "throughput per core is higher".to_owned(),
+        Some([low, _]) if low > 1.0 => "throughput per core is higher with more cores".to_owned(),
         _ => "no significant loss, because the interval includes 100 %".to_owned(),
     };
     format!(
@@ -122,7 +122,7 @@ fn lost(efficiency: &Figure, parts: f64) -> String {
 fn not_compared(gateway: &str, full: &[Full<'_>], uncounted: &[String]) -> String {
     let filled = match full {
         [] => "no limit with valid loads is saturated".to_owned(),
-        [only, ..] => format!("only {} is saturated, at {}", cores(only.cpus), rate(mean(only))),
+        [only, ..] => format!("only the limit of {} is saturated, at {}", cores(only.cpus), rate(mean(only))),
     };
     let without = match uncounted {
         [] => String::new(),

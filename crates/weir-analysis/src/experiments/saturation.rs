@@ -182,7 +182,7 @@ impl Subject<'_> {
         let trend = trend::words(&levels).map(|words| format!(": {words}")).unwrap_or_default();
         let least = trend::best(&levels).map_or_else(String::new, |(at, throughput)| {
             let most = with_interval(throughput, rate);
-            format!(" {most} at {} is a lower bound of its maximum.", connections(at))
+            format!(" Its maximum is at least {most}, measured at {}.", connections(at))
         });
         match shares(steps.iter()) {
             Some(shares) => format!(

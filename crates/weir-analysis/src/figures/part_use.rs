@@ -88,10 +88,10 @@ pub(crate) fn part_use(part: &Part, repeats: &[&Repeat<'_>], counts: bool) -> Pa
         memory_bytes_mean,
         memory_share_of_limit: memory_bytes_mean.zip(limit_memory).map(|(used, limit)| used / limit),
         memory_bytes_peak: used.greatest(|usage| usage.memory_bytes_peak).map(|bytes| bytes as f64),
-        network_received_bytes_per_s: used.network_per_s(|network| network.received_bytes),
-        network_sent_bytes_per_s: used.network_per_s(|network| network.sent_bytes),
-        network_received_packets_per_s: used.network_per_s(|network| network.received_packets),
-        network_sent_packets_per_s: used.network_per_s(|network| network.sent_packets),
+        network_received_bytes_per_s: used.network_per_s(|network| Some(network.received_bytes)),
+        network_sent_bytes_per_s: used.network_per_s(|network| Some(network.sent_bytes)),
+        network_received_packets_per_s: used.network_per_s(|network| Some(network.received_packets)),
+        network_sent_packets_per_s: used.network_per_s(|network| Some(network.sent_packets)),
         retransmitted_segments_per_s: used.network_per_s(|network| network.retransmitted_segments),
         block_read_bytes_per_s: used.per_s(|usage| usage.block_read_bytes),
         block_written_bytes_per_s: used.per_s(|usage| usage.block_written_bytes),
@@ -124,8 +124,8 @@ impl<'a> Used<'a> {
         mean(self.0.iter().filter_map(|(usage, duration_s)| Some(of(usage)? as f64 / duration_s)))
     }
 
-    fn network_per_s(&self, of: impl Fn(&NetworkUsage) -> u64) -> Option<f64> {
-        self.per_s(|usage| usage.network.as_ref().map(&of))
+    fn network_per_s(&self, of: impl Fn(&NetworkUsage) -> Option<u64>) -> Option<f64> {
+        self.per_s(|usage| of(usage.network.as_ref()?))
     }
 
     fn greatest(&self, of: impl Fn(&Usage) -> Option<u64>) -> Option<u64> {

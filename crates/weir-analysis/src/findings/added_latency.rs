@@ -64,8 +64,8 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
         "Latency through the gateway minus latency of the direct cell of the same repeat, per quantile. This is a \
         difference of quantiles, not a quantile of differences. The row \"{RIG}\" compares two identical direct cells \
         and shows the bias of the rig. A quantile is significant if its whole interval excludes zero and exceeds that \
-        bias. In the table of all repeats, the throughput of gateway and upstream is their own request count per \
-        sent request, times the response rate of the phase."
+        bias. In the table of all repeats, the throughput of gateway and upstream comes from their own request \
+        counters: counted requests per sent request, times the response rate of the phase."
     );
     let mut finding = Finding::new(FINDER.key, "Added latency", intro);
     match measured.added {

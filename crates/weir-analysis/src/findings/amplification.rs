@@ -23,9 +23,9 @@ const AUTHENTICATION: &str = "authentication";
 const AMPLIFIED: f64 = 1.0005;
 
 const INTRO: &str = "\
-Requests counted by the upstream per request sent by the load generator, over whole loads including warm-up. The \
-upstream counts by kind; its health checks and its own requests are excluded. A gateway that authenticates clients at \
-the upstream sends more than one.";
+Number of upstream requests per client request, over whole loads including warm-up. The upstream counts its requests \
+by kind, without health checks and without its own requests. A gateway that authenticates clients at the upstream \
+sends more than one upstream request per client request.";
 
 static COLUMNS: [Column; 6] = [
     Column::of("load", "Load", Unit::Load, 8),

@@ -18,7 +18,7 @@ static OVER_REPEATS: [Column; 6] = [
         .judged("capacity.rate", 0.10)
         .absent("no capacity found"),
     Column::of("at_least", "At least", Unit::PerSecond, KEEP).higher(),
-    Column::of("limited_by", "First bound missed", Unit::Text, 6),
+    Column::of("limited_by", "First limit missed", Unit::Text, 6),
     Column::of("trials", "Trials", Unit::Count, 8),
     Column::of("stopped", "Stop reason", Unit::Text, 7),
     Column::of("valid", "Valid repeats", Unit::Text, KEEP),

@@ -9,10 +9,11 @@ use crate::headroom::{ChangeCost, InForce, Quiet, change_sentence};
 pub(super) const FINDER: Finder = Finder { key: "changes", columns: &[&COST, &AGAINST_QUIET, &KINDS], find };
 
 const INTRO: &str = "\
-weir checks with its own requests and handshakes when each change takes effect. An added route returns 200, a removed \
-one 404. An added endpoint receives a request, a removed one receives its last. The new certificate is served. \
-\"Near\" is the time from applying a change until one second after it takes effect. With closely spaced changes, that \
-is the whole phase. In that case, compare with the load without changes, at the same rate and with the same processes.";
+weir checks with its own requests and handshakes when each change takes effect. Routes: requests to an added route \
+return 200, to a removed route 404. Endpoints: an added endpoint receives its first request, a removed endpoint its \
+last. Certificates: the gateway serves the new one. \"Near\" is the time from applying a change until one second \
+after it takes effect, and \"rest\" is the rest of the phase. If changes follow each other closely, \"near\" is the \
+whole phase. Then compare with the quiet load: the same rate and processes, but no changes.";
 
 const AT_ONCE: &str = "at the first check";
 

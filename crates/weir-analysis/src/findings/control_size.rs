@@ -25,10 +25,10 @@ pub(super) const FINDER: Finder =
 const INTRO: &str = "\
 weir compares each size of the control plane with the largest one, block by block, at the same load and the same other \
 axes. Ratios are of throughput in closed loads, of p50 in open loads, and of CPU time per request of the data plane. \
-Their 99 % intervals are joint, as in `weir compare`. *Same*: the whole interval lies within the margin, with at least \
-three valid repeats. *Matters*: the whole interval lies beyond the margin, with at least six. *Undecided*: neither. \
-*Detectable* is the smallest difference that the same repeats detect with 80 % power. *Repeats to decide* assumes the \
-same noise.";
+Their 99 % intervals hold for all ratios together, as in `weir compare`. Same: the whole interval lies within the \
+margin, with at least three valid repeats. Matters: the whole interval lies beyond the margin, with at least six. \
+Undecided: neither. Detectable is the smallest difference that the same repeats detect with 80 % power. Repeats \
+to decide assumes the same noise.";
 
 const LOAD: Column = Column::of("load", "Load", Unit::Load, KEEP);
 /// The size of the control plane. This column stands for all axes below `limits.control`.

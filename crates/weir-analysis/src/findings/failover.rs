@@ -354,7 +354,7 @@ fn conclude(course: &FaultCourse) -> String {
     // The name of a service is not capitalized.
     let begins_with_service = course.stages.first().and_then(|stage| stage.fault.as_ref()?.target.service());
     format!(
-        "{who}: {} of {} requests of the load {} failed. {}.",
+        "{who}: {} of {} requests of load `{}` failed. {}.",
         total(FaultStage::wrong),
         total(|stage| stage.ended),
         course.load,

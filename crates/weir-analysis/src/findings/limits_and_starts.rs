@@ -113,9 +113,9 @@ fn intro(domains: &ManyDomains) -> String {
         true => "",
         false => {
             " First 200 is the time from the launch of the first process to the first 200 response for the last path \
-            of the last domain. weir polls for it at intervals of one fiftieth of the time since the launch. Memory \
-            is measured right after it. Memory of configuration is that memory minus the memory of the same gateway \
-            with one domain, in the same repeat."
+            of the last domain. weir polls for this response at intervals of one fiftieth of the time since the \
+            launch, and measures the memory right after it. Memory of configuration is this memory minus the memory \
+            of the same gateway with one domain, in the same repeat."
         }
     };
     format!(

@@ -44,7 +44,7 @@ pub(crate) fn evaluate(
             let has_result = |of: &FindingObjective| of.gateway == gateway.name && of.result.name == *name;
             if let Some(column) = column_named(name).filter(|_| !results.iter().any(has_result)) {
                 let bound = bound(name, column, *limit);
-                let result = bound.undecided(&Figure::default(), "this run has no such value");
+                let result = bound.undecided(&Figure::default(), "the run has no value of this metric");
                 let gateway = gateway.name.clone();
                 results.push(FindingObjective { gateway, place: String::new(), result });
             }

@@ -128,7 +128,7 @@ fn conclude(who: &str, first: &Outage<'_>, repeats: &[&Outage<'_>]) -> String {
     let during = format!("while {} was {how}", first.service);
     let has_before = before.ended() > 0;
     let mut sentence = match away.wrong() {
-        0 => format!("{who} kept serving {during}: 0 failed requests of {}", count(away.ended())),
+        0 => format!("{who} kept serving {during}: 0 of {} requests failed", count(away.ended())),
         _ if has_before => {
             format!("{who}: {} requests failed {during}, {} before", away.errors(), before.errors())
         }

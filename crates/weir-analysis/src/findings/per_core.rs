@@ -9,8 +9,8 @@ use crate::points::Point;
 pub(super) const FINDER: Finder = Finder { key: "per-core", columns: &[&LIMIT, &EFFICIENCY], find };
 
 const INTRO: &str = "The maximum throughput at full load, divided by the cores of each CPU limit of the data plane. \
-    *Highest / lowest limit* is this value at the highest saturated limit over that at the lowest, in the same repeat; \
-    100 % is linear scaling.";
+    *Highest / lowest limit* divides the value at the highest saturated limit by the value at the lowest one, in the \
+    same repeat. 100 % is linear scaling.";
 
 static LIMIT: [Column; 2] = [
     Column::of("limit", "Limit", Unit::Text, KEEP),

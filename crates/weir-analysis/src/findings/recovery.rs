@@ -31,10 +31,10 @@ const RESOLUTION_S: f64 = 1.0;
 
 const INTRO: &str = "\
 Time from a fault to the end of the last second with an error or a slow p50. A p50 is slow if it is more than twice \
-that before the first fault and more than 1 ms above it. weir checks until the next server or service fails, or until \
-the load ends, so the time can include the return of the failed one. Times are in whole seconds, so times below one \
-second count as equal. The time includes the request timeout if requests to the failed server time out. *Not \
-recovered*: errors or a slow p50 still occur in the last checked second.";
+the p50 before the first fault, and more than 1 ms above it. weir checks until the next server or service fails, or \
+until the load ends. The time can therefore include the return of the failed server or service. Times are in whole \
+seconds, so times below one second count as equal. The time includes the request timeout if requests to the failed \
+server time out. *Not recovered*: errors or a slow p50 still occur in the last checked second.";
 
 static COLUMNS: [Column; 4] = [
     Column::of("fault", "Fault", Unit::Text, KEEP),

@@ -20,7 +20,7 @@ const INTRO: &str = "\
 All routes are registered again during the load. \"During\" covers the seconds from the first message of a \
 registration until one second after the last. \"Rest\" covers all other seconds of the same phase, with the same \
 processes. CPU is in cores of the data plane. \"Extra CPU time\" is the CPU time during one registration minus the CPU \
-time of the rest over the same length.";
+time in an equally long part of the rest.";
 
 static COLUMNS: [Column; 12] = [
     Column::of("load", "Load", Unit::Load, 8),

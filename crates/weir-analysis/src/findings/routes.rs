@@ -14,9 +14,9 @@ use crate::points::conclusions::{join, with_interval};
 pub(super) const FINDER: Finder = Finder { key: "routes", columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
-Each gateway with few and with many routes. Memory and CPU time per request are from an open load: the one with the \
-highest rate at which the gateway's CPU time is valid with both. Capacity is from the search. Ratios are to the fewest \
-routes, in the same repeat.";
+weir compares each gateway with few and with many routes. Memory and CPU time per request are from an open load: the \
+one with the highest rate at which the CPU time is valid with few and with many routes. Capacity is from the search. \
+Ratios are to the fewest routes, in the same repeat.";
 
 static COLUMNS: [Column; 8] = [
     Column::of("load", "Load", Unit::Load, 8),
@@ -149,7 +149,7 @@ fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
         None => String::new(),
     };
     format!(
-        "{}, {}: with {} {}, {} that with {}. Memory is {}{each}.",
+        "{}, {}: with {} {}, {} the value with {}. Memory is {}{each}.",
         with_axes(&shared.gateway, &shared.axes),
         shared.load,
         count(shared.many),

@@ -13,8 +13,8 @@ use crate::verdicts::reasons::Metric;
 
 pub(super) const FINDER: Finder = Finder { key: "shards", columns: &[&COLUMNS], find };
 
-const INTRO: &str = "Several agents generated each load, each one a shard of it. All other tables show the merged \
-    load. Start is relative to the planned start, by the run's clock.";
+const INTRO: &str = "Several agents generated each load; the part of one agent is a shard. All other tables show \
+    the whole load. Start is the deviation from the planned start, by the clock of the host that started the run.";
 
 static COLUMNS: [Column; 7] = [
     Column::of("load", "Load", Unit::Load, 8),

@@ -17,8 +17,8 @@ pub(super) const FINDER: Finder = Finder { key: SilentBurst::KIND, columns: &[&C
 const INTRO: &str = "\
 weir opens TCP connections to the gateway in one burst, sends nothing, and closes them after the configured time. \
 Counts of connections cover all repeats. *Refused*: the attempt failed. *Unanswered*: the attempt was neither accepted \
-nor refused before the end. *Closed*: the gateway closed the connection before weir did. Errors and p99 are from the \
-load, in the seconds during and before the burst.";
+nor refused before the burst ended. *Closed*: the gateway closed the connection before weir did. Errors and p99 are \
+from the load, in the seconds during and before the burst.";
 
 static COLUMNS: [Column; 11] = [
     Column::of("load", "Load", Unit::Load, 7),
@@ -94,7 +94,8 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
         [total(|of| of.connections), total(|of| of.opened), total(|of| of.closed_by_gateway)];
     let shares = [&during, &before].map(|share| share.as_number().map_or("n/a".to_owned(), percent));
     let sentence = format!(
-        "{}: {} of {} silent connections opened, {} of them closed by the gateway; errors {} during, {} before.",
+        "{}: {} of {} silent connections were opened, and the gateway closed {} of them; {} of the requests failed \
+         during the burst, {} before.",
         with_axes(gateway, group.axes),
         count(opened),
         count(connections),

@@ -215,16 +215,12 @@ fn conclude(cost: &SlowCost) -> String {
     let total = cost.total();
     let ended_early = match total.refused + total.broken + total.unexpected {
         0 => String::new(),
-        ended => format!(", of which {} ended early or were refused", count(ended)),
+        ended => format!(" ({} of their connections ended early or were refused)", count(ended)),
     };
     let clients = format!("with {} slow clients{ended_early}", count(u64::from(total.connections)));
     let wrong = |carried: &Carried| format!("{} of {}", count(carried.errors), count(carried.sent));
     let Some(alone) = &cost.alone else {
-        return format!(
-            "{who}: {clients}, {} requests of the load {} failed.",
-            wrong(&cost.beside),
-            cost.load
-        );
+        return format!("{who}: {clients}, {} requests of load `{}` failed.", wrong(&cost.beside), cost.load);
     };
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     let (slow_ns, alone_ns) = (&cost.beside.p99_ns, &alone.carried.p99_ns);

@@ -25,7 +25,7 @@ fn bend(curve: &Curve) -> Option<String> {
                 counted(fit.points as u64, "point")
             )
         }
-        None => "; no curve fits its points".to_owned(),
+        None => "; no curve fits the points".to_owned(),
     };
     Some(format!(
         "{}: the knee of p99 is at {} (p99 {}; found by Kneedle, not for sizing){fitted}.",

@@ -154,8 +154,8 @@ fn against_direct(point: &Point) -> Option<String> {
     }
     Some(if limited {
         format!(
-            "Throughput through the gateway is at most this share of the direct load, because the rig limited \
-             the direct load: {}.",
+            "Throughput through the gateway as share of direct, at most: {}. The rig limited the direct load, so \
+             the shares are upper bounds.",
             said.join(", ")
         )
     } else {
@@ -174,7 +174,7 @@ fn added(point: &Point) -> Option<String> {
             Some(format!("{} {} at p50 and {} at p99", row.gateway, of(row, "p50")?, of(row, "p99")?))
         })
         .collect();
-    (!said.is_empty()).then(|| format!("Added to direct latency: {}.", said.join("; ")))
+    (!said.is_empty()).then(|| format!("Added latency: {}.", said.join("; ")))
 }
 
 fn objectives(point: &Point) -> Vec<String> {
@@ -232,7 +232,7 @@ fn bounded(point: &Point) -> Option<String> {
         .collect();
     let said: Vec<String> =
         by_reason(said).iter().map(|(why, values)| format!("{} ({why})", join(values))).collect();
-    (!said.is_empty()).then(|| format!("Bounds of the {name}: {}.", said.join(", ")))
+    (!said.is_empty()).then(|| format!("Only bounds of the {name} are known: {}.", said.join(", ")))
 }
 
 /// Names p99 and p99.9 values that are not headlines because too few seconds have slower requests.
@@ -247,8 +247,8 @@ fn short_tails(point: &Point) -> Option<String> {
     let said: Vec<String> = point.gateways().flat_map(of).collect();
     (!said.is_empty()).then(|| {
         format!(
-            "Fewer than {SECONDS_MIN} seconds contain requests slower than these quantiles, so they are no headlines: \
-             {}. Use a longer phase or more repeats.",
+            "These quantiles are no headlines, because fewer than {SECONDS_MIN} seconds contain slower requests: {}. \
+             Use a longer phase or more repeats.",
             said.join(", ")
         )
     })

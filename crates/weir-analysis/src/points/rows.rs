@@ -60,7 +60,7 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
         latency_ns,
         short_tails,
         latency_curve: latency_curve(repeats),
-        error_share: Figure::of_difference(repeats.iter().map(error_share).collect()),
+        error_share: Figure::of_difference(repeats.iter().map(error_share).collect()).not_below(0.0),
         errors: repeats.iter().map(ErrorShare::of).collect(),
         cpu_cores: of_data(value::CORES, |usage| Some(usage.cpu_cores)),
         // An applied CPU limit also holds under host noise, so the upper bound is at most the whole limit.

@@ -319,7 +319,7 @@ fn shown(figure: &Figure) -> Shown {
     };
     if let Some(repeated) = figure.repeats.iter().find(failed) {
         let why = match repeated.reasons.contains(&Reason::Overloaded) {
-            true => "overloaded",
+            true => "the gateway was overloaded",
             false => "more errors than the run allows",
         };
         return Shown::Failed { why: why.into() };
@@ -330,11 +330,16 @@ fn shown(figure: &Figure) -> Shown {
     }
     match (figure.mean, figure.interval) {
         (Some(mean), Some([low, high])) if figure.is_valid() => Shown::Interval { mean, low, high },
-        _ if figure.valid > 0 && figure.beyond_timeout => Shown::Failed { why: "beyond the timeout".into() },
+        _ if figure.valid > 0 && figure.beyond_timeout => {
+            Shown::Failed { why: "the value is beyond the timeout".into() }
+        }
         _ if figure.repeats.iter().all(|repeated| repeated.sample == Sample::Missing) => {
             Shown::Invalid { why: "not measured".into() }
         }
-        _ if figure.valid == 1 => Shown::Invalid { why: format!("no interval, {}", why_no_headline(figure)) },
+        _ if figure.valid == 1 => {
+            let why = why_no_headline(figure);
+            Shown::Invalid { why: format!("an interval needs two valid repeats ({why})") }
+        }
         _ => Shown::Invalid { why: why_no_headline(figure) },
     }
 }

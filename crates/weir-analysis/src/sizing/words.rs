@@ -41,7 +41,7 @@ pub(super) fn not_known(above_per_s: f64, why: &str) -> String {
 
 pub(super) fn not_more(above_per_s: f64, why: &str, between: Option<Span>) -> String {
     let measure = between.map_or_else(String::new, |between| {
-        format!("; measure about {} to narrow the gap", rate(between.value))
+        format!("; measure at about {} to narrow the gap", rate(between.value))
     });
     format!("next rate rejected: at {}, {why}{measure}", rate(above_per_s))
 }
@@ -53,7 +53,7 @@ pub(super) fn not_more_yet(above_per_s: f64, why: &str) -> String {
 pub(super) fn extrapolated(measured_per_s: f64, share: f64, share_max: f64, rate_per_s: f64) -> String {
     format!(
         "extrapolated from {}, which used {} of the CPU limit. This assumes the same CPU time per request at \
-        {}, and nothing shows that the objective is met there. Measure {} to check",
+        {}, and nothing shows that the objective is met there. Measure at {} to check",
         rate(measured_per_s),
         percent(share),
         percent(share_max),
@@ -66,10 +66,7 @@ pub(super) fn not_extrapolated(rate_per_s: f64) -> String {
 }
 
 pub(super) fn below_one(target_per_s: f64, rate_per_s: f64) -> String {
-    format!(
-        "less than one instance: the target is {} of the rate of one instance",
-        percent(target_per_s / rate_per_s)
-    )
+    format!("one instance suffices: the target is {} of its rate", percent(target_per_s / rate_per_s))
 }
 
 pub(super) fn no_cores() -> &'static str {
@@ -108,7 +105,7 @@ pub(super) fn searched_for_less(kept: &str) -> String {
 }
 
 pub(super) fn search_for_this() -> &'static str {
-    "use the objective of the search, search for this one, or add open loads at several rates"
+    "use the objective of the search, run a search for this objective, or add open loads at several rates"
 }
 
 pub(super) fn found_nothing(searched: &SearchedFor) -> String {

@@ -228,7 +228,7 @@ impl Case<'_> {
         };
         machines.into_iter().find(is_full).map(|crowd| {
             format!(
-                "{} agents on {} needed {} cores, but it has only {}",
+                "{} agents on {} needed {} cores, but the machine has only {}",
                 crowd.agents,
                 match crowd.machine.is_here {
                     true => "this host".to_owned(),
@@ -456,7 +456,7 @@ impl Case<'_> {
         let full = self.e.host.filter(|host| disturbed || host.idle <= 1.0 - self.t.bound_share);
         if let Some(host) = full.filter(|_| !carried) {
             let why = format!(
-                "{} of the host's CPU was idle, and other processes used {}; no part was saturated",
+                "{} of the host's CPU was idle, and other processes used {}; no part of the rig was saturated",
                 percent(host.idle),
                 percent(host.taken())
             );
@@ -471,7 +471,7 @@ impl Case<'_> {
     /// States that no part of the rig was saturated. If only the generator was observed, names only the generator.
     fn no_limit(&self) -> &'static str {
         let is_alone = self.e.data.is_none() && self.e.origin.is_none() && self.e.host.is_none();
-        if is_alone { "the generator was not the limit" } else { "no part was saturated" }
+        if is_alone { "the generator was not the limit" } else { "no part of the rig was saturated" }
     }
 
     fn carried(&self) -> String {
@@ -520,16 +520,16 @@ impl Case<'_> {
                 let share = throttled as f64 / periods.max(1) as f64;
                 (share > self.t.throttled_share).then(|| {
                     format!(
-                        "the {name} in {} of {} quota periods ({})",
+                        "the {name} in {} of {} periods ({}, limit {})",
                         count(throttled),
                         count(periods),
-                        percent(share)
+                        percent(share),
+                        percent(self.t.throttled_share)
                     )
                 })
             })
             .collect();
-        (!said.is_empty())
-            .then(|| format!("throttled: {} (limit {})", said.join(", "), percent(self.t.throttled_share)))
+        (!said.is_empty()).then(|| format!("the CPU quota throttled {}", said.join(", ")))
     }
 
     /// Reports errors above the limit. If the gateway is overloaded, timed-out and dropped requests belong to the
@@ -545,7 +545,8 @@ impl Case<'_> {
         let share = bad as f64 / requests.scheduled as f64;
         (share > allowed).then(|| {
             format!(
-                "{} of {} scheduled requests are errors ({}, limit {}): {} unexpected status or failed check, {} without a response, {} timed out, {} dropped",
+                "{} of {} scheduled requests are errors ({}, limit {}): {} with an unexpected status or a failed check, \
+                 {} without a response, {} timed out, {} dropped",
                 count(bad),
                 count(requests.scheduled),
                 percent(share),
@@ -597,7 +598,7 @@ impl Case<'_> {
             if counters.gateway_requests.is_some() { self.e.record.whole.unexpected } else { 0 };
         let peers = [
             ("gateway", counters.gateway_requests, uncertain),
-            ("origin", counters.origin_requests, uncertain.saturating_add(own_answers)),
+            ("upstream", counters.origin_requests, uncertain.saturating_add(own_answers)),
         ];
         let apart = peers.into_iter().find(|(_, counted, allowed)| {
             counted.is_some_and(|counted| counted.abs_diff(counters.generator_sent) > *allowed)
@@ -632,7 +633,7 @@ impl Case<'_> {
             && asked_per_s > ceiling.rate_per_s;
         is_above.then(|| {
             format!(
-                "the offered rate {} exceeds the generator's maximum of {} on this host (`weir doctor`)",
+                "the offered rate {} exceeds the generator's maximum of {} on this host, as measured by `weir doctor`",
                 rate(asked_per_s),
                 rate(ceiling.rate_per_s)
             )
@@ -673,7 +674,7 @@ impl Case<'_> {
         let most = by_latency.max(by_service) * IN_FLIGHT_FACTOR + IN_FLIGHT_SLACK;
         (!(least..=most).contains(&sampled)).then(|| {
             format!(
-                "in-flight requests disagree: {} sampled, {} expected from rate x mean latency",
+                "in-flight requests disagree: {} sampled, but {} expected from rate x mean latency",
                 number(sampled),
                 number(by_latency)
             )

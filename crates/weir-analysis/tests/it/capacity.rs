@@ -339,7 +339,7 @@ fn a_limit_of_the_rig_is_not_a_capacity() {
     assert_eq!((row.per_s.valid, row.at_least_per_s()), (0, Some(5_000.0)));
     assert_eq!(
         summary.capacities[0].conclusions,
-        ["weir carried at least 5,000/s in every repeat: the load generator is saturated."]
+        ["The capacity of weir is at least 5,000/s in every repeat: the load generator is saturated."]
     );
     assert_eq!(
         summary.problems(),

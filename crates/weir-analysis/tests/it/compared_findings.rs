@@ -162,7 +162,7 @@ fn a_capacity_without_any_result_is_not_reached_unless_the_rig_is_the_reason() {
         ["weir, capacity: capacity.rate: no capacity found in 6 of 6 repeats of b, but a has 6 values"]
     );
     assert!(comparison.is_worse());
-    assert_eq!(comparison.headline(), "b against a: not reached: 1 metric, 1 undecided");
+    assert_eq!(comparison.headline(), "b against a: no value in 1 metric, 1 undecided");
     assert!(!compared(&bad, &good).is_worse() && !compared(&bad, &bad).is_worse());
     // Only metrics with a verdict count.
     let [a, b] = sides(&good, &bad);
@@ -236,7 +236,11 @@ fn cpu_time_of_findings_is_compared_at_equal_load_points_only() {
         };
         let of = pair(at(10)(near(100.0)), at(20)(around(150.0)), &asked(&[measure]));
         assert_eq!(of.verdict, Some(Verdict::Undecided), "{measure}");
-        assert!(of.why.contains("only at equal connections or an equal rate"), "{measure}: {}", of.why);
+        assert!(
+            of.why.contains("only at the same number of connections or the same rate"),
+            "{measure}: {}",
+            of.why
+        );
     }
 }
 

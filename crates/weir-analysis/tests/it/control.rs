@@ -92,7 +92,7 @@ fn a_noisy_run_does_not_detect_it_and_gives_the_reason() {
 fn few_repeats_detect_nothing() {
     let finding = finding(&cells(3, |number| 0.001 * f64::from(number + 1)));
     assert!(texts(&finding).iter().all(|row| row[4] == "not detected"), "{finding:?}");
-    assert!(finding.sentences[0].contains("need 6 valid repeats"), "{:?}", finding.sentences);
+    assert!(finding.sentences[0].contains("needs 6 valid repeats"), "{:?}", finding.sentences);
 }
 
 #[test]

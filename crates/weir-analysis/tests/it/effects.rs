@@ -262,7 +262,7 @@ fn agents_that_need_more_cores_than_their_machine_has_limit_the_load() {
     let mut load = Load::new(Closed);
     crowded(&mut load);
     let said = load.judge().evidence.remove(0);
-    assert_eq!(said, "18 agents on this host needed 4.50 cores, but it has only 2.00");
+    assert_eq!(said, "18 agents on this host needed 4.50 cores, but the machine has only 2.00");
 }
 
 #[test]

@@ -128,8 +128,8 @@ fn a_limit_that_is_not_saturated_has_no_maximum() {
     check(
         bench("weir", 1.0, &[(1, 2_000.0, 0.3), (4, 5_000.0, 0.85)]),
         "weir does not saturate 1 core with 1 to 4 connections (30.0 % to 85.0 % of the limit): more \
-        connections give more throughput (+150.0 % from 1 to 4 connections). 5,000/s [4,877 .. 5,126] at 4 \
-        connections is a lower bound of its maximum.",
+        connections give more throughput (+150.0 % from 1 to 4 connections). Its maximum is at least 5,000/s \
+        [4,877 .. 5,126], measured at 4 connections.",
     );
 }
 
@@ -139,8 +139,8 @@ fn without_a_limit_nothing_is_saturated() {
     check(
         free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)]),
         "weir has no CPU limit that 4 to 8 connections can saturate: more connections give the same throughput \
-        within the intervals (+1.0 % from 4 to 8 connections). 5,049/s [4,926 .. 5,177] at 8 connections is a \
-        lower bound of its maximum.",
+        within the intervals (+1.0 % from 4 to 8 connections). Its maximum is at least 5,049/s \
+        [4,926 .. 5,177], measured at 8 connections.",
     );
     assert_eq!(experiment(&[free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)])]).users_conclusions, [""; 0]);
 }
@@ -211,11 +211,11 @@ fn cores_are_compared_if_both_ends_are_saturated() {
     );
     assert!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 11_000.0, 0.99)])
-            .ends_with(": throughput per core is higher.")
+            .ends_with(": throughput per core is higher with more cores.")
     );
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 8_000.0, 0.5)]),
-        "weir: throughput per core is not compared: only 0.5 cores is saturated, at 5,000/s."
+        "weir: throughput per core is not compared: only the limit of 0.5 cores is saturated, at 5,000/s."
     );
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.5), at(1.0, 8_000.0, 0.5)]),
@@ -224,8 +224,8 @@ fn cores_are_compared_if_both_ends_are_saturated() {
     let invalid = Bench { disturbed: vec![(8, 0), (8, 1)], ..at(1.0, 8_000.0, 0.99) };
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), invalid]),
-        "weir: throughput per core is not compared: only 0.5 cores is saturated, at 5,000/s; no load is valid \
-        with 1 core."
+        "weir: throughput per core is not compared: only the limit of 0.5 cores is saturated, at 5,000/s; no load is \
+         valid with 1 core."
     );
     // The first repeat is invalid at one limit, the third at the other, so only two pairs are valid.
     let four = |cpus: f64, rate: f64, disturbed: u32| Bench {

@@ -100,7 +100,7 @@ fn errors_are_counted_from_each_fault_to_the_next() {
     assert_eq!(
         found.conclusions,
         [
-            "weir: 58 of 3,000 requests of the load steady failed. Before the first fault: 0 of 600; replica 2 killed: \
+            "weir: 58 of 3,000 requests of load `steady` failed. Before the first fault: 0 of 600; replica 2 killed: \
             56 of 1,200, the last after 1.5 s; replica 2 returned: 2 of 1,200, the last after 0.8 s."
         ]
     );
@@ -189,9 +189,9 @@ fn a_gateway_that_serves_without_its_service_is_a_finding() {
     assert_eq!(
         found.conclusions,
         [
-            "weir: 0 of 2,000 requests of the load steady failed. Before the first fault: 0 of 400; nats killed: 0 of \
+            "weir: 0 of 2,000 requests of load `steady` failed. Before the first fault: 0 of 400; nats killed: 0 of \
              800; nats returned: 0 of 800.",
-            "weir kept serving while nats was down: 0 failed requests of 800; p99 1.00 ms [1.00 .. 1.00] (1.00 ms \
+            "weir kept serving while nats was down: 0 of 800 requests failed; p99 1.00 ms [1.00 .. 1.00] (1.00 ms \
              [1.00 .. 1.00] before); throughput 100/s [100 .. 100] (100/s [100 .. 100] before)."
         ]
     );

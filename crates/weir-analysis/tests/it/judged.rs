@@ -348,7 +348,7 @@ fn a_part_may_be_throttled_in_one_percent_of_its_periods() {
     let judgement = check(Open, origin, BoundBy::Rate, latency(&[Reason::Throttled]));
     assert_eq!(
         judgement.evidence[0],
-        "throttled: the upstream in 2 of 100 quota periods (2.00 %) (limit 1.00 %)"
+        "the CPU quota throttled the upstream in 2 of 100 periods (2.00 %, limit 1.00 %)"
     );
     let no_quota = |load: &mut Load| {
         load.data = Some(Usage { periods: Some(0), periods_throttled: Some(0), ..usage(0.5) });

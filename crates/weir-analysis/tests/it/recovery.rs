@@ -168,7 +168,7 @@ fn a_gateway_that_recovers_in_no_repeat_fails_the_comparison_even_with_one_repea
         words.ends_with("recovery.time: not recovered in 1 of 1 repeat of nginx, but weir has 1 value"),
         "{words}"
     );
-    assert!(comparison.is_worse() && comparison.headline().contains("not reached: 1 metric"));
+    assert!(comparison.is_worse() && comparison.headline().contains("no value in 1 metric"));
     assert!(!compared_in(1, &|_| 12, &|_| 4).is_worse());
 }
 

@@ -55,8 +55,8 @@ fn a_burst_shows_its_connections_and_the_errors_of_the_load_around_it() {
     assert_eq!(
         finding.sentences,
         [
-            "weir: 160 of 200 silent connections opened, 40 of them closed by the gateway; errors 5.00 % during, \
-          0.250 % before."
+            "weir: 160 of 200 silent connections were opened, and the gateway closed 40 of them; 5.00 % of the \
+             requests failed during the burst, 0.250 % before."
         ]
     );
     assert!(

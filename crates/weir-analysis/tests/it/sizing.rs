@@ -175,7 +175,7 @@ fn costs_are_those_of_a_month_and_growth_is_compounded() {
 fn a_target_below_one_instance_is_one_instance() {
     let answer = sized(&measured("weir", 3, &GOROUTER), demand(500.0));
     assert_eq!(answer.instances, count(1, 1, 1));
-    assert_eq!(answer.notes[1], "less than one instance: the target is 20.0 % of the rate of one instance");
+    assert_eq!(answer.notes[1], "one instance suffices: the target is 20.0 % of its rate");
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.0)).instances, count(1, 1, 1));
     assert_eq!(sized(&measured("weir", 3, &GOROUTER), demand(2_500.1)).instances, count(2, 2, 2));
 }
@@ -242,7 +242,7 @@ fn a_cpu_share_limits_the_rate_and_suggests_a_rate_to_measure() {
     assert_eq!(
         answer.notes,
         ["next rate rejected: at 4,000/s, CPU is 80.0 % [80.0 .. 80.0], above the limit of 65.0 %; measure \
-            about 3,250/s to narrow the gap"]
+            at about 3,250/s to narrow the gap"]
     );
     // 2,500/s at 50 % of the limit is 5,000/s at 100 %, and 3,250/s at 65 %.
     let answer = sized(&cells, Demand { extrapolate: true, ..asked.clone() });
@@ -313,7 +313,10 @@ fn invalid_values_are_not_used_for_sizing() {
 
     let (why, said) = refused(&measured("weir", 1, &GOROUTER), demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
-    assert!(said.contains("no valid value for the rate: no interval, 1 valid repeat"), "{said}");
+    assert!(
+        said.contains("no valid value for the rate: an interval needs two valid repeats (1 valid repeat)"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -378,7 +381,7 @@ fn an_overloaded_gateway_misses_any_objective() {
     judgement.bounds = None;
     let answer = sized(&cells, demand(10_000.0));
     assert_eq!((answer.rate_per_s.value, answer.instances.value), (1_000.0, 10));
-    assert_eq!(answer.notes, ["next rate rejected: at 2,500/s, p99 is not met: overloaded"]);
+    assert_eq!(answer.notes, ["next rate rejected: at 2,500/s, p99 is not met: the gateway was overloaded"]);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn conclusions_follow_from_the_values() {
             interval does not overlap with weir's.",
             "weir (100 µs [100 .. 100]) and nginx (100 µs [100 .. 100]) used the least CPU time per request; \
             their intervals overlap, so this run cannot rank them.",
-            "Added to direct latency: weir 101 µs [98.5 .. 103] at p50 and 253 µs [246 .. 259] at p99; nginx \
+            "Added latency: weir 101 µs [98.5 .. 103] at p50 and 253 µs [246 .. 259] at p99; nginx \
              202 µs [197 .. 207] at p50 and 505 µs [493 .. 517] at p99.",
             "Objective p99 at most 600 µs: met by weir, missed by nginx.",
             "Objective errors at most 0.100 %: met by weir and nginx.",
@@ -187,7 +187,8 @@ fn a_baseline_limited_by_the_rig_gives_an_upper_bound_of_the_ratio() {
     let summary = summary(&["weir", "nginx"], None, &cells);
     let ratio = summary.points[0].rows[0].ratio_to_direct.as_ref().unwrap();
     assert!(ratio.at_most && ratio.ratio.headline);
-    let sentence = "Throughput through the gateway is at most this share of the direct load, because the rig limited the direct load: weir 50.8 %, nginx 40.7 %.";
+    let sentence = "Throughput through the gateway as share of direct, at most: weir 50.8 %, nginx 40.7 %. The rig \
+                    limited the direct load, so the shares are upper bounds.";
     assert!(
         summary.points[0].conclusions.contains(&sentence.to_owned()),
         "{:?}",

@@ -48,11 +48,11 @@ fn late_requests_of_one_second_are_one_event() {
         let point = &summary.points[0];
         let row = &point.rows[0];
         let is_headline = |name: &str| row.latency(name).expect("a latency").headline;
-        let said = point.conclusions.iter().find(|sentence| sentence.starts_with("Fewer than")).cloned();
+        let said = point.conclusions.iter().find(|sentence| sentence.starts_with("These quantiles")).cloned();
         ([is_headline("p50"), is_headline("p999")], said)
     };
-    let said = "Fewer than 5 seconds contain requests slower than these quantiles, so they are no headlines: p99.9 of \
-                weir (3 of 30 seconds). Use a longer phase or more repeats.";
+    let said = "These quantiles are no headlines, because fewer than 5 seconds contain slower requests: p99.9 of weir \
+                (3 of 30 seconds). Use a longer phase or more repeats.";
     assert_eq!(of(1), ([true, false], Some(said.to_owned())));
     assert_eq!(of(2), ([true, true], None), "six seconds of thirty");
 }

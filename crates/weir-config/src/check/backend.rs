@@ -64,9 +64,9 @@ fn check_slow_start(place: &str, backend: &Backend) -> Result<(), Problem> {
     match (&backend.slow_start, &backend.balance) {
         (Some(_), Balance::Hash(_)) => {
             let message = "no effect with `balance: hash`: only the key selects the endpoint";
-            Err(Problem::of(place, message).help("remove it"))
+            Err(Problem::of(place, message).help("remove `slow_start`"))
         }
-        (Some(time), _) => check_time(&place, *time, "remove it to turn slow start off"),
+        (Some(time), _) => check_time(&place, *time, "remove the field to turn slow start off"),
         (None, _) => Ok(()),
     }
 }

@@ -34,7 +34,7 @@ fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
     {
         let message = format!("{} is out of range; allowed: 1s to 7 days", keys.lifetime);
         return Err(Problem::of(format!("{place}.tickets.lifetime"), message)
-            .help("remove it to use the default, 12h; `tickets: off` turns resumption off"));
+            .help("remove the field to use the default, 12h; `tickets: off` turns resumption off"));
     }
     for (position, pair) in tls.pairs().enumerate() {
         for (index, host) in tls.hosts(position).iter().enumerate() {

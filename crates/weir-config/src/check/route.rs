@@ -82,7 +82,7 @@ fn check_methods(key: &str, methods: &[String]) -> Result<(), Problem> {
             return wrong(message, format!("write `{capitals}`"));
         }
         if method == "CONNECT" {
-            return wrong("CONNECT is not supported (status 501)".to_owned(), "remove it".to_owned());
+            return wrong("CONNECT is not supported (status 501)".to_owned(), "remove `CONNECT`".to_owned());
         }
         if methods[..index].contains(method) {
             return wrong(format!("duplicate method `{method}`"), "remove one of them".to_owned());

@@ -212,7 +212,11 @@ fn rejects_unsupported_tls_policies_and_lists_the_supported_values() {
     let suites = remedy("ciphers: [x]");
     assert!(suites.contains("TLS_AES_256_GCM_SHA384, ") && suites.contains("ECDHE-RSA-AES128-GCM-SHA256"));
     let suites = remedy("versions: [1.3], ciphers: [x]");
-    assert_eq!(suites.matches(", ").count(), 2, "only suites of the configured versions: {suites}");
+    assert_eq!(
+        suites.matches(", ").count(),
+        2,
+        "the remedy must name only suites of the configured versions, but is: {suites}"
+    );
     assert_eq!(remedy("curves: [x]"), "supported: X25519, P-256, P-384, X25519MLKEM768");
     Folder::new().check(
         &with_tls("hosts: ['*', '*a.test']"),

@@ -92,7 +92,7 @@ fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     match for_backends.iter().find(|(_, is_there)| *is_there) {
         Some((field, _)) => {
             let message = format!("no effect with `{action}`: the route sends no requests to a backend");
-            Err(Problem::of(format!("{key}.{field}"), message).help("remove it"))
+            Err(Problem::of(format!("{key}.{field}"), message).help(format!("remove `{field}`")))
         }
         None => Ok(()),
     }
@@ -165,7 +165,9 @@ fn check_host(place: &str, host: &str) -> Result<(), Problem> {
 fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
     if !(200..600).contains(&respond.status) {
         let message = format!("status {} is out of range; allowed: 200 to 599", respond.status);
-        return Err(Problem::of(format!("{place}.status"), message).help("remove it to use the default, 200"));
+        return Err(
+            Problem::of(format!("{place}.status"), message).help("remove the field to use the default, 200")
+        );
     }
     if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
         let message = format!("a response with status {} cannot have a body", respond.status);
@@ -176,7 +178,7 @@ fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
         let place = format!("{place}.headers.{name}");
         check_name(&place, name, Head::Response)?;
         if name.eq_ignore_ascii_case("date") {
-            return Err(Problem::of(place, "the gateway sets this header itself").help("remove it"));
+            return Err(Problem::of(place, "the gateway sets this header itself").help("remove the header"));
         }
         check_value(&place, value)?;
         check_twice(place, name, &mut names)?;
@@ -229,7 +231,7 @@ fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
         let message = format!("invalid header name `{}`", name.escape_debug());
         return Err(Problem::of(place, message).help("use letters, digits and hyphens, as in `X-Request-Id`"));
     }
-    let leave_out = "remove it";
+    let leave_out = "remove this name";
     let (reason, remedy) = match (name.to_ascii_lowercase().as_str(), head) {
         ("connection" | "keep-alive" | "proxy-connection" | "te" | "upgrade", _) => {
             ("it applies to one connection; the gateway sets its own on each side", leave_out)
@@ -305,7 +307,7 @@ fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Pr
     match &cors.max_age {
         Some(age) if age.0.subsec_nanos() != 0 => {
             Err(Problem::of(format!("{place}.max_age"), format!("`{age}` is not a whole number of seconds"))
-                .help("write it in seconds, for example `600s`"))
+                .help("write whole seconds, for example `600s`"))
         }
         _ => Ok(()),
     }
@@ -328,9 +330,9 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
         return Err(Problem::of(place, "no timeout is set")
             .help("set `request`, `backend`, `response`, `body` or `upgraded`"));
     }
-    let of_none = "remove it to set no timeout for this route";
-    let of_backend = "remove it to use the value of the backend, or of the gateway if the backend sets none";
-    let of_gateway = "remove it to use the value of the gateway";
+    let of_none = "remove the field to set no timeout for this route";
+    let of_backend = "remove the field to use the value of the backend, else of the gateway";
+    let of_gateway = "remove the field to use the value of the gateway";
     let times = [
         ("request", timeouts.request, of_none),
         ("backend", timeouts.backend, of_none),

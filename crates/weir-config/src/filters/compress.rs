@@ -79,7 +79,7 @@ pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Pro
             format!("{place}.types"),
             "the list is empty: the gateway would compress nothing",
         )
-        .help("remove it to use the default types, or remove `compress`"));
+        .help("remove the field to use the default types, or remove `compress`"));
     }
     if let Some(index) = compress.types.iter().position(|kind| !is_media_type(kind)) {
         let message = format!("`{}` is not a media type", compress.types[index].escape_debug());

@@ -29,7 +29,7 @@ pub struct WeightedBackend {
     /// The backend gets this share of requests: its weight divided by the sum of all weights. With 0 it gets no
     /// requests.
     #[serde(default = "one")]
-    #[schemars(range(max = WEIGHT_MAX), extend("x-unit" = "parts"))]
+    #[schemars(range(max = WEIGHT_MAX))]
     pub weight: u32,
 }
 
@@ -105,9 +105,9 @@ pub enum Scheme {
     Https,
 }
 
-/// A fixed response from the gateway itself. The gateway reads and discards the body of a request that gets a redirect,
-/// a fixed response or a CORS preflight response, up to 64 KiB. After a longer body, or one that waits for `100
-/// Continue`, it closes the connection.
+/// A fixed response from the gateway itself. If a request gets a redirect, a fixed response or a CORS preflight
+/// response, the gateway reads and discards up to 64 KiB of its body. It closes the connection if the body is longer, or
+/// if the client waits for `100 Continue`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Respond {

@@ -64,7 +64,7 @@ fn rejects_routes_without_exactly_one_action() {
             check_refused(
                 &format!("{action}: {of}, {field}: {value}"),
                 &format!(".{field}: no effect with `{action}`: the route sends no requests to a backend"),
-                "remove it",
+                &format!("remove `{field}`"),
             );
         }
     }
@@ -161,7 +161,7 @@ fn rejects_invalid_responses() {
         check(
             &format!("{{ status: {status} }}"),
             &format!("status: status {status} is out of range; allowed: 200 to 599"),
-            "remove it to use the default, 200",
+            "remove the field to use the default, 200",
         );
     }
     check(
@@ -169,11 +169,15 @@ fn rejects_invalid_responses() {
         "body: a response with status 204 cannot have a body",
         "remove the body",
     );
-    check("{ headers: { Date: a } }", "headers.Date: the gateway sets this header itself", "remove it");
+    check(
+        "{ headers: { Date: a } }",
+        "headers.Date: the gateway sets this header itself",
+        "remove the header",
+    );
     check(
         "{ headers: { Content-Length: '1' } }",
         "headers.Content-Length: cannot change `Content-Length`: it describes the body, which the gateway does not change",
-        "remove it",
+        "remove this name",
     );
     check(
         "{ headers: { A: b, a: b } }",
@@ -196,19 +200,19 @@ fn rejects_changes_of_connection_and_body_fields() {
     for head in ["request_headers", "response_headers"] {
         for name in ["Connection", "keep-alive", "Proxy-Connection", "TE", "Upgrade"] {
             let (set, remove) = (format!("set: {{ {name}: a }}"), format!("remove: [b, {name}]"));
-            refused(head, &set, &format!("set.{name}"), name, one_connection, "remove it");
-            refused(head, &remove, "remove[1]", name, one_connection, "remove it");
+            refused(head, &set, &format!("set.{name}"), name, one_connection, "remove this name");
+            refused(head, &remove, "remove[1]", name, one_connection, "remove this name");
         }
         for name in ["Content-Length", "transfer-encoding", "Trailer"] {
             let add = format!("add: {{ {name}: a }}");
-            refused(head, &add, &format!("add.{name}"), name, length, "remove it");
+            refused(head, &add, &format!("add.{name}"), name, length, "remove this name");
         }
     }
     let host = "`rewrite` sets the host";
     let remedy = "write `rewrite: { host: NAME }` in the route";
     refused("request_headers", "set: { Host: a }", "set.Host", "Host", host, remedy);
     let expect = "the gateway handles 100-continue itself";
-    refused("request_headers", "remove: [expect]", "remove[0]", "expect", expect, "remove it");
+    refused("request_headers", "remove: [expect]", "remove[0]", "expect", expect, "remove this name");
     assert!(apply("backend: a, response_headers: { set: { Host: a } }").table.is_some());
 }
 
@@ -291,7 +295,7 @@ fn rejects_invalid_cors_policies() {
     check(
         "origins: ['https://a'], max_age: 1500ms",
         "max_age: `1500ms` is not a whole number of seconds",
-        "write it in seconds, for example `600s`",
+        "write whole seconds, for example `600s`",
     );
 }
 
@@ -321,12 +325,12 @@ fn rejects_invalid_route_timeouts() {
         check_refused(&format!("backend: a, timeouts: {timeouts}"), &format!(".timeouts{problem}"), remedy);
     };
     check("{}", ": no timeout is set", "set `request`, `backend`, `response`, `body` or `upgraded`");
-    let remedy = "remove it to set no timeout for this route";
+    let remedy = "remove the field to set no timeout for this route";
     check("{ request: 0s }", ".request: 0s is out of range; allowed: 1ns to 30 days", remedy);
     check("{ backend: 721h }", ".backend: 721h is out of range; allowed: 1ns to 30 days", remedy);
-    let remedy = "remove it to use the value of the gateway";
+    let remedy = "remove the field to use the value of the gateway";
     check("{ body: 0s }", ".body: 0s is out of range; allowed: 1ns to 30 days", remedy);
-    let of_backend = "remove it to use the value of the backend, or of the gateway if the backend sets none";
+    let of_backend = "remove the field to use the value of the backend, else of the gateway";
     check("{ response: 0s }", ".response: 0s is out of range; allowed: 1ns to 30 days", of_backend);
     check(
         "{ request: 1s, upgraded: 721h }",
@@ -390,10 +394,10 @@ fn rejects_invalid_retries() {
     let check = |retries: &str, problem: &str, remedy: &str| {
         check_refused(&format!("backend: a, retries: {retries}"), &format!(".retries{problem}"), remedy);
     };
-    let attempts = "remove it to use the default, 1, or remove `retries` for no retries";
+    let attempts = "write a number of at most 10 (default: 1), or remove `retries` for no retries";
     check("{ attempts: 0 }", ".attempts: 0 is out of range; allowed: 1 to 10", attempts);
     check("{ attempts: 11 }", ".attempts: 11 is out of range; allowed: 1 to 10", attempts);
-    let empty = "remove it to use the default, `[connect, reset]`, or remove `retries`";
+    let empty = "remove the field to use the default, `[connect, reset]`, or remove `retries`";
     check("{ on: [] }", ".on: the list is empty: the gateway would retry nothing", empty);
     check("{ on: [reset, reset] }", ".on[1]: duplicate `reset`", "remove one of them");
     check("{ on: [503, '503'] }", ".on[1]: duplicate `503`", "remove one of them");
@@ -405,7 +409,7 @@ fn rejects_invalid_retries() {
     check(
         "{ backoff: 0s }",
         ".backoff: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to use the default, 25ms",
+        "remove the field to use the default, 25ms",
     );
     check_form_refused("backend: a, retries: { on: [5xx] }", "unknown retry condition `5xx`");
     check_form_refused("backend: a, retries: { on: connect }", "a list");
@@ -431,7 +435,7 @@ fn rejects_invalid_compression() {
     check(
         "{ types: [] }",
         "types: the list is empty: the gateway would compress nothing",
-        "remove it to use the default types, or remove `compress`",
+        "remove the field to use the default types, or remove `compress`",
     );
     for wrong in ["text", "text/", "/html", "text/html; charset=utf-8", "te xt/html"] {
         check(

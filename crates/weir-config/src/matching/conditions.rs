@@ -139,7 +139,7 @@ impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Wanted::Exact(exact) => write!(f, "`{exact}`"),
-            Wanted::Pattern(pattern) => write!(f, "a match of `{}`", pattern.text()),
+            Wanted::Pattern(pattern) => write!(f, "a value that matches `{}`", pattern.text()),
             Wanted::Present => f.write_str("any value"),
         }
     }

@@ -49,7 +49,7 @@ impl Pattern {
     fn new(text: &str) -> Result<Pattern, (String, &'static str)> {
         if text.len() > PATTERN_BYTES_MAX {
             let message = format!("the pattern is longer than {PATTERN_BYTES_MAX} bytes");
-            return Err((message, "shorten it, or split it into several routes"));
+            return Err((message, "shorten the pattern, or split it into several routes"));
         }
         // Values are bytes, so classes like `\w` are ASCII.
         let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
@@ -59,8 +59,8 @@ impl Pattern {
         let whole = Hir::concat(vec![Hir::look(Look::Start), inner, Hir::look(Look::End)]);
         let too_large = || {
             let message =
-                format!("`{text}` is too complex: its automaton exceeds {AUTOMATON_BYTES_MAX} bytes");
-            (message, "simplify it: `.*` before a count like `.{20}` doubles the size with each repetition")
+                format!("`{text}` is too complex: compiled, it exceeds {AUTOMATON_BYTES_MAX} bytes");
+            (message, "simplify the pattern: after `.*`, each repetition in `.{20}` doubles the size")
         };
         let config = thompson::Config::new()
             .utf8(false)
@@ -259,7 +259,7 @@ mod tests {
         check("\\pL", "`\\pL`: Unicode not allowed here, at character 1");
         check("(a)\\1", "`(a)\\1`: backreferences are not supported, at character 4");
         for large in [".*a.{20}", "(a{100}){1000}", "[a-z]*x[a-z]{15}"] {
-            let message = format!("`{large}` is too complex: its automaton exceeds 1048576 bytes");
+            let message = format!("`{large}` is too complex: compiled, it exceeds 1048576 bytes");
             check(large, &message);
         }
         check(&"a".repeat(1025), "the pattern is longer than 1024 bytes");

@@ -105,10 +105,10 @@ log_values! {
     PeerAddress "peer_addr" "Address and port of the other end of the connection.";
     Scheme "scheme" "`http` or `https`.";
     Request "request" "Method, target and version as the client sent them; for a malformed request, the parts that parsed.";
-    Method "request_method" "The method.";
+    Method "request_method" "Request method.";
     Target "request_uri" "Path and query as the client sent them.";
     Host "host" "The requested host.";
-    Protocol "server_protocol" "The version, like HTTP/1.1.";
+    Protocol "server_protocol" "HTTP version, like HTTP/1.1.";
     Status "status" "Status sent to the client; empty if there was no response.";
     Cause "cause" "Cause of the error, as in X-Weir-Error.";
     BytesSent "bytes_sent" "Bytes sent to the client, with headers and framing; for a tunnel only the headers.";
@@ -117,7 +117,7 @@ log_values! {
     Group "group" "Group in metrics.";
     Backend "backend" "Name of the backend.";
     Upstream "upstream_addr" "The endpoint of the last attempt.";
-    UpstreamSeconds "upstream_response_time" "Seconds from complete request headers to the response headers.";
+    UpstreamSeconds "upstream_response_time" "Seconds from complete request headers to upstream response headers.";
     RequestId "request_id" "Request ID, if `forwarding.request_id` is on.";
     TraceId "trace_id" "Trace ID, if `forwarding.trace` is on.";
     RequestLength "request_length" "Bytes of the request: headers, and the part of the body that was read, with framing.";
@@ -206,7 +206,7 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
     const PLACE: &str = "access_log.format";
     if template.chars().any(char::is_control) {
         return Err(Problem::of(PLACE, "the format contains a line break or another control character")
-            .help("write it on one line; the gateway adds the line break"));
+            .help("write the format on one line; the gateway adds the line break"));
     }
     let (mut pieces, mut text, mut rest) = (Vec::new(), String::new(), template);
     while let Some((before, rest_of_text)) = rest.split_once('$') {
@@ -227,8 +227,8 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
         rest = after;
     }
     if pieces.is_empty() {
-        return Err(Problem::of(PLACE, format!("`{template}` contains no value such as `$status`"))
-            .help("write `json`, or a text with values such as `$remote_addr $status`"));
+        return Err(Problem::of(PLACE, format!("`{template}` contains no variable such as `$status`"))
+            .help("write `json`, or a text with variables such as `$remote_addr $status`"));
     }
     text.push_str(rest);
     if !text.is_empty() {
@@ -247,9 +247,9 @@ fn split_name(text: &str) -> (&str, &str) {
 }
 
 fn unknown_value(place: &str, name: &str) -> Problem {
-    let problem = Problem::of(place, format!("unknown value `${}`", name.escape_debug()));
+    let problem = Problem::of(place, format!("unknown variable `${}`", name.escape_debug()));
     if name.is_empty() {
-        return problem.help("write `$$` for a dollar sign, or `$NAME` for a value");
+        return problem.help("write `$$` for a dollar sign, or `$NAME` for a variable");
     }
     let list = |names: &[&str], mark: &str| {
         names.iter().map(|known| format!("{mark}${known}{mark}")).collect::<Vec<_>>().join(", ")
@@ -257,7 +257,7 @@ fn unknown_value(place: &str, name: &str) -> Problem {
     match near(name).as_slice() {
         [] => {
             let all: Vec<&str> = LogValue::NAMED.iter().map(|(known, ..)| *known).collect();
-            problem.help(format!("known values: {}, and $http_NAME for request headers", list(&all, "")))
+            problem.help(format!("known variables: {}, and $http_NAME for request headers", list(&all, "")))
         }
         near => problem.help(format!("did you mean {}?", list(near, "`"))),
     }
@@ -322,19 +322,19 @@ mod tests {
             assert_eq!(problem.message, message);
             assert!(problem.remedy.starts_with(remedy), "{format}");
         };
-        check("$statuss", "unknown value `$statuss`", "did you mean `$status`?");
-        check("100 $", "unknown value `$`", "write `$$` for a dollar");
-        check("$http_", "unknown value `$http_`", "known values: $time_iso8601, ");
+        check("$statuss", "unknown variable `$statuss`", "did you mean `$status`?");
+        check("100 $", "unknown variable `$`", "write `$$` for a dollar");
+        check("$http_", "unknown variable `$http_`", "known variables: $time_iso8601, ");
         let near = "did you mean `$bytes_sent`?";
-        check("$body_bytes_sent", "unknown value `$body_bytes_sent`", near);
+        check("$body_bytes_sent", "unknown variable `$body_bytes_sent`", near);
         let near = "did you mean `$upstream_response_time`, `$upstream_addr`, `$upstream_status`, `$upstream_tries`?";
-        check("$upstream_connect_time", "unknown value `$upstream_connect_time`", near);
-        check("$$", "`$$` contains no value such as `$status`", "write `json`");
-        check("common", "`common` contains no value such as `$status`", "write `json`");
+        check("$upstream_connect_time", "unknown variable `$upstream_connect_time`", near);
+        check("$$", "`$$` contains no variable such as `$status`", "write `json`");
+        check("common", "`common` contains no variable such as `$status`", "write `json`");
         check(
             "$status\n",
             "the format contains a line break or another control character",
-            "write it on one line",
+            "write the format on one line",
         );
         assert_eq!(
             super::check(&AccessLog { file: Some(String::new()), ..AccessLog::default() }).unwrap_err().place,

@@ -23,10 +23,11 @@ pub struct Forwarding {
     /// neither is on, these headers stay as they are, and the client address is read only for the access log and `hash:
     /// client_address`.
     pub trusted_hops: u32,
-    /// Header that all trusted proxies append to. The gateway reads the client address from it, and writes
-    /// `X-Forwarded-For` and `Forwarded`, if they are on, from the addresses in it. Elements are IPv4 or IPv6
-    /// addresses, with or without port; IPv6 with a port needs brackets. With nginx before 1.23 behind another proxy,
-    /// clients can forge `forwarded`, because `$http_forwarded` is only the first line.
+    /// Header that all trusted proxies append to. The gateway reads the client address from this header. If
+    /// `x_forwarded` or `forwarded` is on, the gateway also copies the addresses to the headers that it sends. Elements
+    /// are IPv4 or IPv6 addresses, with or without port; IPv6 with a port needs brackets. Do not use `forwarded` with
+    /// nginx before 1.23 behind another proxy: there, `$http_forwarded` is only the first line, and clients can forge
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"forwarded")]
     #[schemars(extend("x-default" = "`forwarded` if only `forwarded` is on, else `x_forwarded_for`"))]

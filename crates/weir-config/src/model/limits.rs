@@ -19,8 +19,8 @@ pub struct Limits {
     pub fields: u32,
     /// Maximum size of a request body; 0 allows no body.
     pub body: Size,
-    /// Maximum number of client connections, per process. At the limit, a new connection replaces the one of the same
-    /// worker that has been idle longest, if it has been idle for at least 1 s.
+    /// Maximum number of client connections, per process. At the limit, a worker closes its connection with the longest
+    /// idle time to accept a new one. It closes no connection that has been idle for less than 1 s.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub connections: u32,
     /// Maximum number of client connections per client address (IPv6: per /64 network), per process. Connections from
@@ -55,7 +55,7 @@ impl Default for Limits {
 pub(crate) fn check(limits: &Limits) -> Result<(), Problem> {
     let wrong = |field: &str, message: String, default: &dyn std::fmt::Display| {
         let problem = Problem::of(format!("limits.{field}"), message);
-        Err(problem.help(format!("remove it to use the default, {default}")))
+        Err(problem.help(format!("remove the field to use the default, {default}")))
     };
     let default = Limits::default();
     if !HEAD_BYTES.contains(&limits.head.0) {

@@ -54,7 +54,7 @@ pub(crate) fn check(overload: &Overload) -> Result<(), Problem> {
         return Err(Problem::of("overload.memory", "0 would reject every request with 503")
             .help("write a share like 90% or a size like 256MiB, or remove `memory` to set no limit"));
     }
-    overload.lag.map_or(Ok(()), |lag| check_time("overload.lag", lag, "remove it to set no limit"))
+    overload.lag.map_or(Ok(()), |lag| check_time("overload.lag", lag, "remove the field to set no limit"))
 }
 
 impl FromStr for MemoryBound {
@@ -128,7 +128,7 @@ impl JsonSchema for MemoryBound {
         json_schema!({
             "type": "string",
             "pattern": r"^[0-9]+(\.[0-9]+)? *(%|B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
-            "description": "a share of the available memory, or a size of the process, with its unit, like \
+            "description": "a share of the memory limit, or an amount of memory, with its unit, like \
                             90%, 256MiB"
         })
     }

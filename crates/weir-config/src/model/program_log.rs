@@ -20,7 +20,7 @@ pub struct ProgramLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// An action that was requested has failed.
+    /// A requested action failed.
     Error,
     /// A condition that an operator should check.
     #[default]

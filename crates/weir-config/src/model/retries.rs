@@ -61,11 +61,11 @@ pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Proble
     if !(1..=ATTEMPTS_MAX).contains(&retries.attempts) {
         let message = format!("{} is out of range; allowed: 1 to {ATTEMPTS_MAX}", retries.attempts);
         return Err(Problem::of(format!("{place}.attempts"), message)
-            .help("remove it to use the default, 1, or remove `retries` for no retries"));
+            .help("write a number of at most 10 (default: 1), or remove `retries` for no retries"));
     }
     if retries.on.is_empty() {
         return Err(Problem::of(format!("{place}.on"), "the list is empty: the gateway would retry nothing")
-            .help("remove it to use the default, `[connect, reset]`, or remove `retries`"));
+            .help("remove the field to use the default, `[connect, reset]`, or remove `retries`"));
     }
     for (index, on) in retries.on.iter().enumerate() {
         let wrong = |message: String, remedy: &str| {
@@ -83,7 +83,7 @@ pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Proble
             return wrong(format!("duplicate `{on}`"), "remove one of them");
         }
     }
-    check_time(&format!("{place}.backoff"), retries.backoff, "remove it to use the default, 25ms")
+    check_time(&format!("{place}.backoff"), retries.backoff, "remove the field to use the default, 25ms")
 }
 
 impl fmt::Display for RetryOn {

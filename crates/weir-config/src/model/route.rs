@@ -117,7 +117,8 @@ pub struct Route {
     pub retries: Option<Box<Retries>>,
     /// File of accepted bearer tokens, one per line, relative to the directory of the configuration; empty lines and
     /// lines that start with `#` are ignored. Requests without exactly one `Authorization: Bearer` header with a listed
-    /// token get 401. The upstream gets the header too. Read at start and by SIGHUP.
+    /// token get 401. The upstream gets the header too. The gateway reads the file at
+    /// start and on SIGHUP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
     pub tokens: Option<String>,
@@ -126,8 +127,8 @@ pub struct Route {
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
     /// Group in metrics, 1 to 128 printable characters, not `other`. Routes with the same group are counted together.
-    /// Above 1,000 groups, further ones count as `other`. To make room, groups that no route uses any more are removed,
-    /// at most once a minute; a group that returns starts at 0.
+    /// If there are more than 1,000 groups, the others are counted together as `other`. At most once a minute, the
+    /// gateway then removes groups that no route uses any more; a group that returns starts at 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"checkout", extend("x-default" = "name of the backend"))]
     pub metrics_group: Option<String>,

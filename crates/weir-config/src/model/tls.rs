@@ -183,7 +183,8 @@ pub struct TicketKeys {
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTls {
     /// CA certificates. One of them must have signed the certificate of the endpoint. Default: `SSL_CERT_FILE` and
-    /// `SSL_CERT_DIR`, else those of the distribution, read at start and by SIGHUP.
+    /// `SSL_CERT_DIR`, else the CA certificates of the distribution. The gateway reads the default at start and on
+    /// SIGHUP.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "those of the system"))]
     pub ca: Option<String>,
@@ -289,7 +290,8 @@ impl Tls {
         Some(PairFiles { certificate, key, ocsp, prefix: prefix.unwrap_or_default() })
     }
 
-    /// The configured `hosts` of the certificate at this position. If empty, it is used for the names that it contains.
+    /// The configured `hosts` of the certificate at this position. If empty, the certificate is used for
+    /// the names that it contains.
     pub(crate) fn hosts(&self, position: usize) -> &[String] {
         let further = position.checked_sub(1).map(|index| self.certificates.get(index));
         match further {

@@ -90,7 +90,7 @@ pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result
         let place = format!("trailers.request[{index}]");
         check_name(&place, name)?;
         if !underscores_in_headers && !is_plain_name(name) {
-            let message = format!("request fields with a name like `{name}` are dropped");
+            let message = format!("the gateway drops request trailers with a name like `{name}`");
             return Err(Problem::of(place, message)
                 .help("use letters, digits and hyphens, or set `underscores_in_headers: true`"));
         }
@@ -103,8 +103,8 @@ pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result
 
 fn check_name(place: &str, name: &str) -> Result<(), Problem> {
     if !is_token(name) {
-        let message = format!("`{}` is not the name of a field", name.escape_debug());
-        return Err(Problem::of(place, message).help("write letters, digits and hyphens, as in `X-Checksum`"));
+        let message = format!("invalid trailer name `{}`", name.escape_debug());
+        return Err(Problem::of(place, message).help("use letters, digits and hyphens, as in `X-Checksum`"));
     }
     let lower = name.to_ascii_lowercase();
     let is_forbidden = is_hop_by_hop(name)
@@ -112,9 +112,7 @@ fn check_name(place: &str, name: &str) -> Result<(), Problem> {
         || FORBIDDEN_PREFIXES.iter().any(|prefix| lower.starts_with(prefix));
     if is_forbidden {
         let message = format!("`{name}` cannot be a trailer: recipients need it before the body");
-        return Err(
-            Problem::of(place, message).help("remove it from this list; send it as a header field instead")
-        );
+        return Err(Problem::of(place, message).help("remove the name from this list; send a header instead"));
     }
     Ok(())
 }

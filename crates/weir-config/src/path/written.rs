@@ -60,9 +60,9 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
                 PathProblem::Parameter | PathProblem::HiddenByParameter => {
                     "remove the parameters (`;` and the text after it), or set `paths.path_parameters: keep`"
                 }
-                PathProblem::HiddenDotSegment | PathProblem::Nul | PathProblem::NotAbsolute => {
-                    "write a path that is not ambiguous"
-                }
+                PathProblem::HiddenDotSegment => "remove the dot segment (`.` or `..`)",
+                PathProblem::Nul => "remove `%00`",
+                PathProblem::NotAbsolute => "start the path with `/`",
             };
             (format!("requests for `{path}` get 400: {problem}"), remedy.to_owned())
         }

@@ -86,7 +86,7 @@ fn problems_name_the_field_and_the_remedy() {
     );
     check_refused(
         &GOOD.replace("workers: 1", "workers: 0"),
-        &[("workers: 0 is out of range; allowed: 1 to 1024", "remove it for one worker per CPU")],
+        &[("workers: 0 is out of range; allowed: 1 to 1024", "remove the field for one worker per CPU")],
     );
     check_refused(
         &GOOD.replace("127.0.0.1:9000", "127.0.0.1:9000, '[::1]:0'"),
@@ -124,7 +124,7 @@ fn problems_name_the_field_and_the_remedy() {
         &format!("{GOOD}limits: {{ connections_per_address: 0 }}\n"),
         &[(
             "limits.connections_per_address: 0 would reject every request",
-            "remove it to use the default, no limit",
+            "remove the field to use the default, no limit",
         )],
     );
 }
@@ -150,7 +150,7 @@ fn rejects_paths_that_no_request_has() {
     check(
         "/a%2F..",
         "requests for `/a%2F..` get 400: path contains a dot segment next to an encoded slash or a backslash",
-        "write a path that is not ambiguous",
+        "remove the dot segment (`.` or `..`)",
     );
 }
 
@@ -227,7 +227,7 @@ fn rejects_invalid_conditions() {
     };
     methods("get", "unknown method `get`; methods are case-sensitive", "write `GET`");
     methods("'A B'", "invalid method `A B`", "use a method such as `GET`");
-    methods("CONNECT", "CONNECT is not supported (status 501)", "remove it");
+    methods("CONNECT", "CONNECT is not supported (status 501)", "remove `CONNECT`");
     check("path: /, methods: [A, A]", ".methods[1]", "duplicate method `A`", "remove one of them");
     let header = |header: &str, place: &str, message: &str, remedy: &str| {
         check(&format!("path: /, headers: {{ {header} }}"), &format!(".headers.{place}"), message, remedy);
@@ -293,17 +293,17 @@ fn rejects_limits_out_of_range_and_names_the_default() {
     check(
         "head: 2MiB",
         "limits.head: 2MiB is out of range; allowed: 1KiB to 1MiB",
-        "remove it to use the default, 32KiB",
+        "remove the field to use the default, 32KiB",
     );
     check(
         "fields: 7",
         "limits.fields: 7 is out of range; allowed: 8 to 128",
-        "remove it to use the default, 100",
+        "remove the field to use the default, 100",
     );
     check(
         "connections: 0",
         "limits.connections: 0 would reject every request",
-        "remove it to use the default, 10000",
+        "remove the field to use the default, 10000",
     );
 }
 
@@ -315,7 +315,10 @@ fn reports_all_problems_together() {
     check_refused(
         &format!("{text}limits: {{ fields: 1 }}\ntimeouts: {{ idle: 0s }}\n"),
         &[
-            ("limits.fields: 1 is out of range; allowed: 8 to 128", "remove it to use the default, 100"),
+            (
+                "limits.fields: 1 is out of range; allowed: 8 to 128",
+                "remove the field to use the default, 100",
+            ),
             (
                 "timeouts.idle: 0s is out of range; allowed: 1ns to 30 days",
                 "write a time in this range; this timeout cannot be turned off",

@@ -283,7 +283,7 @@ fn unused(files: &Files<'_>, tls: &Tls, position: usize) -> Box<FileProblem> {
         .pairs()
         .nth(position)
         .map_or_else(|| (String::new(), ""), |pair| (pair.field("certificate"), pair.certificate));
-    let message = "no client gets this certificate: it has no names, or other certificates of the same key type \
-                   (earlier ones, or those with `hosts`) cover its names";
+    let message = "no client gets this certificate, because it has no names or because other certificates take \
+                   precedence (same key type, and earlier or with `hosts`)";
     files.problem(&field, file, message.to_owned(), "remove the certificate, or use one for other hosts")
 }

@@ -199,17 +199,17 @@ fn warns_about_routes_that_never_match() {
         ],
         &[&format!("routes[0].regex: this route never matches: routes[1] {below}")],
     );
-    check_routes(&["regex: 'a/.*'"], &["routes[0].regex: it matches no path: paths start with `/`"]);
+    check_routes(&["regex: 'a/.*'"], &["routes[0].regex: the regex matches no path: paths start with `/`"]);
 }
 
 #[test]
 fn warns_about_dropped_fields_and_fields_that_clients_set() {
-    let dropped = "the gateway drops the request field";
+    let dropped = "the gateway drops the request header";
     check_routes(
         &["path: /, headers: { x_a: '1' }", "path: /b, headers: { X-A: '1', proxy: '2' }"],
         &[
-            &format!("routes[0].headers.x_a: {dropped} `x_a`, so nothing can match it"),
-            &format!("routes[1].headers.proxy: {dropped} `proxy`, so nothing can match it"),
+            &format!("routes[0].headers.x_a: {dropped} `x_a`, so the header is always missing"),
+            &format!("routes[1].headers.proxy: {dropped} `proxy`, so the header is always missing"),
         ],
     );
     let routes = "routes: [{ path: /, backend: a, headers: { x_a: '1' } }]\n";
@@ -220,7 +220,7 @@ fn warns_about_dropped_fields_and_fields_that_clients_set() {
     };
     let place = "backends.a.balance.hash.header";
     check(&hashed("X-User"), &[]);
-    check(&hashed("x.user"), &[&format!("{place}: {dropped} `x.user`, so nothing can match it")]);
+    check(&hashed("x.user"), &[&format!("{place}: {dropped} `x.user`, so the header is always missing")]);
     let message = "is hashed as the client sends it, so clients can choose their endpoint";
     check(&hashed("X-Forwarded-For"), &[&format!("{place}: `X-Forwarded-For` {message}")]);
 }

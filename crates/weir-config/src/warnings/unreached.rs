@@ -150,7 +150,7 @@ fn problem(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
     let entry = routes[route];
     match cause {
         Cause::NoPath => {
-            Problem::of(format!("{}.regex", entry.key), "it matches no path: paths start with `/`")
+            Problem::of(format!("{}.regex", entry.key), "the regex matches no path: paths start with `/`")
                 .help("start the expression with `/`; it must match the whole path")
         }
         Cause::Asked(other) => {

@@ -12,7 +12,8 @@ const ALLOW: &str = "use letters, digits and hyphens, or set `underscores_in_hea
 pub(super) fn of_state(state: &State) -> Vec<Problem> {
     let underscores = state.resources.settings.underscores_in_headers;
     let dropped = |place: String, name: &str| {
-        let message = format!("the gateway drops the request field `{name}`, so nothing can match it");
+        let message =
+            format!("the gateway drops the request header `{name}`, so the header is always missing");
         if name.eq_ignore_ascii_case("proxy") {
             return Some(Problem::of(place, message).help("use another name"));
         }

@@ -100,18 +100,18 @@ fn rejects_invalid_balance() {
     );
     check_refused(
         "endpoints: [], balance: { sticky: { cookie: a, max_age: 1500ms } }",
-        "balance.sticky.max_age: `1500ms` is not a whole number of seconds of at least 1",
-        "write it in seconds, for example `3600s`, or remove `max_age`",
+        "balance.sticky.max_age: `1500ms` is not a whole number of seconds, at least 1",
+        "write whole seconds, for example `3600s`, or remove `max_age`",
     );
     check_refused(
         "endpoints: [], balance: { hash: client_address }, slow_start: 10s",
         "slow_start: no effect with `balance: hash`: only the key selects the endpoint",
-        "remove it",
+        "remove `slow_start`",
     );
     check_refused(
         "endpoints: [], slow_start: 0s",
         "slow_start: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to turn slow start off",
+        "remove the field to turn slow start off",
     );
 }
 
@@ -143,7 +143,11 @@ fn rejects_invalid_health_checks() {
         check_refused(&format!("endpoints: [], health: {health}"), &format!("health{problem}"), remedy);
     };
     check("{ path: up }", ".path: `up` does not start with `/`", "write `/up`");
-    check("{ path: '/a?b c' }", ".path: `b c` is not a valid query", "percent-encode it");
+    check(
+        "{ path: '/a?b c' }",
+        ".path: `b c` is not a valid query",
+        "percent-encode the query, for example a space as %20",
+    );
     let remedy = "add `path`, or remove `host`";
     check("{ host: a }", ".host: no effect without `path`", remedy);
     let remedy = "write a name like `example.com`";
@@ -151,15 +155,15 @@ fn rejects_invalid_health_checks() {
     check(
         "{ interval: 0s }",
         ".interval: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to use the default, 10s",
+        "remove the field to use the default, 10s",
     );
     check(
         "{ timeout: 0s }",
         ".timeout: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to use the default, 2s",
+        "remove the field to use the default, 2s",
     );
-    check("{ healthy: 0 }", ".healthy: must be at least 1", "remove it to use the default, 2");
-    check("{ unhealthy: 0 }", ".unhealthy: must be at least 1", "remove it to use the default, 3");
+    check("{ healthy: 0 }", ".healthy: must be at least 1", "remove the field to use the default, 2");
+    check("{ unhealthy: 0 }", ".unhealthy: must be at least 1", "remove the field to use the default, 3");
     check_form_refused("endpoints: [], health: { url: / }", "unknown field `url`");
 }
 
@@ -169,12 +173,12 @@ fn rejects_invalid_ejection() {
     check_refused(
         "endpoints: [], ejection: { errors: 0 }",
         "ejection.errors: must be at least 1",
-        "remove it to use the default, 5",
+        "remove the field to use the default, 5",
     );
     check_refused(
         "endpoints: [], ejection: { time: 0s }",
         "ejection.time: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to use the default, 30s",
+        "remove the field to use the default, 30s",
     );
     check_form_refused("endpoints: [], ejection: { most: 101% }", "more than 100%");
 }
@@ -192,10 +196,14 @@ fn reads_ejection_by_error_rate() {
     };
     let above = "write a share above 0%, for example 50%";
     check("{ errors: 0% }", "errors: 0% would eject every endpoint", above);
-    let window = "remove it to use the default, 10s";
+    let window = "remove the field to use the default, 10s";
     check("{ errors: 1%, window: 999ms }", "window: 999ms is out of range; allowed: 1s to 1h", window);
     check("{ errors: 1%, window: 2h }", "window: 2h is out of range; allowed: 1s to 1h", window);
-    check("{ errors: 1%, requests: 0 }", "requests: must be at least 1", "remove it to use the default, 20");
+    check(
+        "{ errors: 1%, requests: 0 }",
+        "requests: must be at least 1",
+        "remove the field to use the default, 20",
+    );
     check_form_refused("endpoints: [], ejection: { share: 20% }", "20%");
     check_form_refused("endpoints: [], ejection: { share: {} }", "missing field `errors`");
 }
@@ -209,7 +217,7 @@ fn rejects_limits_of_zero() {
         check_refused(
             &format!("endpoints: [], limits: {{ {field}: 0 }}"),
             &format!("limits.{field}: 0 would reject every request"),
-            "remove it to set no limit for this backend",
+            "remove the field to set no limit for this backend",
         );
     }
     check_form_refused("endpoints: [], limits: { request: 1 }", "unknown field `request`");
@@ -231,7 +239,7 @@ fn rejects_invalid_timeouts() {
         check_refused(
             &format!("endpoints: [], limits: {{ pending: 1 }}, timeouts: {{ {field}: 0s }}"),
             &format!("timeouts.{field}: 0s is out of range; allowed: 1ns to 30 days"),
-            "remove it to use the value of the gateway",
+            "remove the field to use the value of the gateway",
         );
     }
     check_form_refused("endpoints: [], timeouts: { head: 1s }", "unknown field `head`");
@@ -248,7 +256,7 @@ fn rejects_invalid_keepalive() {
     check_refused(
         "endpoints: [], keepalive: { time: 0s }",
         "keepalive.time: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to set no time limit",
+        "remove the field to set no time limit",
     );
 }
 

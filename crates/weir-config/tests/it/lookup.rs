@@ -1,4 +1,5 @@
-//! Compares the table with the oracle for many seeds. A fuzz target does the same with its bytes.
+//! Compares the routing table with the oracle, a simple reference implementation, on random input from many seeds. A
+//! fuzz target does the same with the bytes of the fuzzer.
 
 use crate::draw::Draw;
 use crate::routing::check;

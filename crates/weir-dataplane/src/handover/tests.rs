@@ -99,7 +99,7 @@ fn rejects_a_listener_line_without_a_socket() {
 #[test]
 fn a_process_of_another_user_cannot_hand_over_sockets() {
     let error = check_user(geteuid().as_raw() + 1, "hand over").unwrap_err();
-    assert!(error.to_string().contains("which may not hand over the sockets"), "{error}");
+    assert!(error.to_string().contains("who may not hand over the sockets"), "{error}");
     // Only root can become another user.
     if !geteuid().is_root() {
         return;
@@ -121,7 +121,7 @@ fn a_process_of_another_user_cannot_hand_over_sockets() {
     });
     is_ready.recv().unwrap();
     let error = Predecessor::ask(&folder.0).unwrap_err();
-    let expected = "the process runs as user 65534, which may not hand over the sockets";
+    let expected = "the other process runs as user 65534, who may not hand over the sockets";
     assert!(error.to_string().contains(expected), "{error}");
     assert_eq!(stranger.join().unwrap(), b"", "a process of another user gets no message");
 }

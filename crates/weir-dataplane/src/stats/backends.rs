@@ -119,7 +119,7 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_retries_total", "counter", "Retries of requests.", &|stats| stats.retries);
     let help = "Retries not sent because limits.retries was reached.";
     family("weir_upstream_retries_over_budget_total", "counter", help, &|stats| stats.retries_over_budget);
-    let help = "Endpoints of the backend; for host names, their addresses.";
+    let help = "Endpoints of the backend; a host name counts once per address.";
     family("weir_upstream_endpoints", "gauge", help, &|stats| stats.endpoints);
     let help = "Endpoints that are ejected or fail health checks.";
     family("weir_upstream_endpoints_out", "gauge", help, &|stats| stats.endpoints_out);

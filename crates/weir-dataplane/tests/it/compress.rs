@@ -343,7 +343,7 @@ backends: { b: { endpoints: ['127.0.0.1:9'] } }",
     };
     check(
         &get("gzip"),
-        "\nresponse  compressed with `gzip` if its type is text/*, image/svg+xml and it has at least 1024 bytes\n",
+        "\nresponse  compressed with `gzip` if it has at least 1024 bytes and one of these types: text/*, image/svg+xml\n",
     );
     check(&get("deflate"), "\nresponse  not compressed: the request does not accept `br` or `gzip`\n");
 }

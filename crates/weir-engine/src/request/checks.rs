@@ -62,7 +62,7 @@ impl Checks {
             contains: (!text.is_empty()).then(|| memchr::memmem::Finder::new(text).into_owned()),
             failed: match text.as_str() {
                 "" => format!("missing header {}", shown(name)),
-                _ => format!("no field {} contains `{}`", shown(name), shown(text)),
+                _ => format!("no header {} contains `{}`", shown(name), shown(text)),
             },
         });
         let body_contains = spec.body.as_deref().filter(|text| !text.is_empty());
@@ -70,7 +70,7 @@ impl Checks {
             status: spec.status.clone(),
             status_failed,
             fields: fields.collect(),
-            body_bytes: spec.length.map(|Size(bytes)| (bytes, format!("body_bytes is not {bytes}"))),
+            body_bytes: spec.length.map(|Size(bytes)| (bytes, format!("body length is not {bytes} bytes"))),
             body_contains: body_contains
                 .map(|text| (TextSearch::new(text), format!("body does not contain `{}`", shown(text)))),
         })
@@ -216,10 +216,10 @@ mod tests {
     fn fields_and_bodies() {
         check(&spec(&[], &[("Content-Type", "html"), ("x-two", "")], None, None), 200, "", Ok(()));
         let wrong = spec(&[], &[("x-two", "2"), ("Content-Type", "json")], None, None);
-        check(&wrong, 200, "", Err("check: no field Content-Type contains `json`"));
+        check(&wrong, 200, "", Err("check: no header Content-Type contains `json`"));
         check(&spec(&[], &[("X-Three", "")], None, None), 200, "", Err("check: missing header X-Three"));
         check(&spec(&[], &[], Some(5), None), 200, "hello", Ok(()));
-        check(&spec(&[], &[], Some(64), None), 200, "hello", Err("check: body_bytes is not 64"));
+        check(&spec(&[], &[], Some(64), None), 200, "hello", Err("check: body length is not 64 bytes"));
         check(&spec(&[], &[], None, Some("ell")), 200, "hello", Ok(()));
         check(&spec(&[], &[], None, Some("a\nb")), 200, "hello", Err("check: body does not contain `a\\nb`"));
         check(&spec(&["500"], &[], None, Some("oo")), 500, "boom", Ok(()));

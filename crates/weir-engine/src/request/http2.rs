@@ -83,7 +83,7 @@ impl Http2Request {
         }
         *request.version_mut() = http::Version::HTTP_2;
         if uri.authority.is_none() {
-            return Err("an HTTP/2 request without Host has no authority".into());
+            return Err("HTTP/2 requires a Host header in the request".into());
         }
         *request.uri_mut() =
             http::Uri::from_parts(uri).map_err(|error| format!("invalid URI in HTTP/2: {error}"))?;

@@ -25,7 +25,7 @@ impl Lines {
     /// With the reason, without the name of the file.
     pub(crate) fn of_text(text: &[u8]) -> Result<Self, String> {
         if text.len() > LINES_BYTES_MAX {
-            return Err(format!("has more than {} MiB", LINES_BYTES_MAX >> 20));
+            return Err(format!("the file is larger than {} MiB", LINES_BYTES_MAX >> 20));
         }
         let mut lines = Self::default();
         for line in text.split(|&byte| byte == b'\n') {
@@ -37,7 +37,7 @@ impl Lines {
         match lines.len() {
             0 => Err("the file has no lines".into()),
             1..=LINES_MAX => Ok(lines),
-            _ => Err(format!("has more than {LINES_MAX} lines")),
+            _ => Err(format!("the file has more than {LINES_MAX} lines")),
         }
     }
 
@@ -93,9 +93,9 @@ mod tests {
         check("a\r\nb\r\n", Ok(&["a", "b"]));
         check("", Err("the file has no lines"));
         check("\n\r\n", Err("the file has no lines"));
-        check(&"a\n".repeat(LINES_MAX + 1), Err("has more than 1000000 lines"));
+        check(&"a\n".repeat(LINES_MAX + 1), Err("the file has more than 1000000 lines"));
         let large = vec![b'a'; LINES_BYTES_MAX + 1];
-        assert_eq!(Lines::of_text(&large).err().as_deref(), Some("has more than 64 MiB"));
+        assert_eq!(Lines::of_text(&large).err().as_deref(), Some("the file is larger than 64 MiB"));
     }
 
     #[test]

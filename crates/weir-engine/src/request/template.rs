@@ -146,7 +146,7 @@ fn is_number(text: &str) -> bool {
 fn unknown(inside: Option<&str>) -> Problem<()> {
     let known = || format!("use one of {PLACEHOLDERS}, or write a brace as %7B");
     let Some(inside) = inside else {
-        return Problem::new("a brace is not closed", known());
+        return Problem::new("the brace `{` is not closed", known());
     };
     let word = inside.split(':').next().unwrap_or(inside);
     let by_word = nearest(word, WORDS.iter().map(|(word, _)| *word));
@@ -230,7 +230,10 @@ mod tests {
             "/{colour}",
             &format!("unknown placeholder `{{colour}}` | use one of {known}, or write a brace as %7B"),
         );
-        path("/{a", &format!("a brace is not closed | use one of {known}, or write a brace as %7B"));
-        path("/{{seq}}", &format!("a brace is not closed | use one of {known}, or write a brace as %7B"));
+        path("/{a", &format!("the brace `{{` is not closed | use one of {known}, or write a brace as %7B"));
+        path(
+            "/{{seq}}",
+            &format!("the brace `{{` is not closed | use one of {known}, or write a brace as %7B"),
+        );
     }
 }

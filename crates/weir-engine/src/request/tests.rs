@@ -409,6 +409,6 @@ fn requests_that_http2_cannot_carry_are_rejected_before_the_load() {
     };
     assert_eq!(check("/a?b=c", "a.example:81"), Ok(()));
     assert_eq!(check("/a<b", "a").unwrap_err(), "path: `/a<b` is not a valid path in HTTP/2");
-    assert!(check("/", "").unwrap_err().contains("without Host"));
+    assert!(check("/", "").unwrap_err().contains("requires a Host header"));
     assert!(check("/", "a b").unwrap_err().contains("not a valid host"));
 }

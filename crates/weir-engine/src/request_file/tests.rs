@@ -129,12 +129,7 @@ fn errors_of_lists_have_lines() {
         "u.txt:1:1: `[{\"path\": \"/\"}]` is neither a URL nor a path",
         "use the form `http://host/path` or `/path`",
     );
-    check_error(
-        "u.txt",
-        b"/a\n/\xff\n",
-        "u.txt:2:1: the line is not UTF-8 text",
-        "percent-encode other bytes",
-    );
+    check_error("u.txt", b"/a\n/\xff\n", "u.txt:2:1: the line is not UTF-8 text", "save the file as UTF-8");
     let https = Base { is_https: true, ..base() };
     assert_eq!(parse("u", b"https://a/", &https).unwrap()[0].path, "/");
     assert!(parse("u", b"http://a/", &https).is_err());
@@ -284,5 +279,5 @@ fn no_input_makes_a_parser_panic() {
             Err(error) => assert!(!error.message.is_empty() && !error.remedy.is_empty()),
         }
     }
-    assert!(good > 100, "{good} of the texts have requests");
+    assert!(good > 100, "only {good} of the texts contain requests");
 }

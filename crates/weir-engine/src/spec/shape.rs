@@ -165,8 +165,8 @@ fn validate_burst(burst: Burst) -> Result<(), EngineError> {
     if length.is_zero() || length >= every {
         return invalid(
             "burst",
-            "the length of a burst is not between zero and its interval",
-            "use a shorter length, like 5000/s:200ms/1s",
+            "the length of a burst must be longer than zero and shorter than its interval",
+            "use a length like 200ms in 5000/s:200ms/1s",
         );
     }
     match burst.rate.0 > 0.0 && burst.rate.0 <= RATE_MAX_PER_S {

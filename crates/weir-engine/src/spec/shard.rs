@@ -116,7 +116,7 @@ fn validate_shared(of: u32, total: u64, noun: &str) -> Result<(), EngineError> {
     invalid(
         "shard",
         // The first machines have the remainder, so `total` is the index of the first machine that gets none.
-        format!("the shard with index {total} has no {noun}: {machines} share {have}"),
+        format!("{machines} cannot share {have}: the shard with index {total} gets no {noun}"),
         format!("use at most {}, or at least {}", counted(total, "machine"), counted(of.into(), noun)),
     )
 }
@@ -131,7 +131,7 @@ pub(crate) fn check_start_ahead(start_ns: u64, now_ns: u64) -> Result<(), Engine
         "start",
         format!("the planned start is {} s ahead", ahead_ns / 1_000_000_000),
         format!(
-            "plan it at most {} s ahead, on the CLOCK_MONOTONIC of this machine",
+            "plan the start at most {} s ahead, on the CLOCK_MONOTONIC of this machine",
             START_AHEAD_MAX_NS / 1_000_000_000
         ),
     )
@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn a_shard_without_connections_or_requests_is_rejected_on_every_machine() {
         for index in [0, 4] {
-            let expected = "shard: the shard with index 4 has no connection: 5 machines share 4 connections";
+            let expected =
+                "shard: 5 machines cannot share 4 connections: the shard with index 4 gets no connection";
             check(|spec| spec.shard = shard(index, 5), expected);
         }
         check(
@@ -200,7 +201,7 @@ mod tests {
                     [8, 2, 4].map(|connections| StepSpec { connections: Some(connections), rate: None });
                 (spec.shard, spec.steps) = (shard(1, 3), steps.into());
             },
-            "shard: the shard with index 2 has no connection: 3 machines share 2 connections",
+            "shard: 3 machines cannot share 2 connections: the shard with index 2 gets no connection",
         );
         check(
             |spec| {
@@ -208,7 +209,7 @@ mod tests {
                 let step = StepSpec { connections: Some(1), rate: Some(Rate(20.0)) };
                 (spec.shard, spec.steps) = (shard(0, 2), vec![step]);
             },
-            "shard: the shard with index 1 has no connection: 2 machines share 1 connection",
+            "shard: 2 machines cannot share 1 connection: the shard with index 1 gets no connection",
         );
         check(|spec| (spec.shard, spec.connections_from) = (shard(2, 3), Some(1)), "");
         check(
@@ -216,7 +217,7 @@ mod tests {
                 (spec.duration_ns, spec.request_count) = (None, Some(2));
                 spec.shard = shard(0, 3);
             },
-            "shard: the shard with index 2 has no request: 3 machines share 2 requests",
+            "shard: 3 machines cannot share 2 requests: the shard with index 2 gets no request",
         );
     }
 

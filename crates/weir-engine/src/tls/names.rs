@@ -68,7 +68,7 @@ impl Names {
 
 fn server_name(name: &str) -> Result<ServerName<'static>, EngineError> {
     ServerName::try_from(name.to_owned()).map_err(|_| {
-        let message = format!("`{name}` is neither a name nor an address");
+        let message = format!("`{name}` is neither a host name nor an IP address");
         EngineError::Invalid(Problem::new(message, "use a name like shop.example").at("sni"))
     })
 }

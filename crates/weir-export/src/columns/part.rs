@@ -130,7 +130,7 @@ fn network(name: &str, role: Role, who: &str) -> Vec<Column> {
         ("received_packets", "Packets that WHO received", |usage| Some(usage.received_packets)),
         ("sent_packets", "Packets that WHO sent", |usage| Some(usage.sent_packets)),
         ("retransmitted_segments", "TCP segments that WHO retransmitted", |usage| {
-            Some(usage.retransmitted_segments)
+            usage.retransmitted_segments
         }),
     ];
     let column = |(what, meaning, of): Described<NetworkUsage, u64>| {

@@ -96,7 +96,7 @@ pub(super) fn read(
         return Err(ForeignError::Nothing {
             name: samples.first().map(|samples| samples.name.clone()).unwrap_or_default(),
             detail: "the file has only CPU samples, and no requests".into(),
-            remedy: "add the file with start-time,response-time before it: perf.csv,cpu.csv",
+            remedy: "put the file with start-time,response-time before this file: perf.csv,cpu.csv",
         });
     };
     if let Some(other) = requests.iter().find(|other| other.steps.len() != first.steps.len()) {
@@ -108,7 +108,7 @@ pub(super) fn read(
                 first.name,
                 first.steps.len()
             ),
-            remedy: "repeats must have the same steps; compare other files separately",
+            remedy: "use repeats with the same steps, or compare the files separately",
         });
     }
     let is_within = |(at, _): &&(Timestamp, f64)| {
@@ -117,13 +117,13 @@ pub(super) fn read(
     if let Some(elsewhere) = samples.iter().find(|samples| !samples.at.iter().any(|at| is_within(&at))) {
         return Err(ForeignError::Nothing {
             name: elsewhere.name.clone(),
-            detail: format!("no CPU sample is within the time of the requests of {}", first.name),
+            detail: format!("no CPU sample is from the time of the requests in {}", first.name),
             remedy: "use the CPU file of the same measurement",
         });
     }
     let mut notes = vec![
-        "response times read as seconds, starts as RFC 3339; throughput is requests divided by the time from the first \
-         start to the last end"
+        "weir reads response times as seconds, and start times as RFC 3339; throughput is the number of requests \
+         divided by the time from the first start to the last end"
             .to_owned(),
     ];
     let is_of_host = samples.iter().any(|samples| samples.columns == 1);

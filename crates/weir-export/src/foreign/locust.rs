@@ -51,7 +51,7 @@ pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, 
         ));
     };
     if all.next().is_some() {
-        let remedy = "from weir, use the export with --format weir, which has the whole run";
+        let remedy = "if the file is from weir, export the run with --format weir and use that file";
         return Err(nothing("the file has several rows `Aggregated`", remedy));
     }
     let number = |column: &str| line.number(file, column, rows.field(line, column), "number");

@@ -102,7 +102,7 @@ fn a_log_that_cannot_be_written_is_reported() {
     let (code, messages) = run(&text, &[]);
     let line = text.lines().count();
     let expected = format!(
-        "gateway.yaml:{line}:23: access_log.format: unknown value `$statuss`\n  help: did you mean `$status`?\n"
+        "gateway.yaml:{line}:23: access_log.format: unknown variable `$statuss`\n  help: did you mean `$status`?\n"
     );
     assert_eq!((code, messages), (Some(2), expected));
 }

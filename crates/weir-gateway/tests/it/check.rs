@@ -40,7 +40,7 @@ fn a_valid_configuration_is_summarized() {
     let summary = format!(
         "gateway.yaml: valid\n\
          listeners     127.0.0.1:8080 `plain`, plain HTTP\n              127.0.0.1:8443, TLS with 1 certificate\n\
-         routes        4 for 2 hosts and for every host\n\
+         routes        4 for 2 hosts, some for every host\n\
          backends      2 with 3 endpoints\n\
          certificates  a.pem: {DAYS} days left, for a.test\n"
     );
@@ -81,7 +81,8 @@ fn certificates_that_expire_or_match_no_host_are_warnings() {
     let at = "gateway.yaml:5:20: warning: listeners[1].tls.certificate:";
     let end = |what: &str| {
         format!(
-            "{at} a certificate in `a.pem` {what}\n  help: renew it; the gateway reloads the file by itself\n"
+            "{at} a certificate in `a.pem` {what}\n  help: renew the certificate; the gateway reloads the \
+             file by itself\n"
         )
     };
     let check = |host: &str, seconds_left: i64, text: &str, expected: &str| {

@@ -112,7 +112,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("workers: 2", "workers: 0"),
         31,
         "workers: 0 is out of range; allowed: 1 to 1024",
-        "remove it",
+        "remove the field",
     ),
     mistake(Form, ("address: 127.0.0.1:8080, ", ""), 2, "missing field `address`", "add `address`"),
     mistake(
@@ -120,7 +120,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("backend: 2s }", "body: 0s }"),
         17,
         "routes[1].timeouts.body: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to use the value of the gateway",
+        "remove the field to use the value of the gateway",
     ),
     mistake(
         Form,
@@ -194,13 +194,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         "contains a query; this field matches only the path",
         "write `/api`",
     ),
-    mistake(
-        Sense,
-        ("path: /api", "path: /api%00"),
-        11,
-        "path contains an encoded NUL (%00)",
-        "write a path that is not ambiguous",
-    ),
+    mistake(Sense, ("path: /api", "path: /api%00"), 11, "path contains an encoded NUL (%00)", "remove `%00`"),
     mistake(Sense, ("path: /api", "path: /api/%2e%2e/x"), 11, "is not in normal form", "write `/x`"),
     mistake(
         Sense,
@@ -242,7 +236,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("status: 301 }", "status: 301 }\n    rewrite: /x"),
         20,
         "routes[2].rewrite: no effect with `redirect`",
-        "remove it",
+        "remove `rewrite`",
     ),
     mistake(
         Form,
@@ -298,20 +292,20 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("workers: 2", "trailers: { request: [Cookie] }"),
         31,
         "trailers.request[0]: `Cookie` cannot be a trailer: recipients need it before the body",
-        "send it as a header field",
+        "send a header instead",
     ),
     mistake(
         Sense,
         ("workers: 2", "trailers: { request: [X_Sum] }"),
         31,
-        "request fields with a name like `X_Sum` are dropped",
+        "the gateway drops request trailers with a name like `X_Sum`",
         "`underscores_in_headers: true`",
     ),
     mistake(
         Form,
         ("workers: 2", "trailers: { response: [a b] }"),
         31,
-        "trailers.response[0]: `a b` is not the name",
+        "trailers.response[0]: invalid trailer name `a b`",
         "as in `X-Checksum`",
     ),
     mistake(Form, ("workers: 2", "underscores_in_headers: sometimes"), 31, "sometimes", "`true` or `false`"),
@@ -319,7 +313,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         Warning,
         ("x-version: '2'", "x_version: '2'"),
         13,
-        "the gateway drops the request field `x_version`, so nothing can match it",
+        "the gateway drops the request header `x_version`, so the header is always missing",
         "`underscores_in_headers: true`",
     ),
     mistake(
@@ -443,7 +437,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("127.0.0.1:9000", "'unix:run/api.sock'"),
         26,
         "is not an absolute path",
-        "start it with `/`",
+        "start the path with `/`",
     ),
     mistake(
         Sense,
@@ -460,7 +454,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         ("lag: 50ms", "lag: 0s"),
         33,
         "overload.lag: 0s is out of range; allowed: 1ns to 30 days",
-        "remove it to set no limit",
+        "remove the field to set no limit",
     ),
     mistake(
         Form,

@@ -174,7 +174,7 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Reads a response with a body of at least two bytes. Returns its headers, or `None` if the connection closed first.
+/// Reads the headers of a response and the first two bytes of its body. Returns the headers, or `None` if reading fails.
 pub(crate) fn response(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0; 1];

@@ -316,14 +316,14 @@ fn a_runtime_directory_that_others_may_write_to_is_rejected() {
     let check = |reason: &str| {
         let (code, messages) = crate::process::run(&config(origin().0), &["--runtime-dir", &folder]);
         let expected = format!(
-            "weir-gateway: --runtime-dir {folder}: {reason}, and they could take over the listening sockets; help: use a \
+            "weir-gateway: --runtime-dir {folder}: {reason} and could take over the listening sockets; help: use a \
              directory that only the gateway's user may write to: `install -d -m 0700 DIR`\n"
         );
         assert_eq!((code, messages), (Some(3), expected));
     };
     for (mode, shown) in [(0o777, "0777"), (0o1777, "1777"), (0o702, "0702"), (0o770, "0770")] {
         std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("it is ours");
-        check(&format!("its mode {shown} lets other users write to it"));
+        check(&format!("other users can write to this directory (mode {shown})"));
     }
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o750)).expect("it is ours");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
@@ -331,6 +331,6 @@ fn a_runtime_directory_that_others_may_write_to_is_rejected() {
     assert_eq!(Gateway::spawn(&config(origin().0), command).stop(), "");
     // Only root can change the owner of a directory.
     if std::os::unix::fs::chown(dir.path(), Some(65_534), None).is_ok() {
-        check("it belongs to another user (uid 65534)");
+        check("another user (uid 65534) owns this directory");
     }
 }

@@ -221,8 +221,8 @@ fn parse(side: Side, buf: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
     }
 }
 
-/// Ends the forwarded headers with their framing. Content-Length was forwarded with the other fields;
-/// Transfer-Encoding never is.
+/// Ends the forwarded headers. Adds the field that frames the body if it is missing: Content-Length was forwarded with
+/// the other fields, Transfer-Encoding never is.
 fn end_forwarded(forwarded: &mut Vec<u8>, framing: Framing) {
     if framing == Framing::Chunked {
         append_framing(forwarded, framing);

@@ -115,7 +115,7 @@ impl<'de> Visitor<'de> for PlaceVisitor {
     type Value = Place;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a place like `netns:2` or a list like [ssh:host1, ssh:host2]")
+        f.write_str("agents like `netns:2` or a list like [ssh:host1, ssh:host2]")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Place, E> {

@@ -67,7 +67,7 @@ pub enum SshError {
         here: String,
     },
     /// A local file with the data to copy could not be read or written.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: cannot read or write the file: {source}", .path.display())]
     File {
         /// The file that failed.
         path: PathBuf,

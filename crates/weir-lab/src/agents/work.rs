@@ -54,7 +54,7 @@ impl ShardWork {
     fn launch(&mut self, spec: &LoadSpec) -> Result<RunningShard, CellError> {
         self.loads += 1;
         let dir = self.rig.work_dir().join(format!("load-{}", self.loads));
-        fs::create_dir_all(&dir).map_err(|error| file_failed("make", &dir, &error))?;
+        fs::create_dir_all(&dir).map_err(|error| file_failed("create", &dir, &error))?;
         let file = |name: &str| dir.join(name);
         let files = OwnFiles {
             spec: file("spec.json"),
@@ -90,7 +90,7 @@ impl ShardWork {
     fn origin(&self, address: SocketAddr, serving: &Serving) -> Result<ProcessSpec, CellError> {
         let name = format!("upstream-{}", self.serves);
         let dir = self.rig.work_dir().join(&name);
-        fs::create_dir_all(&dir).map_err(|error| file_failed("make", &dir, &error))?;
+        fs::create_dir_all(&dir).map_err(|error| file_failed("create", &dir, &error))?;
         let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
         command.extend(["--listen".into(), address.to_string()]);
         command.extend(serving.arguments.iter().cloned());
@@ -188,7 +188,7 @@ impl Work for ShardWork {
             AgentFailure::new(
                 "launch",
                 format!("cannot listen on {at}: {error}"),
-                "check the network of the agent",
+                "check that this address is an address of the agent's host",
             )
         })?;
         self.serves += 1;
@@ -252,8 +252,9 @@ impl RunningShard {
         let cause = if log_tail.contains(LATE) { "late" } else { "generator" };
         AgentFailure {
             cause: cause.into(),
-            message: format!("its load generator exited with {status}: {last}"),
-            remedy: "see the generator's log".into(),
+            message: format!("its load generator exited ({status}): {last}"),
+            remedy: "correct the cause in the message; the report shows the end of the generator's log"
+                .into(),
             log_tail,
         }
     }

@@ -322,7 +322,7 @@ impl LoadRunner<'_> {
             self.look_at_processes()?;
             match ended {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(generator_failed(generator, &format!("exited with {status}"))),
+                Some(status) => return Err(generator_failed(generator, &format!("exited ({status})"))),
                 None if Instant::now() > deadline => {
                     return Err(generator_failed(generator, "did not exit after its load"));
                 }
@@ -507,5 +507,6 @@ fn generator_failed(generator: &mut Running, what: &str) -> CellError {
     }
     let tail = generator.log_tail();
     let last = last_words(&tail).unwrap_or_default();
-    failed("generator", &format!("the load generator {what}: {last}"), "see the generator's log", &tail)
+    let remedy = "correct the cause in the message; the report shows the end of the generator's log";
+    failed("generator", &format!("the load generator {what}: {last}"), remedy, &tail)
 }

@@ -205,7 +205,7 @@ impl Lab<'_> {
         key: &CellKey,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, CellError> {
-        std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
+        std::fs::create_dir_all(dir).map_err(|error| file_failed("create", dir, &error))?;
         let Processes {
             gateway,
             mut services,

@@ -359,7 +359,7 @@ impl Lab<'_> {
             name: replica.name.to_owned(),
         };
         let home = dir.join(replica.name);
-        std::fs::create_dir_all(&home).map_err(|error| file_failed("make", &home, &error))?;
+        std::fs::create_dir_all(&home).map_err(|error| file_failed("create", &home, &error))?;
         let rendered = self.drivers.driver(driver)?.render_origin(&binding, &home)?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         Ok(rendered)

@@ -138,8 +138,10 @@ impl Lab<'_> {
         cell.files.extend(kept::configuration(dir, &made.files));
         cell.unequal.clone_from(&made.unequal);
         let [process] = &made.processes[..] else {
-            let message =
-                format!("{}: this gateway has several processes, but a pod has only one", entry.name);
+            let message = format!(
+                "{}: this gateway has several processes, but weir runs one process per pod",
+                entry.name
+            );
             return Err(failed("render", &message, "measure this gateway on one host", ""));
         };
         let certificates = binding.certificates.as_ref().and_then(|made| made.server.parent());
@@ -172,7 +174,7 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<StartedGateway<'_>, CellError> {
         let Some(host) = &self.agents.options().pods else {
-            let message = format!("{}: this gateway runs in a cluster", entry.name);
+            let message = format!("{}: this gateway runs only in a cluster", entry.name);
             return Err(failed("render", &message, "use `weir run SCENARIO --on k8s`", ""));
         };
         let home = dir.join("gateway");
@@ -193,9 +195,12 @@ impl Lab<'_> {
         let (binding, rendered) = self.render(&home, scenario, entry, surroundings)?;
         cell.unequal.clone_from(&rendered.unequal);
         let driver = self.drivers.driver(&entry.driver)?;
-        let routes = driver.cluster_routes(&binding, rendered.credentials.certificates.as_ref(), &home)?;
-        let accepted = routes.accepted.as_ref();
-        host.put_routes(&entry.name, &routes.objects, accepted).map_err(CrewError::from)?;
+        let mut routes =
+            driver.cluster_routes(&binding, rendered.credentials.certificates.as_ref(), &home)?;
+        // 100,000 routes take over 100 MiB, so they do not stay in memory during the measurement.
+        let objects = std::mem::take(&mut routes.objects);
+        host.put_routes(&entry.name, &objects, routes.accepted.as_ref()).map_err(CrewError::from)?;
+        drop(objects);
         let (mut watched, mut sampled, mut besides) = (Vec::new(), Vec::new(), Vec::new());
         let (mut containers, mut connect, mut workloads) = (Vec::new(), Vec::new(), BTreeMap::new());
         let has_faults = scenario.faults.iter().any(|fault| fault.gateway.is_some());
@@ -299,7 +304,7 @@ impl Lab<'_> {
     ) -> Result<SocketAddr, CellError> {
         let Some(service) = service else {
             let message = format!(
-                "{}: its driver has no Service of the data plane, which load needs to reach replacement pods",
+                "{}: its driver names no Service of the data plane; without a Service, load does not reach new pods",
                 entry.name
             );
             let remedy = "add `service: { name: .., port: .. }` to `kubernetes` in its driver.yaml";
@@ -335,10 +340,11 @@ impl Lab<'_> {
                     if Instant::now() >= deadline {
                         let said = seen.map_or_else(|error| error, |status| format!("status {status}"));
                         let message = format!(
-                            "{address}{path} (Host: {host}): {said} for {} s, expected status 200",
+                            "{address}{path} (Host: {host}) did not return status 200 within {} s: {said}",
                             ROUTES_MAX.as_secs()
                         );
-                        let remedy = "check the log of the control plane, and that it watches all namespaces";
+                        let remedy =
+                            "check the log of the control plane; the control plane must watch all namespaces";
                         return Err(failed("never-ready", &message, remedy, ""));
                     }
                     std::thread::sleep(READY_EVERY);
@@ -454,7 +460,7 @@ impl Lab<'_> {
                     process.name,
                     process.ready_timeout.as_secs()
                 );
-                let remedy = format!("see the log of {}: kubectl logs", process.name);
+                let remedy = format!("see the log of the pod of {} with `kubectl logs`", process.name);
                 return Err(failed("never-ready", &message, &remedy, ""));
             }
             std::thread::sleep(READY_EVERY);

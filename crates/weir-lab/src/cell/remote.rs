@@ -244,8 +244,8 @@ fn part(gateway: &Gateway, remote_target: &RemoteTarget, known: Option<Known>) -
 /// Sentences for the report: how the conditions of a remote gateway differ from those of gateways that weir starts.
 fn unequal(scenario: &Scenario, remote_target: &RemoteTarget, is_known: bool) -> Vec<String> {
     let mut said = vec![format!(
-        "it is remote, at {}: weir does not control its version, configuration, workers, keep-alive and time-outs, and all \
-         repeats use the same processes",
+        "remote gateway at {}: weir does not control its version, configuration, workers, keep-alive and time-outs, \
+         and all repeats use the same processes",
         remote_target.url
     )];
     if !scenario.has_direct() {
@@ -303,7 +303,7 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
     for (load, of_load) in scenario.loads.iter() {
         if of_load.sustained(scenario.duration.0).is_some_and(|phase| phase < needed) {
             notes.push(format!(
-                "{name}: {load} is too short to measure its CPU; use a `duration` of at least {:.0} s",
+                "{name}: load `{load}` is too short to measure CPU; use a `duration` of at least {:.0} s",
                 needed.as_secs_f64().ceil()
             ));
         }
@@ -359,8 +359,9 @@ pub(crate) fn sentence(part: &str, source: &str, samples: &str, account: &Accoun
     let share =
         |seconds: f64| quantity::percent(if account.cpu_s > 0.0 { seconds / account.cpu_s } else { 0.0 });
     format!(
-        "{part} used {:.3} s of CPU in the phase (bounds {:.3} to {:.3} s, because samples do not match the phase's \
-         borders; uncertain by {}), from {source}: {samples} in the phase, one every {:.1} s; clock uncertainty {}",
+        "{part} used {:.3} s of CPU in the phase, from {source}. The bounds are {:.3} to {:.3} s, because samples do \
+         not match the phase's borders. The value is uncertain by {}, with {samples} in the phase, one every {:.1} s; \
+         the clock is uncertain by {}",
         account.cpu_s,
         account.cpu_s_least,
         account.cpu_s_most,

@@ -270,12 +270,12 @@ impl Beside<'_> {
         let span = SampleSpan { start_ns, from_ns: span.from_ns, to_ns: span.to_ns };
         let mut crews = self.crews.borrow_mut();
         let Some((_, crew)) = crews.get_mut(&self.sampling.part) else {
-            return Observed::nothing(self.part(), "it has no sampler");
+            return Observed::nothing(self.part(), "no agent samples it");
         };
         let host = crew.agents().first().map(|agent| agent.name.clone()).unwrap_or_default();
         match crew.sampled(span) {
             Ok(report) if report.usage.is_none() => {
-                Observed::nothing(self.part(), "its samples do not cover the phase")
+                Observed::nothing(self.part(), "the samples do not cover the measured phase")
             }
             Ok(report) => Observed::sampled(report, self.part(), &self.words, &host),
             Err(CrewError::Round(failure)) => Observed::nothing(self.part(), &failure.to_string()),

@@ -311,7 +311,7 @@ impl Lab<'_> {
             pods,
             ..binding(scenario, gateway, binary, &addresses, self.run.seed)
         };
-        std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
+        std::fs::create_dir_all(dir).map_err(|error| file_failed("create", dir, &error))?;
         let rendered = driver.render(&binding, dir)?;
         Ok((binding, rendered.within(listener.namespace.as_ref())))
     }

@@ -72,7 +72,7 @@ pub(super) fn check_load_names(scenario: &Scenario, path: &[&str], names: &[Stri
 /// single replica, certificates without TLS, and certificates that domains do not share.
 fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
     if changes.of.is_empty() {
-        let remedy = "add routes, endpoints or certificates; without `of`, routes change";
+        let remedy = "add routes, endpoints or certificates; if `of` is missing, weir changes routes";
         found.add(&["changes", "of"], "the list is empty", remedy);
     }
     for (place, what) in changes.of.iter().enumerate() {
@@ -88,11 +88,15 @@ fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
                 found.add(&at, message, "set `origin.replicas` to at least 2");
             }
             Changed::Certificates if !topology.tls => {
-                found.add(&at, "certificates need TLS", "add `tls: true` to the topology");
+                found.add(&at, "changes of certificates need TLS", "add `tls: true` to the topology");
             }
             Changed::Certificates if topology.certificates == CertificateScope::Each => {
                 let message = "weir replaces only a certificate that all domains share";
-                found.add(&at, message, "remove `topology.certificates`");
+                found.add(
+                    &at,
+                    message,
+                    "remove `topology.certificates`; the domains then share a certificate",
+                );
             }
             _ => {}
         }
@@ -103,9 +107,9 @@ fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
 fn check_gateways(scenario: &Scenario, found: &mut Problems) {
     for (place, gateway) in scenario.gateways.iter().enumerate() {
         let (why, remedy) = if gateway.is_remote() {
-            ("it is remote", "remove `changes`, or the gateway")
+            ("the gateway is remote", "remove `changes`, or the gateway")
         } else if gateway.config.is_some() {
-            ("it has its own configuration", "remove `changes`, or the `config` of the gateway")
+            ("the gateway has its own configuration", "remove `changes`, or the `config` of the gateway")
         } else {
             continue;
         };

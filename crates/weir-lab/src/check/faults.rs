@@ -72,7 +72,7 @@ fn check_changes(scenario: &Scenario, found: &mut Problems) {
 
 /// Rejects a fault that is earlier than `before`, the time of the previous fault in the list.
 fn wrong_time(fault: &ScheduledFault, before: Duration) -> Option<Wrong> {
-    let message = format!("the fault at {} follows a fault at {}", fault.at, Time(before));
+    let message = format!("the fault at {} is listed after a fault at {}", fault.at, Time(before));
     (fault.at.0 < before).then(|| Wrong::new("at", message, "sort the faults by time"))
 }
 
@@ -103,7 +103,8 @@ fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> O
 fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
     let wrong = |message: &str, remedy: &str| Some(Wrong::new("gateway", message, remedy));
     if fault.replica.is_some() || fault.service.is_some() {
-        return wrong("`gateway` cannot be combined with `replica` or `service`", "remove the other field");
+        let remedy = "remove `replica` and `service`, or remove `gateway`";
+        return wrong("`gateway` cannot be combined with `replica` or `service`", remedy);
     }
     if !scenario.is_in_pods() {
         let remedy = "run the scenario with --on k8s, or use `replica` or `service`";
@@ -141,7 +142,7 @@ fn wrong_service(scenario: &Scenario, known: &Known, service: &str) -> Option<Wr
     let remedy = match (nearest(service, needed.iter().copied()), needs_it) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, Some((driver, _))) => {
-            format!("add a gateway that needs it, like `{driver}`, or remove the fault")
+            format!("add a gateway that needs this service, like `{driver}`, or remove the fault")
         }
         (None, None) if needed.is_empty() => {
             "remove the fault, or add a gateway whose driver lists the service in `needs`".to_owned()
@@ -175,7 +176,8 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
         }
         (FaultAction::Reset, None, Some(driver)) => {
             let message = format!("an upstream with the driver `{driver}` cannot reset connections");
-            Some(Wrong::new("do", message, "remove `origin.driver`: the built-in origin can"))
+            let remedy = "remove `origin.driver`: the built-in origin can reset connections";
+            Some(Wrong::new("do", message, remedy))
         }
         _ => None,
     }
@@ -202,7 +204,7 @@ fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAct
         (FaultAction::Return, Some(_)) | (_, None) => return None,
         (_, Some(was)) => (
             format!("{target} is already stopped by `{was}`"),
-            "add a `return` for it before this fault".to_owned(),
+            format!("add a `return` of this {kind} before this fault"),
         ),
     };
     Some(Wrong::new("do", message, remedy))

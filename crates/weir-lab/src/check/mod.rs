@@ -176,8 +176,8 @@ fn check_limits(scenario: &Scenario, known: &Known, found: &mut Problems) {
             if !(cpus >= CPUS_MIN && cpus.is_finite()) {
                 found.add_range(&path, cpus, format!("use at least {CPUS_MIN}, or remove the limit"));
             } else if cpus > known.cpus as f64 {
-                let message =
-                    format!("the limit of {cpus} CPUs exceeds the {} CPUs of this host", known.cpus);
+                let host = if scenario.is_in_pods() { "the largest node" } else { "this host" };
+                let message = format!("the limit of {cpus} CPUs exceeds the {} CPUs of {host}", known.cpus);
                 let remedy = format!("use at most {}, or run the scenario on a larger host", known.cpus);
                 found.add_of_host(&path, message, remedy);
             }
@@ -265,7 +265,7 @@ fn check_path(at: &[&str], path: &str, found: &mut Problems) {
 
 fn check_loads(scenario: &Scenario, found: &mut Problems) {
     if scenario.loads.is_empty() {
-        let remedy = "add one, like `loads: { full: { model: closed, connections: 10 } }`";
+        let remedy = "add a load, like `loads: { full: { model: closed, connections: 10 } }`";
         found.add(&["loads"], "the scenario has no loads", remedy);
     }
     if !(1..=WORKERS_MAX).contains(&scenario.workers) {
@@ -335,7 +335,7 @@ fn check_model(name: &str, load: &Load, found: &mut Problems) {
     let rated = load.rate.is_some() || load.steps.iter().any(|step| step.rate.is_some());
     match (load.model, rated) {
         (ArrivalModel::Open, false) => {
-            let remedy = "add one, like `rate: 5000/s`, or use `model: closed`";
+            let remedy = "add a rate, like `rate: 5000/s`, or use `model: closed`";
             found.add(&at("rate"), "an open load needs a rate", remedy);
         }
         (ArrivalModel::Closed, true) => {
@@ -378,7 +378,7 @@ fn check_listener(scenario: &Scenario, name: &str, load: &Load, found: &mut Prob
             found.add(
                 &at("tls"),
                 message,
-                "move them to `tls` of the gateway, whose `url` begins with https://",
+                "move these settings to `tls` of the gateway, and use https:// in its `url`",
             );
         }
         return;
@@ -413,7 +413,7 @@ fn check_times(scenario: &Scenario, found: &mut Problems) {
         }
     }
     if !(1..=REPEATS_MAX).contains(&scenario.repeats) {
-        let remedy = format!("use 1 to {REPEATS_MAX}; a headline needs at least 3");
+        let remedy = format!("use 1 to {REPEATS_MAX}; a headline result needs at least 3 repeats");
         found.add_range(&["repeats"], scenario.repeats, remedy);
     }
     if scenario.retries > RETRIES_MAX {

@@ -66,7 +66,7 @@ fn check_changes(scenario: &Scenario, found: &mut Problems) {
 fn check_changed(scenario: &Scenario, known: &Known, gateway: &Gateway, place: &str, found: &mut Problems) {
     if scenario.changes.is_some() && !known.in_cluster.contains_key(&gateway.driver) {
         let message = format!(
-            "{}: weir cannot change its routes in a cluster: they are files in its pod",
+            "{}: weir cannot change the routes of this gateway in a cluster, because its pod reads them from files",
             gateway.name
         );
         let remedy = "measure changes of gateways that run in the cluster already: --gateway contour";

@@ -23,8 +23,10 @@ pub(super) fn check_cold_start(scenario: &Scenario, found: &mut Problems) {
         return found.add(&["cold_start"], message, "remove `cold_start`");
     }
     if let Some(gateway) = scenario.gateways.iter().find(|gateway| gateway.config.is_some()) {
-        let message =
-            format!("`{}` has its own configuration, so its first good response is unknown", gateway.name);
+        let message = format!(
+            "`{}` has its own configuration, so weir cannot recognize its first response",
+            gateway.name
+        );
         let remedy = "remove `cold_start`, or the `config` of the gateway";
         found.add(&["cold_start"], message, remedy);
     }

@@ -50,10 +50,10 @@ fn check_gateway(gateway: &Gateway, found: &mut Fields) {
     let remote = &gateway.remote;
     let Some(url) = &remote.url else {
         let message = format!("the remote gateway `{}` has no `url`", gateway.name);
-        return found.add("", message, "add one, like `url: https://gw.example`");
+        return found.add("", message, "add a URL, like `url: https://gw.example`");
     };
     if PARTS.contains(&gateway.name.as_str()) {
-        let message = format!("`{}` is the name of another part of the rig", gateway.name);
+        let message = format!("`{}` is a reserved name", gateway.name);
         found.add("", message, "choose another name");
     }
     let of_drivers = [
@@ -132,7 +132,7 @@ fn check_sampler(sampler: &SamplerSource, found: &mut Fields) {
         );
     }
     if cgroup.as_ref().is_some_and(|path| !path.starts_with("/") || path.iter().any(|part| part == "..")) {
-        let remedy = "use the path that /proc/PID/cgroup has, like /system.slice/nginx.service";
+        let remedy = "use the path that /proc/PID/cgroup shows, like /system.slice/nginx.service";
         found.add("sampler.cgroup", "the path of a control group begins with / and has no `..`", remedy);
     }
 }
@@ -172,7 +172,8 @@ fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     for place in (1..gateways.len()).filter(|place| direct(&gateways[*place]) != direct(&gateways[0])) {
         let message =
             format!("`{}` and `{}` have different `direct` URLs", gateways[0].name, gateways[place].name);
-        let remedy = "use the same URL for both, or make two runs: a block has one direct baseline";
+        let remedy =
+            "use the same URL for both, or make two runs: the gateways of a run share one direct baseline";
         found.add(&["gateways", &place.to_string()], message, remedy);
     }
     if scenario.origin != Origin::default() {
@@ -182,7 +183,7 @@ fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     let limits = &scenario.limits;
     let roles = [("data", limits.data), ("control", limits.control), ("origin", limits.origin)];
     for (role, _) in roles.into_iter().filter(|(_, limit)| limit.is_some()) {
-        let message = "weir starts no process with this role";
+        let message = "this limit has no effect: weir starts neither a remote gateway nor its upstream";
         let remedy = "remove this limit; write the limits of a remote gateway into `limits` of the gateway";
         found.add(&["limits", role], message, remedy);
     }

@@ -30,7 +30,7 @@ pub(crate) fn find(scenario: &Value) -> Vec<Vec<String>> {
 
 /// The error for a field that is reserved for a later version.
 pub(crate) fn error() -> Problem<()> {
-    Problem::new("this field is not supported yet", "remove it; it is reserved for a later version")
+    Problem::new("this field is not supported yet", "remove the field; it is reserved for a later version")
 }
 
 fn walk(value: &Value, names: &[&str]) -> Vec<Vec<String>> {

@@ -12,9 +12,13 @@ pub(super) fn check_secure(scenario: &Scenario, found: &mut Problems) {
     let is_required = topology.client_certificate == ClientCertificate::Required;
     if scenario.is_elsewhere() {
         let asked = [
-            ("tls", topology.tls, "use https:// in the `url` of the gateway"),
-            ("client_certificate", is_required, "add `tls: { cert: FILE, key: FILE }` to the gateway"),
-            ("bearer", topology.bearer > 0, "add a file of `tokens` to the loads"),
+            ("tls", topology.tls, "remove `tls`; for TLS, write https:// in the `url` of the gateway"),
+            (
+                "client_certificate",
+                is_required,
+                "remove `client_certificate`, and add `tls: { cert: FILE, key: FILE }` to the gateway",
+            ),
+            ("bearer", topology.bearer > 0, "remove `bearer`, and add a file of `tokens` to the loads"),
         ];
         for (field, _, remedy) in asked.into_iter().filter(|(_, is_asked, _)| *is_asked) {
             found.add(&["topology", field], "weir cannot configure this on a remote gateway", remedy);

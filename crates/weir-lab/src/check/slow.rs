@@ -25,7 +25,7 @@ pub(super) fn check_slow(scenario: &Scenario, found: &mut Problems) {
         found.add(&["slow"], message, "remove `slow`, or `tls` from the topology");
     }
     if !(1..=CONNECTIONS_MAX).contains(&slow.connections()) {
-        let message = format!("the number of slow clients is {}", slow.connections());
+        let message = format!("the number of slow clients is out of range: {}", slow.connections());
         let remedy = format!("use 1 to {CONNECTIONS_MAX} for `heads`, `bodies` and `responses` together");
         found.add(&["slow"], message, remedy);
     }

@@ -43,9 +43,8 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     let Some(publication) = gateway.rendered.publications().find(is_repeated) else { return Ok(None) };
     let changes = gateway.scenario.changes.as_ref();
     if changes.is_some_and(|changes| changes.of.contains(&Changed::Endpoints)) {
-        let message =
-            "routes are registered again while load runs, which would bring a removed endpoint back";
-        let remedy = "turn off re-registration (`every` in the driver's settings), or remove `endpoints` \
+        let message = "the repeated registration of routes during a load would restore a removed endpoint";
+        let remedy = "turn off repeated registration (`every` in the driver's settings), or remove `endpoints` \
                       from `changes.of`";
         return Err(failed("render", message, remedy, ""));
     }

@@ -366,7 +366,8 @@ impl Watch {
         let name_of = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let names: Vec<String> = pods.iter().map(name_of).collect();
         if let Some(gone) = self.seen.keys().find(|seen| !names.contains(seen)) {
-            let remedy = "see the events of the namespace: kubectl get events";
+            let namespace = self.selected.namespace.as_deref().unwrap_or_default();
+            let remedy = format!("see the events of the namespace: kubectl get events -n {namespace}");
             return Some(PodError::new("pod", format!("pod {gone} was deleted"), remedy));
         }
         if pods.is_empty() && self.since.elapsed() > Duration::from_secs(5) {
@@ -419,6 +420,7 @@ impl Watch {
             let log = |previous| self.cluster.log_once(&namespace, pod, container, previous, LOG_LINES);
             log(true).or_else(|_| log(false)).unwrap_or_default()
         };
+        let describe = format!("see the events of the pod: kubectl describe pod {pod} -n {namespace}");
         let (cause, remedy) = match failure.reason.as_str() {
             reason if reason.starts_with("OOMKilled") && part.is_some() => {
                 ("out-of-memory", "raise the memory limit of the pod (`limits` of the scenario)")
@@ -426,11 +428,11 @@ impl Watch {
             reason if reason.starts_with("OOMKilled") => {
                 ("out-of-memory", "give agents more memory: --set limits.generator.memory=1GiB")
             }
-            "Unschedulable" => ("pod", "add a node, or lower the limits: see `weir run --plan`"),
+            "Unschedulable" => ("pod", "add a node, or lower `limits` of the scenario"),
             reason if reason.contains("Image") => ("pod", "push the image, or name another one with --image"),
             "Evicted" => ("pod", "free memory or disk on the node, or use a larger node"),
             _ if part.is_some() => ("died", "see the log of the container"),
-            _ => ("pod", "see the events of the pod: kubectl describe pod"),
+            _ => ("pod", describe.as_str()),
         };
         let log_tail = container.filter(|_| !failure.may_start).map(log).unwrap_or_default();
         PodError {
@@ -471,8 +473,10 @@ const POLICY: &str = "change the quota or policy in the message, or use another 
 pub(super) fn refused(error: &KubeError) -> PodError {
     let remedy = match error.is_forbidden() {
         _ if error.is_against_policy() => POLICY,
-        true => "grant the permission in the message; `weir k8s render` prints the Role that a run needs",
-        false => "see the message of the cluster, and retry",
+        true => {
+            "grant the permission in the message; `weir k8s render SCENARIO` prints the Role that a run needs"
+        }
+        false => "correct the cause that the message names, and retry",
     };
     PodError::new("kubernetes", error.to_string(), remedy)
 }

@@ -39,13 +39,24 @@ const RECORD: &str = "changes";
 /// The key in this ConfigMap.
 const RECORD_KEY: &str = "changes.json";
 
+/// Maximum number of manifests in one call of [`Cluster::apply`]. It limits memory: 100,000 routes with labels take over
+/// 100 MiB.
+const BATCH: usize = 64;
+
+/// Identity of an object: API version, kind, namespace and name.
+type Key = (String, String, String, String);
+
+/// Applied objects with their manifests as JSON, which takes a small part of the memory of a [`Value`]. The JSON is empty
+/// until the API has accepted the manifest.
+type Applied = BTreeMap<Key, String>;
+
 /// What a run has changed in objects that it does not own, and the routes that it has created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Changes {
     /// The original resources of the changed containers.
     workloads: Vec<Before>,
-    /// The objects of the routes: API version, kind, namespace and name of each.
-    objects: BTreeSet<(String, String, String, String)>,
+    /// The objects of the routes.
+    objects: BTreeSet<Key>,
 }
 
 /// The original resources of a workload's container.
@@ -71,7 +82,7 @@ pub struct ClusterGateways {
     site: Site,
     changes: Mutex<Changes>,
     /// By gateway: the applied objects of its routes. Unchanged objects are not applied again.
-    applied: Mutex<BTreeMap<String, Vec<Value>>>,
+    applied: Mutex<BTreeMap<String, Applied>>,
     rollout_max: Duration,
     accepted_max: Duration,
 }
@@ -107,39 +118,44 @@ impl ClusterGateways {
         accepted: Option<&AcceptedFile>,
     ) -> Result<(), PodError> {
         let owner = self.owner(objects)?;
-        let labelled: Vec<Value> = objects.iter().map(|object| self.labelled(object, &owner)).collect();
+        let text = |object: &Value| Some((key_of(object)?, self.labelled(object, &owner).to_string()));
+        let wanted: Applied = objects.iter().filter_map(text).collect();
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         let before = applied.get(gateway).cloned().unwrap_or_default();
-        if before != labelled {
-            self.record(|changes| changes.objects.extend(labelled.iter().filter_map(key_of)))?;
-            // Until all requests succeed, old and new objects count as applied. If a request fails, the next call then
-            // replaces all of them.
-            applied.insert(gateway.to_owned(), [&before[..], &labelled].concat());
-            let kept: BTreeSet<_> = labelled.iter().filter_map(key_of).collect();
+        if before != wanted {
+            self.record(|changes| changes.objects.extend(wanted.keys().cloned()))?;
+            // Until all requests succeed, old and new objects count as applied, but the JSON of changed ones is empty. If
+            // a request fails, the next call then applies or deletes them.
+            let mut both = before.clone();
+            for (key, text) in &wanted {
+                if before.get(key) != Some(text) {
+                    both.insert(key.clone(), String::new());
+                }
+            }
+            applied.insert(gateway.to_owned(), both);
             // Gateways with the same driver use the same object names, so the routes of one gateway replace those of
             // another.
-            for (_, objects) in applied.iter_mut().filter(|(other, _)| *other != gateway) {
-                objects.retain(|object| key_of(object).is_none_or(|key| !kept.contains(&key)));
+            for (_, of) in applied.iter_mut().filter(|(other, _)| *other != gateway) {
+                of.retain(|key, _| !wanted.contains_key(key));
             }
-            let gone: Vec<Value> = before
-                .iter()
-                .filter(|object| key_of(object).is_none_or(|key| !kept.contains(&key)))
-                .cloned()
-                .collect();
+            let gone: Vec<Value> =
+                before.keys().filter(|key| !wanted.contains_key(*key)).map(manifest_of).collect();
             self.cluster.delete(&gone).map_err(|error| refused(&error))?;
             // Applies only changed objects: if one of a thousand routes has changed, this needs only one request.
-            let known: BTreeMap<_, &Value> =
-                before.iter().filter_map(|object| Some((key_of(object)?, object))).collect();
-            let is_new = |object: &&Value| key_of(object).and_then(|key| known.get(&key)) != Some(object);
-            let changed: Vec<Value> = labelled.iter().filter(is_new).cloned().collect();
-            self.cluster.apply(&changed, Duration::from_secs(10)).map_err(|error| {
-                let mut refused = refused(&error);
-                if !error.is_forbidden() {
-                    refused.remedy = format!("check that the CRDs for {gateway} are installed");
-                }
-                refused
-            })?;
-            applied.insert(gateway.to_owned(), labelled);
+            let is_new =
+                |object: &&Value| key_of(object).is_none_or(|key| before.get(&key) != wanted.get(&key));
+            let changed: Vec<&Value> = objects.iter().filter(is_new).collect();
+            for batch in changed.chunks(BATCH) {
+                let labelled: Vec<Value> = batch.iter().map(|object| self.labelled(object, &owner)).collect();
+                self.cluster.apply(&labelled, Duration::from_secs(10)).map_err(|error| {
+                    let mut refused = refused(&error);
+                    if !error.is_forbidden() {
+                        refused.remedy = format!("check that the CRDs for {gateway} are installed");
+                    }
+                    refused
+                })?;
+            }
+            applied.insert(gateway.to_owned(), wanted);
         }
         drop(applied);
         accepted.map_or(Ok(()), |accepted| self.await_accepted(gateway, accepted))
@@ -188,7 +204,9 @@ impl ClusterGateways {
             };
             if Instant::now() >= deadline {
                 let message = format!("{gateway}: {kind} {name} is not {condition}: {why}");
-                let remedy = "see the status of the object: kubectl describe";
+                let namespace = &self.site.namespace;
+                let remedy =
+                    format!("see the status of the object: kubectl describe {kind} {name} -n {namespace}");
                 return Err(PodError::new("never-ready", message, remedy));
             }
             // Listing a thousand objects takes long, so the pause is at least twice as long as the request.
@@ -330,7 +348,7 @@ impl ClusterGateways {
                     failure.unwrap_or(why)
                 );
                 let remedy =
-                    "see the pods of the gateway: kubectl describe; weir restores the original limits";
+                    "find the cause with `kubectl describe pods`; weir restores the limits that it changed";
                 return Err(PodError::new("never-ready", message, remedy));
             }
             thread::sleep(LOOK_EVERY);
@@ -493,8 +511,7 @@ pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
             Err(error) => failed = failed.or_else(|| Some(refused(&error))),
         }
     }
-    let manifest = |(api_version, kind, namespace, name): &(String, String, String, String)| json!({ "apiVersion": api_version, "kind": kind, "metadata": { "namespace": namespace, "name": name } });
-    let objects: Vec<Value> = changes.objects.iter().map(manifest).collect();
+    let objects: Vec<Value> = changes.objects.iter().map(manifest_of).collect();
     let deleted = cluster.delete(&objects).map_err(|error| refused(&error));
     failed.map_or(deleted, Err)?;
     cluster.remove(&record, Duration::ZERO).map_err(|error| refused(&error))
@@ -504,10 +521,15 @@ fn object_of(workload: &Workload) -> Object {
     Object::new("apps/v1", workload.kind.name(), &workload.namespace, &workload.name)
 }
 
-/// The identity of an object: API version, kind, namespace and name; `None` if API version, kind or name is missing.
-fn key_of(object: &Value) -> Option<(String, String, String, String)> {
+/// The identity of an object; `None` if API version, kind or name is missing.
+fn key_of(object: &Value) -> Option<Key> {
     let Object { api_version, kind, namespace, name } = Object::of(object)?;
     Some((api_version, kind, namespace.unwrap_or_default(), name))
+}
+
+/// A manifest with only the identity of an object, enough to delete it.
+fn manifest_of((api_version, kind, namespace, name): &Key) -> Value {
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": { "namespace": namespace, "name": name } })
 }
 
 /// Why the condition `condition` of an object is not `True`; `None` if it is.
@@ -520,16 +542,16 @@ fn lacks(object: &Value, condition: &str) -> Option<String> {
     };
     match found {
         Some(found) if is_stale(found) => {
-            Some("no controller has processed its change yet; is the control plane running?".into())
+            Some("no controller has processed the change yet; is the control plane running?".into())
         }
         Some(found) if found["status"] == "True" => None,
         Some(found) => {
             let errors = found["errors"].as_array().into_iter().flatten();
             let details: Vec<&str> = errors.filter_map(|error| error["message"].as_str()).collect();
-            let message = found["message"].as_str().unwrap_or("its condition is not True");
+            let message = found["message"].as_str().unwrap_or("the condition is not True");
             Some([&[message], &details[..]].concat().join("; "))
         }
-        None => Some("no controller has processed it yet; is the control plane running?".into()),
+        None => Some("no controller has processed the object yet; is the control plane running?".into()),
     }
 }
 
@@ -711,6 +733,6 @@ mod tests {
             lacks(&proxy(wrong), "Valid").unwrap(),
             "At least one error present; Spec.VirtualHost.TLS Secret not found"
         );
-        assert!(lacks(&json!({}), "Valid").unwrap().starts_with("no controller has processed it yet"));
+        assert!(lacks(&json!({}), "Valid").unwrap().starts_with("no controller has processed the object"));
     }
 }

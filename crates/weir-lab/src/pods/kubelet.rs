@@ -428,9 +428,9 @@ mod tests {
     fn the_source_of_the_cpu_time_is_named() {
         let from = |source: &str| {
             format!(
-                "envoy used 30.000 s of CPU in the phase (bounds 25.000 to 35.000 s, because samples do not match the \
-                 phase's borders; uncertain by 0 %), from {source}, reported by the kubelet: 6 samples in the phase, one \
-                 every 10.0 s; clock uncertainty 12.0 ms"
+                "envoy used 30.000 s of CPU in the phase, from {source}, reported by the kubelet. The bounds are \
+                 25.000 to 35.000 s, because samples do not match the phase's borders. The value is uncertain by 0 %, \
+                 with 6 samples in the phase, one every 10.0 s; the clock is uncertain by 12.0 ms"
             )
         };
         check(170, "name=\"b\",container=\"envoy\"", &from("1 container"));

@@ -235,7 +235,7 @@ impl Reader<'_> {
                 let error = match places.is_empty() {
                     true => Problem::new(
                         "the scenario has no remote gateway",
-                        "add one, like { name: prod, driver: remote, url: https://gw.example }",
+                        "add a gateway like { name: prod, driver: remote, url: https://gw.example }",
                     ),
                     false => Problem::new(
                         "the scenario has several remote gateways",
@@ -357,7 +357,7 @@ impl Reader<'_> {
             points.iter().map(|point| point.scenario.without_objectives()).collect();
         for (place, point) in points.iter().enumerate() {
             if let Some(first) = measured[..place].iter().position(|other| *other == measured[place]) {
-                let message = format!("points {} and {} are the same", first + 1, place + 1);
+                let message = format!("combinations {} and {} are the same", first + 1, place + 1);
                 let error = Problem::new(message, "remove one of the equal values");
                 let name = if point.scenario.vary.is_empty() { "cases" } else { "vary" };
                 self.add(error.at(vec![name.to_owned()]));

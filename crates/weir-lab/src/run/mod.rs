@@ -308,12 +308,13 @@ fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
     let mut notes = Vec::new();
     if *repeats < CLAIM_REPEATS as u32 {
         notes.push(format!(
-            "control: detection needs {CLAIM_REPEATS} valid repeats, and this run has {repeats}; use --repeats {CLAIM_REPEATS}"
+            "positive control: detection needs {CLAIM_REPEATS} valid repeats, but this run has {repeats}; use \
+             --repeats {CLAIM_REPEATS}"
         ));
     }
     if let Some(driver) = &origin.driver {
         notes.push(format!(
-            "control: the upstream `{driver}` cannot delay responses, so the control adds only CPU time"
+            "positive control: the upstream `{driver}` cannot delay responses, so the control adds only CPU time"
         ));
     }
     let name = control.of(gateways).map(|gateway| gateway.name.clone());
@@ -349,7 +350,10 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
     manifest.command_line = command_line;
     let networks: BTreeSet<_> =
         prepared.checked.points.iter().map(|point| point.scenario.network()).collect();
-    manifest.network = networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    manifest.network = match scenario.is_in_pods() {
+        true => "pod network of the cluster".into(),
+        false => networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
     let mut topologies = prepared.checked.points.iter().map(|point| &point.scenario.topology);
     manifest.tls = topologies.any(|topology| topology.tls).then(|| secured::NEGOTIATED.to_owned());
     manifest.configurations = prepared.checked.configurations.clone();
@@ -396,8 +400,8 @@ pub fn execute(
         && !prepared.checked.scenario.is_in_pods()
     {
         bench.observer.note(&format!(
-            "no control groups: {why}. Whole CPUs are limited by affinity; other limits do not apply, and \
-             values of a part with such a limit are invalid"
+            "weir cannot use control groups: {why}. Whole CPUs are limited by affinity. Other limits do not apply, and \
+             values of processes with such limits are invalid"
         ));
     }
     if prepared.checked.scenario.is_elsewhere() {
@@ -459,7 +463,7 @@ pub fn execute(
     let ended = measure_all(&run, store, bench.stop, bench.observer, takes, |key| {
         let scenario = scenario_of(key).ok_or_else(|| LabError::Resume {
             run: run.id.clone(),
-            why: format!("the scenario has no point for cell {}", key.index),
+            why: format!("the scenario does not contain cell {} of the plan", key.index + 1),
         })?;
         lab.measure(scenario, key)
     });
@@ -510,10 +514,16 @@ pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary
     }
     let mut reported = |name: &str, part: &Part, now: &Binary| {
         let same = part.binary_sha256 == now.sha256;
-        let note = format!(
-            "{name} has changed: its build is {}, but earlier cells used {}",
-            now.version, part.version
-        );
+        let note = match now.version == part.version {
+            true => format!(
+                "{name} has changed: it is another build of version {} than in earlier cells",
+                now.version
+            ),
+            false => format!(
+                "{name} has changed: its version is {}, but earlier cells used {}",
+                now.version, part.version
+            ),
+        };
         if !same && !notes.contains(&note) {
             notes.push(note);
         }

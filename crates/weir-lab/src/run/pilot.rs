@@ -91,7 +91,7 @@ impl Lab<'_> {
             self.observer.note(&format!("pilot: {}{at}, {}: {what}", key.gateway, loads.join(", ")));
         };
         if rate_per_s <= 0.0 || measurement.judgement.verdicts.throughput.contains(&Reason::Errors) {
-            reported("its responses were errors, so its capacity is unknown".into());
+            reported("responses were errors, so the capacity is unknown".into());
             return None;
         }
         let rate = quantity::rate(rate_per_s);

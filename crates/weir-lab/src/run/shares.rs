@@ -28,7 +28,8 @@ pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Chec
     }
     for (place, point) in resolved.points.iter().enumerate() {
         if let Some(first) = resolved.points[..place].iter().position(|other| other.axes == point.axes) {
-            let message = format!("points {} and {} of the axes have the same rate", first + 1, place + 1);
+            let message =
+                format!("combinations {} and {} of the axes have the same rate", first + 1, place + 1);
             let remedy = "use shares that differ more: rates have two significant digits";
             return Err(LabError::Scenario(Problem::of("vary", message).help(remedy)));
         }
@@ -155,8 +156,8 @@ impl<'c> ShareResolver<'c> {
         let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
         let rates = asked.rates().iter().map(|share| absolute_rate(*share, of.rate_per_s)).collect();
         let found = RateList::of(rates).map_err(|why| {
-            let message =
-                format!("two shares of the capacity {:.0}/s give the same rate: {why}", of.rate_per_s);
+            let why = why.split(';').next().unwrap_or_default();
+            let message = format!("two shares of the capacity {:.0}/s give a {why}", of.rate_per_s);
             let remedy = "use shares that differ more: rates have two significant digits";
             LabError::Scenario(Problem::of(format!("loads.{load}.rates"), message).help(remedy))
         })?;
@@ -191,7 +192,8 @@ impl<'c> ShareResolver<'c> {
         };
         found.ok_or_else(|| {
             let message = format!("cannot compute {asked} of the capacity: no gateway completed a request");
-            LabError::Host(Problem::of(place, message).help("see the notes above, or use a rate like 500/s"))
+            let remedy = "correct the errors of the pilot in the lines above, or use a rate like 500/s";
+            LabError::Host(Problem::of(place, message).help(remedy))
         })
     }
 
@@ -342,11 +344,10 @@ mod tests {
         );
         let alike =
             said("vary: { loads.low.rate: [10%, 10.1%] }\n", vec![carried("a", &["low", "high"], 10.0)]);
-        assert!(alike.starts_with("vary: points 1 and 2 of the axes have the same rate"), "{alike}");
+        assert!(alike.starts_with("vary: combinations 1 and 2 of the axes have the same rate"), "{alike}");
         let lists = "vary: { loads.low: [{ model: open, rates: [10%, 10.1%] }] }\n";
         let alike = said(lists, vec![carried("a", &["low", "high"], 10.0)]);
-        let expected =
-            "loads.low.rates: two shares of the capacity 10/s give the same rate: duplicate rate `1/s`";
+        let expected = "loads.low.rates: two shares of the capacity 10/s give a duplicate rate `1/s`";
         assert!(alike.starts_with(expected), "{alike}");
     }
 }

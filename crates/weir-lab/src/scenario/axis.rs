@@ -137,8 +137,9 @@ impl JsonSchema for Axis {
         json_schema!({
             "description": "Values of the field, in this order. `limits.data.cpus` can also be `fitted` or \
                 `doubled`: limits that fit the host, at most half of its cores. `fitted` is 0.5, 1, 1.5 and 2 on four \
-                cores, and whole cores up to 6 from six cores on. `doubled` is 1, 2, 4 and 8 as far as they fit, and \
-                0.25, 0.5 and 1 on two cores. `weir run --plan` prints them, and the run keeps them on any host.",
+                cores, and whole cores up to 6 on hosts with at least six cores. `doubled` is 1, 2, 4 and 8 as far as \
+                they fit, and 0.25, 0.5 and 1 on two cores. `weir run --plan` prints the limits. The run stores them, \
+                so a resumed run has the same limits on any host.",
             "anyOf": [{ "type": "array", "minItems": 1 }, { "enum": [FITTED, DOUBLED] }]
         })
     }

@@ -30,8 +30,8 @@ pub struct Gateway {
     pub image: Option<ImageName>,
     /// Configuration file that replaces the main template of the driver. The path is relative to the scenario's folder,
     /// and the run stores the text of the file. The file is a template with the driver's values: the gateway must
-    /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads the
-    /// gateway's counters on `{{ admin }}`, if the gateway serves them there as with the driver's own file.
+    /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. If the gateway serves
+    /// its counters on `{{ admin }}` as with the driver's own file, weir reads them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<PathBuf>,
     /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. Default: a free port on
@@ -101,8 +101,8 @@ struct Written {
     image: Option<ImageName>,
     /// Configuration file that replaces the main template of the driver. The path is relative to the scenario's folder,
     /// and the run stores the text of the file. The file is a template with the driver's values: the gateway must
-    /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads the
-    /// gateway's counters on `{{ admin }}`, if the gateway serves them there as with the driver's own file.
+    /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. If the gateway serves
+    /// its counters on `{{ admin }}` as with the driver's own file, weir reads them.
     #[serde(default)]
     config: Option<PathBuf>,
     /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. With `network: namespaces` it

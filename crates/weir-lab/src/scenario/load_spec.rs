@@ -210,7 +210,7 @@ impl Load {
     fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, Problem> {
         match (self.model, shape.rate_per_s) {
             (ArrivalModel::Open, None) => {
-                let remedy = "add one, like `rate: 5000/s`, or use a closed load";
+                let remedy = "add a rate, like `rate: 5000/s`, or use a closed load";
                 Err(problem("rate", "an open load needs a rate", remedy))
             }
             (ArrivalModel::Open, Some(rate_per_s)) => {

@@ -106,8 +106,8 @@ pub struct Scenario {
     /// A burst of TCP connections that never send a request, while loads run: `{ connections, at, hold }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent: Option<SilentConnections>,
-    /// Warm-up before each load; its requests are excluded, and ramps start after it. It grows while latencies have
-    /// not settled, at most by the factor `thresholds.warmup_growth`. (`weir load --warmup`)
+    /// Warm-up before each load. Its requests are excluded, and ramps start after the warm-up. While latencies have not
+    /// settled, weir extends the warm-up, at most by the factor `thresholds.warmup_growth`. (`weir load --warmup`)
     #[serde(default = "default_warmup")]
     pub warmup: Time,
     /// Length of the sustained phase of each load, from which all values come. More than 0, at most one week.
@@ -128,8 +128,8 @@ pub struct Scenario {
     /// `limits.data.cpus: fitted` and `doubled` choose limits that fit the host.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub vary: Named<Axis>,
-    /// Single combinations of values: each is a partial scenario, which overrides fields of this one. With `vary`, each
-    /// case is measured at every combination of the axes. Example:
+    /// Single combinations of values. Each case is a partial scenario that overrides fields of the scenario. With
+    /// `vary`, weir measures each case at every combination of the axes. Example:
     /// `[{ limits.data.cpus: 1 }, { topology.tls: true, limits.data.cpus: 2 }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<serde_json::Map<String, serde_json::Value>>,
@@ -154,7 +154,7 @@ pub struct Scenario {
     /// and memory after that response. Not for gateways with `config` or remote gateways.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold_start: bool,
-    /// Seed of the order of cells, of the schedules and of the requests. Runs with the same seed have the same ones.
+    /// Seed of the order of cells, of the schedules and of the requests. They are the same in runs with the same seed.
     /// The run stores the seed. (`weir load --seed`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "random"))]

@@ -13,8 +13,8 @@ pub enum Network {
     #[default]
     Loopback,
     /// Each part is in its own network namespace, with links between the namespaces, so that weir can measure the
-    /// traffic of each part. Only root can create namespaces. They exist for one cell; addresses are from
-    /// 198.18.0.0/15, the MTU is 1500, and TCP settings are the host's.
+    /// traffic of each part. Only root can create namespaces. The namespaces exist for one cell. Addresses are from
+    /// 198.18.0.0/15, the MTU is 1500, and TCP settings are those of the host.
     Namespaces,
 }
 

@@ -28,7 +28,7 @@ pub struct Origin {
     /// Size of the response body.
     #[serde(default = "default_body")]
     pub body: Size,
-    /// Respond with the body of the request instead.
+    /// Respond with the body of the request instead of `body`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub echo: bool,
     /// Delay of each response: `const:5ms`, `uniform:1ms..9ms`, `exp:5ms` (mean), `lognormal:5ms,0.5` or

@@ -86,7 +86,7 @@ impl FromStr for RateList {
 /// `count` evenly spaced rates including both ends, to three significant digits.
 fn spread(from: AskedRate, to: AskedRate, count: usize) -> Result<Vec<AskedRate>, String> {
     if !(2..=RATES_MAX).contains(&count) {
-        return Err(format!("a range of {count} rates is too short or too long; use 2 to {RATES_MAX}"));
+        return Err(format!("a range cannot have {count} rates; use 2 to {RATES_MAX}"));
     }
     let between = |from: f64, to: f64| {
         let stride = (to - from) / (count - 1) as f64;
@@ -127,7 +127,7 @@ impl<'de> Visitor<'de> for ListOrSpread {
     type Value = RateList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of rates, or a spread like 500/s..8000/s..8")
+        f.write_str("a list of rates, or a range like 500/s..8000/s..8")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<RateList, E> {
@@ -188,10 +188,7 @@ mod tests {
         assert!(said(r#"["5/s", "5/s"]"#).contains("duplicate rate `5/s`; remove one"));
         assert!(said("[]").contains("no rates; write a list like"));
         assert!(said(r#""500/s..8000/s""#).contains("lacks the number of rates; write"));
-        assert!(
-            said(r#""500/s..8000/s..1""#)
-                .contains("a range of 1 rates is too short or too long; use 2 to 100")
-        );
+        assert!(said(r#""500/s..8000/s..1""#).contains("a range cannot have 1 rates; use 2 to 100"));
         assert!(said(r#""500/s..8000/s..101""#).contains("use 2 to 100"));
         assert!(said(r#""500..8000/s..4""#).contains("`500` has no unit"));
         assert!(said(r#""5/s..5/s..2""#).contains("duplicate rate"));

@@ -60,7 +60,7 @@ pub(crate) fn note(scenario: &Scenario, load: &Load, measurement: &Measurement, 
     let version = load.tls.as_ref().and_then(|tls| tls.version);
     let wanted = if version == Some(TlsVersion::V12) { NEGOTIATED_12 } else { NEGOTIATED };
     for other in tls.negotiated.keys().filter(|negotiated| *negotiated != wanted) {
-        let said = format!("it negotiated {other}, but the scenario requires {wanted} of every gateway");
+        let said = format!("negotiated {other}, but the scenario requires {wanted} of every gateway");
         if !unequal.contains(&said) {
             unequal.push(said);
         }

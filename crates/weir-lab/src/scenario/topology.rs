@@ -189,7 +189,7 @@ impl<'de> Visitor<'de> for CountOrList {
     type Value = Paths;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of paths or a number of them")
+        f.write_str("a list of paths, or a number of paths")
     }
 
     fn visit_u64<E: de::Error>(self, count: u64) -> Result<Paths, E> {

@@ -85,7 +85,7 @@ impl FromStr for Url {
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return wrong(
                 "the path contains a space, a control character or a non-ASCII character",
-                "percent-encode it, for example a space as %20",
+                "percent-encode this character, for example a space as %20",
             );
         }
         Ok(Self {
@@ -164,7 +164,7 @@ mod tests {
             ("http://a:0", "correct the port"),
             ("http://a:99999", "correct the port"),
             ("http://[::1]x", "correct the port"),
-            ("http://a/x y", "percent-encode it"),
+            ("http://a/x y", "percent-encode this character"),
             ("http://u:p@a", "store with the run; remove the user"),
             ("http://a/x?y", "remove everything after the path"),
         ] {

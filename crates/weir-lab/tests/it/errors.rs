@@ -73,7 +73,7 @@ fn values_of_the_wrong_type_show_the_right_form() {
 
 #[test]
 fn unsupported_fields_are_rejected_by_name() {
-    let said = "this field is not supported yet | remove it; it is reserved for a later version";
+    let said = "this field is not supported yet | remove the field; it is reserved for a later version";
     check("services: [etcd]\n", &format!("side.yaml:3:11: services: {said}"));
     check("network: { delay: 1ms }\n", &format!("side.yaml:3:19: network.delay: {said}"));
     check("mixes: {}\n", &format!("side.yaml:3:8: mixes: {said}"));
@@ -105,7 +105,7 @@ fn invalid_popularities_and_cold_starts_are_rejected() {
     let [cold_start, no_file] = error.each() else { panic!("{error}") };
     assert_eq!(
         cold_start.to_string(),
-        "side.yaml:3:13: cold_start: `mine` has its own configuration, so its first good response is unknown"
+        "side.yaml:3:13: cold_start: `mine` has its own configuration, so weir cannot recognize its first response"
     );
     assert!(no_file.to_string().contains("gateways[0].config: "), "{no_file}");
 }
@@ -114,8 +114,8 @@ fn invalid_popularities_and_cold_starts_are_rejected() {
 fn invalid_slow_clients_are_rejected() {
     check(
         "slow: {}\n",
-        "side.yaml:3:7: slow: the number of slow clients is 0 | use 1 to 100000 for `heads`, `bodies` and \
-         `responses` together",
+        "side.yaml:3:7: slow: the number of slow clients is out of range: 0 | use 1 to 100000 for `heads`, `bodies` \
+         and `responses` together",
     );
     check(
         "slow: { heads: 1, piece: 0B }\n",
@@ -225,8 +225,8 @@ fn invalid_values_are_located() {
     check("timeout: 0s\n", "side.yaml:3:10: timeout: the timeout is zero | use a longer time, like 10s");
     check(
         "repeats: 0\n",
-        "side.yaml:3:10: repeats: `0` is out of range | use 1 to 1000; a headline needs at \
-        least 3",
+        "side.yaml:3:10: repeats: `0` is out of range | use 1 to 1000; a headline result needs \
+        at least 3 repeats",
     );
     check("retries: 101\n", "side.yaml:3:10: retries: `101` is out of range | use 0 to 100");
     check("workers: 0\n", "side.yaml:3:10: workers: `0` is out of range | use 1 to 1024");
@@ -287,7 +287,7 @@ fn invalid_values_are_located() {
     );
     check(
         "origin: { drift: 1ms }\n",
-        "side.yaml:3:18: `1ms` is not a drift | write one like 1ms/10s (a millisecond longer with every 10 s)",
+        "side.yaml:3:18: `1ms` is not a drift | write one like 1ms/10s (1 ms longer after each 10 s)",
     );
 }
 
@@ -295,12 +295,12 @@ fn invalid_values_are_located() {
 fn invalid_loads_are_located() {
     check_loads(
         "loads: {}\n",
-        "side.yaml:3:8: loads: the scenario has no loads | add one, like `loads: { full: { model: closed, \
+        "side.yaml:3:8: loads: the scenario has no loads | add a load, like `loads: { full: { model: closed, \
          connections: 10 } }`",
     );
     said(
         read(HEAD),
-        "side.yaml: loads: the scenario has no loads | add one, like `loads: { full: { model: closed, \
+        "side.yaml: loads: the scenario has no loads | add a load, like `loads: { full: { model: closed, \
          connections: 10 } }`",
     );
     check_loads(
@@ -314,7 +314,7 @@ fn invalid_loads_are_located() {
     );
     check_loads(
         "loads: { tail: { model: open } }\n",
-        "side.yaml:3:16: loads.tail.rate: an open load needs a rate | add one, like `rate: 5000/s`, or use \
+        "side.yaml:3:16: loads.tail.rate: an open load needs a rate | add a rate, like `rate: 5000/s`, or use \
          `model: closed`",
     );
     check_loads(
@@ -356,8 +356,8 @@ fn invalid_shapes_and_mixes_are_located() {
     );
     load(
         "open, rate: 5/s, burst: 9/s:1s/1s",
-        "side.yaml:3:46: loads.x.burst: the length of a burst is not between zero and its interval | \
-         use a shorter length, like 5000/s:200ms/1s",
+        "side.yaml:3:46: loads.x.burst: the length of a burst must be longer than zero and shorter than its \
+         interval | use a length like 200ms in 5000/s:200ms/1s",
     );
     load(
         "open, rate: 5/s, think: 1ms",
@@ -479,11 +479,11 @@ fn errors_of_axes_name_the_axis() {
     );
     check(
         "vary: { limits.data.cpus: [1, 1] }\n",
-        "side.yaml:3:7: vary: points 1 and 2 are the same | remove one of the equal values",
+        "side.yaml:3:7: vary: combinations 1 and 2 are the same | remove one of the equal values",
     );
     check(
         "cases: [{ limits.data.memory: 1GiB }, { limits.data.memory: 1024MiB }]\n",
-        "side.yaml:3:8: cases: points 1 and 2 are the same | remove one of the equal values",
+        "side.yaml:3:8: cases: combinations 1 and 2 are the same | remove one of the equal values",
     );
     check("cases: [{}]\n", "side.yaml:3:9: cases[0]: the case is empty | add a value, or remove the case");
     check(
@@ -517,7 +517,7 @@ fn errors_of_overrides_name_the_argument() {
     );
     check_overrides(
         Overrides { repeats: Some(0), ..Overrides::default() },
-        "--repeats 0: `0` is out of range | use 1 to 1000; a headline needs at least 3",
+        "--repeats 0: `0` is out of range | use 1 to 1000; a headline result needs at least 3 repeats",
     );
 }
 
@@ -555,8 +555,7 @@ fn invalid_origins_are_located() {
     );
     check(
         "origin: { faults: { slow: 1% } }\n",
-        "side.yaml:3:27: `1%` is not a share and its time | write one like 1%:2s (one in a hundred, over two \
-         seconds)",
+        "side.yaml:3:27: `1%` is not a share and a time | write one like 1%:2s (1 of 100 takes 2 s)",
     );
     check(
         "origin: { delay: exp:1ms, service: exp:1ms }\n",
@@ -587,7 +586,8 @@ fn invalid_origins_are_located() {
     check("origin: { fault: {} }\n", "side.yaml:3:11: unknown field `fault` | did you mean `faults`?");
     check(
         "origin: { tls: {} }\n",
-        "side.yaml:3:16: origin.tls: this field is not supported yet | remove it; it is reserved for a later version",
+        "side.yaml:3:16: origin.tls: this field is not supported yet | remove the field; it is reserved for a later \
+         version",
     );
 }
 
@@ -615,11 +615,11 @@ fn only_the_first_error_of_a_scenario_was_reported() {
             "side.yaml:2:18: gateways[1]: unknown gateway or driver `nginy` | did you mean `nginx`?",
             "side.yaml:3:25: limits.data.cpus: `0` is out of range | use at least 0.01, or remove the limit",
             "side.yaml:4:25: topology.paths[1]: path `ping` does not start with a slash | write `/ping`",
-            "side.yaml:5:10: repeats: `0` is out of range | use 1 to 1000; a headline needs at least 3",
+            "side.yaml:5:10: repeats: `0` is out of range | use 1 to 1000; a headline result needs at least 3 repeats",
             "side.yaml:7:32: loads.full.rate: a closed load cannot have a rate | \
              remove the rate, or use `model: open`",
             "side.yaml:8:9: loads.tail.rate: an open load needs a rate | \
-             add one, like `rate: 5000/s`, or use `model: closed`",
+             add a rate, like `rate: 5000/s`, or use `model: closed`",
             "side.yaml:9:26: `limits.dta.cpus: 1`: unknown field `dta` | did you mean `data`?",
         ],
     );
@@ -639,7 +639,7 @@ fn only_the_first_invalid_field_was_reported() {
         &[
             "side.yaml:2:1: unknown field `durations` | did you mean `duration`?",
             "side.yaml:3:11: services: this field is not supported yet | \
-             remove it; it is reserved for a later version",
+             remove the field; it is reserved for a later version",
             "side.yaml:5:9: `5` has no unit | write a time with its unit, like 100us, 20ms, 1.5s, 2m",
             "side.yaml:6:11: unknown field `dta` | did you mean `data`?",
             "side.yaml:8:11: unknown field `modle` | did you mean `model`?",

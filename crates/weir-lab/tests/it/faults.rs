@@ -30,12 +30,12 @@ fn invalid_faults_are_rejected() {
     );
     check_faults(
         "{ at: 1s, do: kill }, { at: 2s, do: stall }",
-        "side.yaml:4:46: faults[1].do: replica 1 is already stopped by `kill` | add a `return` for it before \
-         this fault",
+        "side.yaml:4:46: faults[1].do: replica 1 is already stopped by `kill` | add a `return` of this \
+         replica before this fault",
     );
     check_faults(
         "{ at: 2s, do: kill }, { at: 1s, do: return }",
-        "side.yaml:4:38: faults[1].at: the fault at 1s follows a fault at 2s | sort the faults by time",
+        "side.yaml:4:38: faults[1].at: the fault at 1s is listed after a fault at 2s | sort the faults by time",
     );
     check_faults(
         "{ at: 60s, do: kill }",
@@ -45,7 +45,7 @@ fn invalid_faults_are_rejected() {
     check(
         "origin: { driver: nginx }\nfaults: [{ at: 1s, do: reset }]\n",
         "side.yaml:4:24: faults[0].do: an upstream with the driver `nginx` cannot reset connections | remove \
-         `origin.driver`: the built-in origin can",
+         `origin.driver`: the built-in origin can reset connections",
     );
     check_loads(
         "loads: { x: { model: closed, requests: 100 } }\nfaults: [{ at: 1s, do: kill }]\n",
@@ -84,7 +84,7 @@ fn invalid_faults_of_services_are_rejected() {
         "weir",
         "{ at: 1s, service: nats, do: kill }",
         "side.yaml:3:29: faults[0].service: no gateway of this scenario needs a service `nats` | add a gateway \
-         that needs it, like `gorouter`, or remove the fault",
+         that needs this service, like `gorouter`, or remove the fault",
     );
     check_faults(
         "weir",
@@ -118,8 +118,8 @@ fn invalid_faults_of_services_are_rejected() {
     check_faults(
         nats,
         "{ at: 1s, service: nats, do: stall }, { at: 2s, service: nats, do: kill }",
-        "side.yaml:3:77: faults[1].do: nats is already stopped by `stall` | add a `return` for it before this \
-         fault",
+        "side.yaml:3:77: faults[1].do: nats is already stopped by `stall` | add a `return` of this \
+         service before this fault",
     );
     let of_upstream = |faults: &str| {
         format!(

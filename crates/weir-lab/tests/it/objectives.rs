@@ -139,7 +139,7 @@ fn invalid_objectives_are_located() {
     );
     check(
         "gateways: [weir]\ncases: [{ objective: { p99: 1ms } }, { objective: { p99: 2ms } }]\n",
-        "side.yaml:3:8: cases: points 1 and 2 are the same | remove one of the equal values",
+        "side.yaml:3:8: cases: combinations 1 and 2 are the same | remove one of the equal values",
     );
 }
 

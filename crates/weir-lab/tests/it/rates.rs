@@ -131,8 +131,8 @@ fn invalid_changes_are_located() {
     let of = |kinds: &str, more: &str| format!("changes: {{ every: 1s, of: [{kinds}] }}\n{more}{LOADS}");
     check(
         &of("", ""),
-        "side.yaml:3:27: changes.of: the list is empty | add routes, endpoints or certificates; without `of`, \
-         routes change",
+        "side.yaml:3:27: changes.of: the list is empty | add routes, endpoints or certificates; if `of` is \
+         missing, weir changes routes",
     );
     check(
         &of("routes, routes", ""),
@@ -146,17 +146,20 @@ fn invalid_changes_are_located() {
     );
     check(
         &of("certificates", ""),
-        "side.yaml:3:28: changes.of[0]: certificates need TLS | add `tls: true` to the topology",
+        "side.yaml:3:28: changes.of[0]: changes of certificates need TLS | add `tls: true` to the topology",
     );
     check(
         &of("certificates", "topology: { tls: true, certificates: each }\n"),
         "side.yaml:3:28: changes.of[0]: weir replaces only a certificate that all domains share | remove \
-         `topology.certificates`",
+         `topology.certificates`; the domains then share a certificate",
     );
     let remote = "name: x\ngateways: [{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }]\n\
                   changes: { every: 1s }\nloads: { full: { model: closed } }\n";
     let error = read(remote).unwrap_err();
-    assert!(error.to_string().contains("weir cannot change the routes of `prod`: it is remote"), "{error}");
+    assert!(
+        error.to_string().contains("weir cannot change the routes of `prod`: the gateway is remote"),
+        "{error}"
+    );
 }
 
 #[test]

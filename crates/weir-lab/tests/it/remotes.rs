@@ -76,7 +76,7 @@ fn the_command_line_can_set_the_prometheus() {
     };
     assert_eq!(
         said(&super::remotes::text("weir", ""), &overrides),
-        "--prometheus http://prom:9090: the scenario has no remote gateway | add one, like { name: prod, \
+        "--prometheus http://prom:9090: the scenario has no remote gateway | add a gateway like { name: prod, \
          driver: remote, url: https://gw.example }"
     );
     let no_selector = Overrides { selector: None, ..overrides };
@@ -100,7 +100,7 @@ fn invalid_remote_gateways_are_located() {
         "remote",
         "",
         "2:12",
-        "gateways[0]: the remote gateway `remote` has no `url` | add one, like `url: \
+        "gateways[0]: the remote gateway `remote` has no `url` | add a URL, like `url: \
         https://gw.example`",
     );
     check("{ name: a, driver: remote, url: gw.example }", "", "2:44", "no scheme | write it as https://HOST");
@@ -179,7 +179,8 @@ fn invalid_remote_gateways_are_located() {
         "",
         "2",
         "gateways[1]: `prod` and `other` have different \
-        `direct` URLs | use the same URL for both, or make two runs: a block has one direct baseline",
+        `direct` URLs | use the same URL for both, or make two runs: the gateways of a run share one \
+        direct baseline",
     );
     check(&remote("").replace("prod", "generator"), "", "2", "choose another name");
     check(
@@ -193,14 +194,15 @@ fn invalid_remote_gateways_are_located() {
         &remote(""),
         "limits: { data: { cpus: 1 } }\n",
         "3",
-        "limits.data: weir starts no process with this \
-        role | remove this limit; write the limits of a remote gateway into `limits` of the gateway",
+        "limits.data: this limit has no effect: weir starts \
+        neither a remote gateway nor its upstream | remove this limit; write the limits of a remote gateway into \
+        `limits` of the gateway",
     );
     for (topology, said) in [
         (
             "tls: true",
-            "topology.tls: weir cannot configure this on a remote gateway | use https:// in the `url` \
-            of the gateway",
+            "topology.tls: weir cannot configure this on a remote gateway | remove `tls`; for TLS, write https:// \
+            in the `url` of the gateway",
         ),
         (
             "tls: true, client_certificate: required",
@@ -208,13 +210,14 @@ fn invalid_remote_gateways_are_located() {
         ),
         (
             "bearer: 3",
-            "topology.bearer: weir cannot configure this on a remote gateway | add a file of `tokens` \
-            to the loads",
+            "topology.bearer: weir cannot configure this on a remote gateway | remove `bearer`, and add a file \
+            of `tokens` to the loads",
         ),
     ] {
         check(&remote(""), &format!("topology: {{ {topology} }}\n"), "3", said);
     }
     let loads = "loads: { full: { model: closed, tls: {} } }\n";
     let error = read(&format!("name: x\ngateways: [{}]\n{loads}", remote(""))).unwrap_err();
-    assert!(error.remedy().starts_with("move them to `tls` of the gateway"), "{error} | {}", error.remedy());
+    let remedy = error.remedy();
+    assert!(remedy.starts_with("move these settings to `tls` of the gateway"), "{error} | {remedy}");
 }

@@ -104,15 +104,24 @@ impl Child<'_> {
         if let Some(number) = parent.port {
             found.retain(|(_, port, _)| port.number == number);
             if found.is_empty() {
-                let message = format!("no selected listener of Gateway {name} has port {number}");
-                return wrong(".port", message, "remove `port`, or use the port of a listener");
+                let (message, remedy) = match &parent.section_name {
+                    Some(section) => (
+                        format!("the port of listener `{section}` of Gateway {name} is not {number}"),
+                        "remove `port`, or use the port of the listener",
+                    ),
+                    None => (
+                        format!("Gateway {name} has no listener on port {number}"),
+                        "remove `port`, or use the port of a listener",
+                    ),
+                };
+                return wrong(".port", message, remedy);
             }
         }
         self.retain_willing(catalog, &mut found);
         if found.is_empty() {
             let own = &self.name.namespace;
             let message = format!(
-                "no selected listener of Gateway {name} allows a {} from namespace `{own}`",
+                "no matching listener of Gateway {name} allows a {} from namespace `{own}`",
                 self.kind
             );
             let remedy = "check the listener's `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its \

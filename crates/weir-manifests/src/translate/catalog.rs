@@ -103,7 +103,7 @@ impl<'m> Catalog<'m> {
     fn meant(&self, kind: Kind, wanted: &Name) -> String {
         let names: Vec<String> = self.all(kind).map(|(_, name, _)| name.to_string()).collect();
         meant(&wanted.to_string(), names.iter().map(String::as_str))
-            .unwrap_or_else(|| format!("add the {kind} to these files"))
+            .unwrap_or_else(|| format!("add the {kind} to the configuration files"))
     }
 
     fn is_granted(&self, referrer: Referrer<'_>, kind: Kind, wanted: &Name) -> bool {

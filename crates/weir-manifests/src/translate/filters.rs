@@ -37,7 +37,7 @@ pub(super) fn add_filters(rule: &RuleOf<'_, '_>, route: &mut Route) -> Result<()
             return Err(rule.misfit(&place, message, format!("write only `{field}`, or change `type`")));
         }
         if filters[..index].iter().any(|other| other.kind == filter.kind) {
-            let message = format!("the rule already has a {}", filter.kind.name());
+            let message = format!("the rule already has a filter of type {}", filter.kind.name());
             return Err(rule.misfit(&place, message, "merge the two filters, or remove one"));
         }
         add_filter(rule, filter, &format!("{place}.{field}"), route)?;

@@ -34,7 +34,7 @@ fn unknown_names_are_rejected() {
     check(
         &[GATEWAY, &b, &good.replace("name: edge", "name: edge, port: 81")],
         &[(
-            "HTTPRoute default/r: spec.parentRefs[0].port: no selected listener of Gateway default/edge has port 81",
+            "HTTPRoute default/r: spec.parentRefs[0].port: Gateway default/edge has no listener on port 81",
             "remove `port`, or use the port of a listener",
         )],
     );
@@ -105,7 +105,7 @@ fn filters_of_the_wrong_type_are_rejected() {
     check(
         &[GATEWAY, &b, &rule(&format!("{cors}, {cors}"))],
         &[(
-            "HTTPRoute default/r: spec.rules[0].filters[1]: the rule already has a CORS",
+            "HTTPRoute default/r: spec.rules[0].filters[1]: the rule already has a filter of type CORS",
             "merge the two filters, or remove one",
         )],
     );
@@ -176,7 +176,7 @@ fn invalid_listeners_are_rejected() {
         &[&https],
         &[(
             "Gateway default/edge: spec.listeners[0].tls.certificateRefs[0]: unknown Secret default/s",
-            "add the Secret to these files",
+            "add the Secret to the configuration files",
         )],
     );
     check(
@@ -195,7 +195,7 @@ fn invalid_listeners_are_rejected() {
         &[&https, &format!("{of_type}data: {{ tls.crt: '%', tls.key: eA== }}\n")],
         &[(
             "Secret default/s: data: `tls.crt` is not base64",
-            "encode it (`base64 -w0 FILE`), or write it unencoded under `stringData`",
+            "encode the value (`base64 -w0 FILE`), or write the plain text under `stringData`",
         )],
     );
 }
@@ -224,7 +224,7 @@ fn hosts_without_intersection_are_rejected() {
             &b.replace("name: b", "name: b, namespace: far"),
         ],
         &[(
-            "HTTPRoute far/r: spec.parentRefs[0]: no selected listener of Gateway default/edge allows a HTTPRoute from \
+            "HTTPRoute far/r: spec.parentRefs[0]: no matching listener of Gateway default/edge allows a HTTPRoute from \
              namespace `far`",
             "check the listener's `protocol` (HTTPRoutes need HTTP or HTTPS, TLSRoutes need TLS) and its `allowedRoutes` \
              (by default, only routes of the Gateway's namespace)",

@@ -53,7 +53,7 @@ impl<'s> Writer<'s> {
         }
         if is_of_forms(schema) {
             if schema.get("properties").is_some() {
-                text += "\nAnd one of:\n\n";
+                text += "\nAnd one of these forms:\n\n";
             }
             let rows = self.forms(schema, &place);
             text += &table(&["form", "meaning"], rows);
@@ -111,7 +111,7 @@ impl<'s> Writer<'s> {
 
     /// Describes a field, and each word that it can have as a value.
     pub(super) fn meaning(&self, field: &Value) -> String {
-        let of_tag = || field.get("const").map(|_| "Names this form.".to_owned());
+        let of_tag = || field.get("const").map(|_| "Identifies this form.".to_owned());
         let mut meaning = description(field).or_else(of_tag).unwrap_or_default();
         for choice in self.words_of(field) {
             if let (Some(word), Some(description)) = (choice.get("const"), description(choice)) {

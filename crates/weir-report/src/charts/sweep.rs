@@ -261,14 +261,14 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
             let first = measured.spots.first().filter(|first| first.counts);
             let base = first.and_then(|first| Some((first.x, first.y?)));
             let ideal = base.map(|(cpus, per_s)| Line {
-                name: format!("{gateway}, in proportion"),
+                name: format!("{gateway}, linear scaling"),
                 dashed: true,
                 marked: false,
                 spots: rows
                     .iter()
                     .map(|(at, _)| Spot {
                         words: format!(
-                            "{gateway}, in proportion to {}: {}",
+                            "{gateway}, linear scaling at {}: {}",
                             sweep.said(*at),
                             Unit::PerSecond.words(per_s * at / cpus)
                         ),

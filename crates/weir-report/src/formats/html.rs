@@ -11,7 +11,7 @@ use weir_results::Run;
 use crate::charts::colors::{colors, data};
 use crate::charts::figures::figures;
 use crate::charts::pictures::Picture;
-use crate::charts::svg::page_style;
+use crate::charts::svg::{escape, page_style};
 use crate::charts::timelines::CellTimeline;
 use crate::model::Report;
 use crate::model::plot::Plot;
@@ -99,7 +99,10 @@ fn chart_note(plots: &[&Plot]) -> String {
         spots.any(|spot| spot.beyond_timeout || spot.y.is_some_and(|y| y > plot.y.high))
     };
     let said = [
-        (spots().any(|spot| spot.interval.is_some()), "Bars at the dots are 95 % t intervals over repeats."),
+        (
+            spots().any(|spot| spot.interval.is_some()),
+            "Bars at the dots are 95 % confidence intervals over repeats.",
+        ),
         (spots().any(|spot| !spot.counts), "Rings are excluded values."),
         (plots.iter().any(|plot| is_beyond(&plot)), "Arrows point to values beyond the scale."),
     ];
@@ -116,7 +119,7 @@ pub(crate) fn prepare(
 ) -> Result<(), minijinja::Error> {
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
-    environment.add_filter("tight", tight);
+    environment.add_filter("prose", prose);
     environment.add_template_owned(name, format!("{MACROS}{template}"))
 }
 
@@ -125,8 +128,25 @@ pub(crate) fn known_colors(summary: &Summary) -> BTreeMap<&str, &str> {
     colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect()
 }
 
+/// Text as HTML, with `code` for parts in backticks.
+fn prose(text: String) -> Value {
+    let text = escape(&tight(&text));
+    let parts: Vec<&str> = text.split('`').collect();
+    // A backtick without a second one stays as it is.
+    let is_paired = parts.len() % 2 == 1;
+    let mut out = String::with_capacity(text.len());
+    for (at, part) in parts.iter().enumerate() {
+        match at % 2 == 1 {
+            true if is_paired || at + 1 < parts.len() => out.push_str(&format!("<code>{part}</code>")),
+            true => out.push_str(&format!("`{part}")),
+            false => out.push_str(part),
+        }
+    }
+    Value::from_safe_string(out)
+}
+
 /// Inserts no-break spaces between numbers and their units, so that they stay on one line.
-fn tight(text: String) -> String {
+fn tight(text: &str) -> String {
     const UNITS: [&str; 9] = ["%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB"];
     let mut words = text.split(' ').peekable();
     let mut out = String::with_capacity(text.len());
@@ -206,15 +226,23 @@ mod tests {
         let at = |y| Spot::at(2.0, Some(y));
         check(at(2.0), "");
         let interval = Spot { interval: Some([1.0, 3.0]), ..at(2.0) };
-        check(interval, "Bars at the dots are 95 % t intervals over repeats.");
+        check(interval, "Bars at the dots are 95 % confidence intervals over repeats.");
         check(Spot { counts: false, ..at(2.0) }, "Rings are excluded values.");
         check(at(1e6), "Arrows point to values beyond the scale.");
     }
 
     #[test]
     fn a_unit_stays_with_its_number() {
-        assert_eq!(tight("12.3 ms, 4 %) of it".into()), "12.3\u{a0}ms, 4\u{a0}%) of it");
-        assert_eq!(tight("3 repeats".into()), "3 repeats");
+        assert_eq!(tight("12.3 ms, 4 %) of it"), "12.3\u{a0}ms, 4\u{a0}%) of it");
+        assert_eq!(tight("3 repeats"), "3 repeats");
+    }
+
+    #[test]
+    fn commands_in_backticks_become_code() {
+        let check = |text: &str, html: &str| assert_eq!(prose(text.into()).as_str(), Some(html));
+        check("run `weir x`, or <`y`>", "run <code>weir x</code>, or &lt;<code>y</code>&gt;");
+        check("`a` and ` alone", "<code>a</code> and ` alone");
+        check("none", "none");
     }
 
     #[test]

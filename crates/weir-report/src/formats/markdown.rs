@@ -23,7 +23,7 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         out.push(draw_table(table));
     }
     let intervals =
-        if report.has_intervals() { " Brackets contain 95 % t intervals over repeats." } else { "" };
+        if report.has_intervals() { " Brackets contain 95 % confidence intervals over repeats." } else { "" };
     out.push(format!("{}{intervals}", report.legend("\\*")));
     for section in &report.sections {
         out.push(format!("## {}", text(&section.title)));

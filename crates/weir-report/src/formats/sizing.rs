@@ -35,7 +35,7 @@ pub(crate) fn draw(run: &Run, sizing: &Sizing, width: usize, color: bool) -> Str
     out.join("\n")
 }
 
-/// The demand in words, like `10,000/s, p99 at most 20.0 ms, CPU at most 65.0 % of the limit, 1 spare`.
+/// The demand in words, like `10,000/s, p99 at most 20.0 ms, CPU at most 65.0 % of the limit`.
 fn asked(sizing: &Sizing) -> String {
     let demand = &sizing.demand;
     let mut asked = vec![rate(demand.rate_per_s)];
@@ -44,7 +44,10 @@ fn asked(sizing: &Sizing) -> String {
         None => asked.push("each gateway with its own objective".to_owned()),
     }
     asked.extend(demand.cpu_share_max.map(|share| format!("CPU at most {} of the limit", percent(share))));
-    asked.extend((demand.spare > 0).then(|| format!("{} spare", demand.spare)));
+    asked.extend((demand.spare > 0).then(|| {
+        let instances = if demand.spare == 1 { "instance" } else { "instances" };
+        format!("{} spare {instances}", demand.spare)
+    }));
     asked.extend(demand.growth_per_year.map(|growth| format!("growth {} per year", percent(growth))));
     asked.join(", ")
 }

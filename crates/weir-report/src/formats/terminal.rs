@@ -88,7 +88,7 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     }
     out.push(String::new());
     let intervals = match report.has_intervals() {
-        true => "The second line in a cell is the 95 % t interval over repeats. ",
+        true => "The second line in a cell is the 95 % confidence interval over repeats. ",
         false => "",
     };
     let legend = format!("{intervals}{}", report.legend("*"));

@@ -243,7 +243,7 @@ fn times(times: &TimesNs) -> String {
 fn counters(counters: &Counters) -> String {
     let or_na = |count: Option<u64>| count.map_or_else(|| "n/a".into(), quantity::count);
     format!(
-        "generator {} sent, gateway {}, origin {}",
+        "generator {} (sent), gateway {}, upstream {}",
         quantity::count(counters.generator_sent),
         or_na(counters.gateway_requests),
         or_na(counters.origin_requests)

@@ -100,7 +100,7 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
             "Loads",
             "Latency is compared on open loads, or on closed loads if a run has no others. Throughput is \
             compared on closed loads, and on open loads whose rate one side did not reach. CPU time per \
-            request is compared at equal connections or an equal rate.",
+            request is compared at the same number of connections or the same rate.",
         ),
         Fact::new(
             "Confidence",

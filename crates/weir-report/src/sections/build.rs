@@ -88,7 +88,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let count = |state: State| headlines.iter().filter(|headline| **headline == state).count();
     let counting = count(State::Valid);
     let states = format!(
-        "{counting} valid, {} bounded, {} invalid headline results",
+        "{counting} valid, {} bounded, {} invalid main results",
         count(State::Bounded),
         count(State::Invalid)
     );
@@ -97,20 +97,18 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let most_repeats = planned.max().unwrap_or(0);
     let (tone, headline) = if !problems.is_empty() {
         let counted = if counting == expected && expected > 0 {
-            format!("All {expected} headline results are valid, but the run has problems")
+            format!("All {expected} main results are valid, but the run has problems")
         } else {
             states
         };
         (Tone::Bad, counted)
     } else if counting == expected {
-        (Tone::Good, format!("All {expected} headline results are valid"))
+        (Tone::Good, format!("All {expected} main results are valid"))
     } else if most_repeats < weir_analysis::HEADLINE_REPEATS {
         let repeats = if most_repeats == 1 { "one".into() } else { most_repeats.to_string() };
         (
             Tone::Plain,
-            format!(
-                "Valid results, but no headlines: a headline needs three repeats, but the run has {repeats}"
-            ),
+            format!("No headlines: a headline needs three valid repeats, but the run has only {repeats}"),
         )
     } else {
         (Tone::Plain, states)
@@ -122,7 +120,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     }
 }
 
-/// Whether a headline result is valid, has only bounds, or is invalid.
+/// Whether a main result is valid, has only bounds, or is invalid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Valid,
@@ -151,7 +149,8 @@ fn notes(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<String> {
             "weir re-measured loads of {n} cells after host noise or late sends by the generator"
         )),
     };
-    let noise = sharpen(run, summary).into_iter().chain(host_noise(cells, run.thresholds.disturbed_share));
+    let noise =
+        sharpen(run, cells, summary).into_iter().chain(host_noise(cells, run.thresholds.disturbed_share));
     noise.chain(relaxed_thresholds(run)).chain(summary.missing_added_latency()).chain(again).collect()
 }
 
@@ -224,7 +223,8 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
         Fact::new(
             "Validity",
             "An invalid value stays in the tables, in parentheses and with its reason. It is excluded from \
-            headlines, means and conclusions. Headlines and conclusions need at least three valid repeats.",
+            headlines, means and conclusions. Of a bounded value, weir reports only a lower bound, an upper bound \
+            or a range. Headlines and conclusions need at least three valid repeats.",
         ),
         Fact::new(
             "Intervals",
@@ -246,8 +246,8 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
         Fact::new(
             "CPU per request",
             "User and system time of the gateway's data plane, as accounted by the kernel, divided by completed \
-            requests. It depends on the load point, so weir compares it only at equal connections or an equal \
-            rate.",
+            requests. It depends on the load point, so weir compares it only at the same number of \
+            connections or the same rate.",
         ),
         Fact::new(
             "Limited by",
@@ -301,7 +301,7 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
         facts.push(Fact::new(
             "Direct",
             "The direct baseline: the same load sent directly to the upstream, without a gateway, once per \
-            repeat. If the rig limits it, a share of direct is an upper bound (≤). Added latency is the \
+            repeat. If the rig limits this load, a share of direct is an upper bound (≤). Added latency is the \
             difference of quantiles in the same repeat.",
         ));
     }

@@ -1,7 +1,9 @@
 //! Advice on how to turn values that have only bounds into valid values.
 
-use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Summary};
-use weir_results::{ArrivalModel, Run};
+use std::collections::BTreeSet;
+
+use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Summary, reason_name};
+use weir_results::{ArrivalModel, Cell, Reason, Run};
 
 /// Maximum number of values that the advice names.
 const NAMED: usize = 3;
@@ -10,8 +12,8 @@ const REPEATS_MAX: usize = 100;
 
 /// Names the headline values that have only bounds, and advises how many more repeats would make these values valid.
 /// This number is estimated from the share of valid repeats so far. If no repeat was valid, or if more than
-/// [`REPEATS_MAX`] would be needed, the advice is to use a quieter host. `None` if no value has only bounds.
-pub(crate) fn sharpen(run: &Run, summary: &Summary) -> Option<String> {
+/// [`REPEATS_MAX`] would be needed, the advice is to remove the causes. `None` if no value has only bounds.
+pub(crate) fn sharpen(run: &Run, cells: &[Cell], summary: &Summary) -> Option<String> {
     let rows = summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
     let bounded: Vec<(String, &Figure)> = rows.flat_map(|(point, row)| bounded(point, row)).collect();
     let (_, first) = bounded.first()?;
@@ -28,12 +30,33 @@ pub(crate) fn sharpen(run: &Run, summary: &Summary) -> Option<String> {
         Some(more) => format!(
             "{what}. To get valid values, add about {more} more repeats{} (`weir run --resume {} --repeats {}`), or \
              use a quieter host",
-            took(run, repeats, more),
+            took(cells, more),
             run.id,
             repeats + more
         ),
-        None => format!("{what}. The host noise was constant: use a quieter host (check with `weir doctor`)"),
+        None => format!("{what}. {}", causes(bounded.iter().map(|(_, figure)| *figure))),
     })
+}
+
+/// Why too few repeats are valid, and what to do.
+fn causes<'a>(figures: impl Iterator<Item = &'a Figure>) -> String {
+    let reasons: BTreeSet<Reason> = figures
+        .flat_map(|figure| &figure.repeats)
+        .flat_map(|repeat| repeat.reasons.iter().copied())
+        .collect();
+    let others: Vec<&str> = reasons
+        .iter()
+        .filter(|reason| **reason != Reason::HostNoise)
+        .map(|reason| reason_name(*reason))
+        .collect();
+    if others.is_empty() {
+        return "Host noise affected almost all repeats: use a quieter host (check with `weir doctor`)"
+            .into();
+    }
+    format!(
+        "More repeats would not help: almost all repeats have other reasons than host noise ({})",
+        others.join(", ")
+    )
 }
 
 /// The headline values of a row that have only bounds, each with its name.
@@ -56,11 +79,16 @@ fn more_repeats(figure: &Figure) -> Option<usize> {
     (figure.valid > 0).then(|| (missing * figure.repeats.len()).div_ceil(figure.valid))
 }
 
-/// The estimated duration of the additional repeats, like `, 6 min`; empty if the duration of the run is unknown.
-fn took(run: &Run, repeats: usize, more: usize) -> String {
-    let Some(ended) = run.ended_unix_ms else { return String::new() };
-    let seconds =
-        ended.saturating_sub(run.started_unix_ms) as f64 / 1e3 / repeats.max(1) as f64 * more as f64;
+/// The estimated duration of `more` repeats of all cells, like `, 6 min`; empty if no repeat is complete.
+fn took(cells: &[Cell], more: usize) -> String {
+    let repeats = cells.iter().map(|cell| cell.key.repeat).collect::<BTreeSet<_>>().len();
+    if repeats == 0 {
+        return String::new();
+    }
+    // The time between two cells does not count: a run can be resumed days later.
+    let measured: u64 =
+        cells.iter().map(|cell| cell.ended_unix_ms.saturating_sub(cell.started_unix_ms)).sum();
+    let seconds = measured as f64 / 1e3 / repeats as f64 * more as f64;
     if seconds < 100.0 {
         format!(", {seconds:.0} s")
     } else {

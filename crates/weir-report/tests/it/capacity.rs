@@ -68,7 +68,7 @@ fn a_run_with_only_searches_has_a_complete_report() {
             && terminal.contains("At least")
             && terminal.contains("20,000/s")
     );
-    assert!(terminal.contains("3 valid, 0 bounded, 1 invalid headline results"), "{terminal}");
+    assert!(terminal.contains("3 valid, 0 bounded, 1 invalid main results"), "{terminal}");
     let folder = tempfile::tempdir().expect("a folder");
     weir_report::write(&run, &cells, &summary, folder.path()).expect("a report");
     let page = std::fs::read_to_string(folder.path().join("report.html")).expect("a page");

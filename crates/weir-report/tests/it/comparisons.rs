@@ -68,7 +68,9 @@ fn an_interval_that_is_too_wide_is_printed_in_words() {
         assert_eq!(text.matches("> 1,000 %").count(), 3, "{text}");
         assert!(!text.contains("18,446,744") && !text.contains("e19 s") && !text.contains("845 s"), "{text}");
         assert!(
-            text.contains("the verdicts better and worse need 6 valid repeats of A and of B: A has 2, B 2"),
+            text.contains(
+                "a verdict of better or worse needs 6 valid repeats of A and of B: A has 2, B has 2"
+            ),
             "{text}"
         );
         let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words} in {text}"));
@@ -125,7 +127,8 @@ fn a_reason_of_several_values_is_printed_once_on_a_terminal() {
         .lines()
         .filter(|line| {
             line.contains(
-                "crosses the margin, and the verdicts better and worse need 6 valid repeats of A and of B: A has 3, B 3.",
+                "crosses the margin, and a verdict of better or worse needs 6 valid repeats of A and of B: A has 3, \
+                 B has 3.",
             )
         })
         .collect();

@@ -36,7 +36,7 @@ fn faults_have_their_table_sentences_and_pictures() {
         "## Faults",
         "Between faults: tail",
         "replica 3 killed",
-        "weir: 1,200 of 150,000 requests of the load tail failed. Before the first fault: 0 of 45,000; replica 3 killed: \
+        "weir: 1,200 of 150,000 requests of load \\`tail\\` failed. Before the first fault: 0 of 45,000; replica 3 killed: \
         1,200 of 60,000, with errors until the end; replica 3 returned: 0 of 45,000.",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
@@ -105,7 +105,8 @@ fn an_objective_of_a_finding_is_judged_in_every_format() {
     assert_eq!(of("haproxy", "recovery.time"), (Met::Missed, missed.to_owned()));
     let errors = "recovery.errors at most 0.100 %: 1.14 %, missed";
     assert_eq!(of("weir", "recovery.errors"), (Met::Missed, errors.to_owned()));
-    let unmeasured = "slow-clients.memory_per_client at most 1.00 KiB: undecided: this run has no such value";
+    let unmeasured =
+        "slow-clients.memory_per_client at most 1.00 KiB: undecided: the run has no value of this metric";
     assert_eq!(of("weir", "slow-clients.memory_per_client"), (Met::Unknown, unmeasured.to_owned()));
     assert_eq!(summary.outcome, Outcome::Missed);
     let problems = summary.problems();

@@ -120,8 +120,7 @@ fn no_line_is_wider_than_the_terminal() {
 fn escape_sequences_need_color() {
     assert!(!terminal(Scene::Mixed, 100, false).contains('\u{1b}'));
     assert!(
-        terminal(Scene::Mixed, 100, true)
-            .contains("\u{1b}[1;31m8 valid, 2 bounded, 6 invalid headline results")
+        terminal(Scene::Mixed, 100, true).contains("\u{1b}[1;31m8 valid, 2 bounded, 6 invalid main results")
     );
 }
 

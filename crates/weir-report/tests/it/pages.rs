@@ -94,7 +94,7 @@ fn the_page_of_a_cell_is_complete() {
         assert!(page.contains(part), "no `{part}` in {page}");
     }
     let evidence = &measurements[1].judgement.evidence[0];
-    let words = |text: &str| text.replace('\u{a0}', " ").replace("&#x27;", "'");
+    let words = |text: &str| text.replace('\u{a0}', " ").replace("<code>", "`").replace("</code>", "`");
     assert!(words(&page).contains(evidence.as_str()), "no `{evidence}`");
     // There is one column with a tooltip for each of 12 seconds, in four charts, for each of two loads.
     assert_eq!(page.matches("class=\"hover\"").count(), 12 * 4 * 2);
@@ -324,7 +324,7 @@ fn an_excluded_value_is_no_reference_for_scaling() {
     }
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
-    assert!(scaling.contains(&"nginx, in proportion") && !scaling.contains(&"weir, in proportion"));
+    assert!(scaling.contains(&"nginx, linear scaling") && !scaling.contains(&"weir, linear scaling"));
     // The relative throughput per core at the other limit depends on the excluded value, so it is excluded, too.
     let tables = figures(&page).into_iter().flat_map(table).flatten();
     let invalid = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();

@@ -70,7 +70,7 @@ impl ArchiveError {
                 "use a file from `weir export RUN --format weir`; the other formats cannot be imported".into()
             }
             Self::Newer { weir_version, .. } => {
-                format!("use weir {weir_version}, which wrote it, or a later version")
+                format!("use weir {weir_version}, which wrote the file, or a later version")
             }
             Self::TooLarge { .. } => "nothing was imported; export the run again on its original host".into(),
             Self::Cut { .. } | Self::Damaged { .. } => {

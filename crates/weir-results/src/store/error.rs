@@ -139,11 +139,16 @@ impl StoreError {
             Self::Folder { .. } | Self::Unwritable { .. } => {
                 "use a writable file with --db FILE".into()
             }
-            Self::Missing { .. } => "`weir run quickstart` creates it; or use another file with --db FILE".into(),
-            Self::Newer { .. } => "use the version of weir that wrote it, or another file with --db FILE".into(),
+            Self::Missing { .. } => {
+                "create a database with `weir run quickstart`, or use another file with --db FILE".into()
+            }
+            Self::Newer { .. } => {
+                "use the version of weir that wrote the file, or another file with --db FILE".into()
+            }
             Self::Foreign { .. } => "use another file with --db FILE".into(),
             Self::Damaged { .. } => {
-                "move it away (`sqlite3 FILE .recover` may rescue its content), or use another file with --db FILE"
+                "move the file away (`sqlite3 FILE .recover` may rescue its content), or use another file with \
+                 --db FILE"
                     .into()
             }
             Self::Full { .. } => "free disk space, or use a file on another disk with --db FILE".into(),
@@ -152,7 +157,9 @@ impl StoreError {
             Self::RunDiffers { .. } => {
                 "nothing was changed; to keep both, import into another database with --db FILE".into()
             }
-            Self::Unstorable { .. } => "nothing was changed; the value is outside the range of measurements".into(),
+            Self::Unstorable { .. } => {
+                "nothing was changed; the value is outside the range that a measurement can have".into()
+            }
             Self::OtherPlan { .. } => "wait until the other weir process has finished this run".into(),
             Self::NoRun { latest, .. } if latest.is_empty() => {
                 "there are no runs yet; `weir run quickstart` creates one".into()

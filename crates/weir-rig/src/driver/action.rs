@@ -127,7 +127,7 @@ impl StepRequest {
             let Err(why) = self.try_send(namespace) else { return Ok(()) };
             if Instant::now() >= deadline {
                 let Self { place, address, method, path, .. } = self;
-                let message = format!("{method} {path} at {address}: {why}");
+                let message = format!("`http`: {method} {path} at {address}: {why}");
                 return Err(RigError::Launch { part: place.clone(), message });
             }
             thread::sleep(SEND_AGAIN);
@@ -142,7 +142,7 @@ impl StepRequest {
             Ok(answer) if answer.status == *status => Ok(()),
             Ok(answer) => {
                 let body: String = answer.body.chars().take(BODY_SHOWN).collect();
-                Err(format!("status {}, not {status}: {}", answer.status, body.trim_end()))
+                Err(format!("status {} instead of {status}: {}", answer.status, body.trim_end()))
             }
             Err(error) => Err(error.to_string()),
         }

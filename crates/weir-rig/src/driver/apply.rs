@@ -223,7 +223,7 @@ impl Driver {
         let signal = signal.as_ref().map(|name| {
             let known = SIGNALS.iter().find(|(known, _)| known == name).map(|(_, signal)| *signal);
             let names = SIGNALS.iter().map(|(name, _)| *name);
-            known.ok_or_else(|| self.contradiction(&format!("`apply`: no signal `{name}`"), name, names))
+            known.ok_or_else(|| self.contradiction(&format!("`apply`: unknown signal `{name}`"), name, names))
         });
         let again_after = again_after.map(|time| time.0);
         Ok(Applied::Files(AppliedFiles { templates, signal: signal.transpose()?, again_after }))

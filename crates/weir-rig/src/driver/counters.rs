@@ -167,19 +167,25 @@ impl Parser {
                 let lines = text.lines().filter_map(MetricLine::of);
                 let lines = lines.filter(|line| line.metric == metric && line.has(labels));
                 let series: Vec<f64> = lines.filter_map(|line| line.value()).collect();
-                match series.is_empty() && !appears_later {
-                    true => Err(format!("no series of {metric} has these labels")),
-                    false => Ok(series.iter().sum::<f64>() as u64),
+                match (series.is_empty() && !appears_later, labels.is_empty()) {
+                    (true, true) => Err(format!("the response has no series of {metric}")),
+                    (true, false) => {
+                        Err(format!("the response has no series of {metric} with the labels in `counters`"))
+                    }
+                    (false, _) => Ok(series.iter().sum::<f64>() as u64),
                 }
             }
-            Self::StubStatus => stub_status(text).ok_or_else(|| "not a stub_status page".into()),
-            Self::HaproxyCsv { proxy, field } => haproxy_csv(text, proxy, field)
-                .ok_or_else(|| format!("no number in column {field} of the FRONTEND row of {proxy}")),
+            Self::StubStatus => {
+                stub_status(text).ok_or_else(|| "the response is not a stub_status page".into())
+            }
+            Self::HaproxyCsv { proxy, field } => haproxy_csv(text, proxy, field).ok_or_else(|| {
+                format!("the CSV has no number in column {field} of the FRONTEND row of {proxy}")
+            }),
             Self::Json { pointer } => serde_json::from_str::<Value>(text)
                 .map_err(|error| error.to_string())?
                 .pointer(pointer)
                 .and_then(Value::as_u64)
-                .ok_or_else(|| format!("no number at {pointer}")),
+                .ok_or_else(|| format!("the response has no number at {pointer}")),
         }
     }
 }

@@ -18,19 +18,19 @@ pub struct DriverFile {
     pub about: String,
     /// The gateway's program.
     pub binary: Option<BinaryFile>,
-    /// Settings that a scenario can change by `set`, with their defaults: `{ buffering: true }`. Templates have them
-    /// as `set.NAME`. A new value must have the type of the default.
+    /// Settings that a scenario can change by `set`, with their defaults: `{ buffering: true }`. In templates, their
+    /// names are `set.NAME`. A new value must have the type of the default.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// Features that the driver configures besides hosts, paths and a rewrite. weir rejects a scenario that requires a
-    /// feature that is not listed.
+    /// Features that the driver configures besides hosts, paths and a rewrite. weir rejects a scenario that requires
+    /// another feature.
     #[serde(default)]
     pub serves: Vec<Serves>,
-    /// Names of addresses that the gateway needs besides `listen` and `admin`. Templates have each as `NAME`,
+    /// Names of addresses that the gateway needs besides `listen` and `admin`. In templates, each address is `NAME`,
     /// `NAME_ip` and `NAME_port`.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// Services that start before the gateway, by name. Templates have their outputs as `services.NAME.OUTPUT`.
+    /// Services that start before the gateway, by name. In templates, their outputs are `services.NAME.OUTPUT`.
     #[serde(default)]
     pub needs: Vec<String>,
     /// The gateway's processes. Each must be started by a step.
@@ -47,9 +47,8 @@ pub struct DriverFile {
     /// The template that the file in `config` of a scenario replaces. Required if the steps render several templates.
     #[schemars(extend("x-default" = "the only rendered template"))]
     pub main: Option<String>,
-    /// Settings that the driver sets the same as other drivers, each with its configuration text. If `config` of a
-    /// scenario replaces the configuration, weir searches the new file for these texts, and the report lists missing
-    /// ones.
+    /// Settings to which all drivers give the same value, each with its configuration text. If `config` of a scenario
+    /// replaces the configuration, weir searches the new file for these texts. The report lists the missing ones.
     #[serde(default)]
     pub equal: Vec<EqualFile>,
     /// Differences from other gateways that the driver cannot remove, as sentences for every report. Each is a
@@ -63,9 +62,9 @@ pub struct DriverFile {
 }
 
 /// A gateway that already runs in a cluster. weir adds routes and limits, restarts the gateway's pods, and restores
-/// everything at the end. Templates can use `pods.run` and `pods.namespace` (name and namespace of the run),
-/// `pods.service` and `pods.port` (of the upstream), and `pods.resources` (limits of the data plane's container, for
-/// gateways whose control plane sets them).
+/// everything at the end. Templates can use `pods.run` and `pods.namespace` (name and namespace of the run), and
+/// `pods.service` and `pods.port` (of the upstream). If the gateway's control plane sets the limits of the data plane,
+/// templates get these limits from `pods.resources`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesFile {
@@ -190,12 +189,12 @@ pub struct VersionFile {
     pub args: Vec<String>,
     /// The version is the word after this text in the first line of the output.
     pub after: String,
-    /// Use only this part of the word, split at slashes and counted from 0.
+    /// Number of the part to use if the word contains slashes, counted from 0.
     #[schemars(extend("x-default" = "the whole word"))]
     pub piece: Option<usize>,
 }
 
-/// A setting that the driver sets the same as other drivers.
+/// A setting to which all drivers give the same value.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EqualFile {
@@ -205,7 +204,7 @@ pub struct EqualFile {
     pub text: String,
 }
 
-/// A program that is the upstream. It must respond to every path with status 200 and a body of the given size.
+/// A program that serves as the upstream. It must respond to every path with status 200 and a body of the given size.
 /// Templates can use `body` and `body_bytes`, but no values about routes and TLS.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -239,7 +238,7 @@ pub struct ProcessFile {
     /// process starts.
     #[serde(default)]
     pub listens: Vec<Place>,
-    /// When the process is ready. It must also accept connections on all addresses in `listens`.
+    /// When the process is ready. The process must also accept connections on all addresses in `listens`.
     #[schemars(extend("x-default" = "when it listens"))]
     pub ready: Option<ReadyFile>,
     /// Maximum time until the process is ready.
@@ -297,11 +296,11 @@ pub enum Step {
     /// Wait until the process of this name is ready.
     Wait(String),
     /// Create a CA, a server certificate for all hosts, and a client certificate. In a driver, this step runs only if
-    /// the topology has TLS; in a service, always. Templates have the files in `tls`.
+    /// the topology has TLS; in a service, always. Templates get the paths of the files from `tls`.
     Certificate {
         /// Folder for the files, in the folder of the gateway or service.
         to: String,
-        /// Additional client certificates, by name. Templates have each as `tls.clients.NAME`, with `certificate` and
+        /// Additional client certificates, by name. In templates, each is `tls.clients.NAME`, with `certificate` and
         /// `key`.
         #[serde(default)]
         clients: BTreeMap<String, Subject>,
@@ -358,7 +357,7 @@ pub enum Step {
         /// Name of the object.
         name: String,
         /// Type of the condition that must be `True`.
-        #[schemars(extend("x-default" = "existence is enough"))]
+        #[schemars(extend("x-default" = "none: the object only has to exist"))]
         condition: Option<String>,
         /// How long weir waits.
         #[schemars(with = "Option<String>")]
@@ -561,8 +560,8 @@ pub struct CountersFile {
     /// Use TLS, with the client certificate of the step `certificate`.
     #[serde(default)]
     pub tls: bool,
-    /// Only with the parser `prometheus`: also count requests by kind, which is the value of a label. From these
-    /// counts, weir computes the amplification: requests to the upstream per client request.
+    /// Only with the parser `prometheus`: counts requests per value of a label. From these counts, weir computes the
+    /// amplification: requests to the upstream per client request.
     pub by: Option<KindsFile>,
 }
 
@@ -572,7 +571,7 @@ pub struct CountersFile {
 pub struct KindsFile {
     /// Name of the label.
     pub label: String,
-    /// Values of the label that requests of clients and gateways have. weir ignores series with other values.
+    /// Values to count: those of requests from clients and gateways. weir ignores series with other values.
     pub values: Vec<String>,
 }
 

@@ -89,7 +89,7 @@ impl Driver {
         let Some(of) = &self.file.kubernetes else { return Ok(()) };
         if !self.file.processes.is_empty() || self.file.binary.is_some() {
             let message = "a gateway that runs in a cluster has no `binary` and no `processes`";
-            return Err(self.wrong(message, "remove them, or remove `kubernetes`"));
+            return Err(self.wrong(message, "remove `binary` and `processes`, or remove `kubernetes`"));
         }
         self.check_template(&of.routes)?;
         let is_allowed = |step: &&Step| !matches!(step, Step::Certificate { .. });
@@ -140,7 +140,7 @@ impl Driver {
         dir: &Path,
     ) -> Result<ClusterRoutes, RigError> {
         let Some(of) = &self.file.kubernetes else {
-            return Err(self.wrong("the driver has no section `kubernetes`", "add one"));
+            return Err(self.wrong("the driver has no section `kubernetes`", "add `kubernetes`"));
         };
         let templates = Templates::of_gateway(self, binding, certificates, dir)?;
         let workload = |file: &WorkloadFile| -> Result<Workload, RigError> {

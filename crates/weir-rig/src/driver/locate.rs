@@ -56,7 +56,7 @@ impl Driver {
     /// [`RigError::BinaryMissing`], whose remedy is how to get the binary.
     pub fn locate(&self, binary: Option<&Path>) -> Result<Binary, RigError> {
         let Some(file) = &self.file.binary else {
-            return Err(self.wrong("the driver has no `binary`", "add one"));
+            return Err(self.wrong("the driver has no `binary`", "add `binary` to driver.yaml"));
         };
         Binary::find(&self.name, file, binary)
     }
@@ -73,7 +73,7 @@ impl Driver {
         programs: &Programs<'_>,
     ) -> Result<Binary, RigError> {
         let Some(file) = &self.file.binary else {
-            return Err(self.wrong("the driver has no `binary`", "add one"));
+            return Err(self.wrong("the driver has no `binary`", "add `binary` to driver.yaml"));
         };
         programs.find(&self.name, file, binary, image)
     }
@@ -85,7 +85,7 @@ impl Binary {
         let missing = |binary: String| {
             let get = match &file.image {
                 Some(image) => {
-                    format!("{}, or run it in a container of {image}: `weir run --images`", file.get)
+                    format!("{}, or use the container image {image}: `weir run --images`", file.get)
                 }
                 None => file.get.clone(),
             };
@@ -197,7 +197,7 @@ fn in_pod(
         RigError::BinaryMissing {
             part: part.to_owned(),
             binary,
-            get: "name the image that contains it: --set gateways.NAME.image=IMAGE".into(),
+            get: "name an image that contains the program: --set gateways.NAME.image=IMAGE".into(),
         }
     })?;
     Ok(Binary {

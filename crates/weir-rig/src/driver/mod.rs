@@ -216,7 +216,7 @@ impl Driver {
             return Err(RigError::Driver(Problem::of(place, message).help("rename the folder")));
         }
         let text = files.remove(DRIVER_FILE).ok_or_else(|| {
-            let remedy = "a driver is a folder with a driver.yaml and templates";
+            let remedy = "add a driver.yaml to this folder, or remove the folder";
             RigError::Driver(Problem::of(place.as_str(), "the file is missing").help(remedy))
         })?;
         let file: DriverFile = weir_document::read(&place, &text)?;
@@ -233,7 +233,7 @@ impl Driver {
             self.check_steps(&file.steps, &file.processes)?;
         }
         if file.binary.is_none() && file.kubernetes.is_none() {
-            return Err(self.wrong("the driver has no `binary`", "add one"));
+            return Err(self.wrong("the driver has no `binary`", "add `binary` to driver.yaml"));
         }
         self.check_roles(&file.processes, &[Role::Data, Role::Control])?;
         self.check_places(&file.processes, file.counters.as_ref())?;
@@ -378,8 +378,8 @@ impl Driver {
     fn check_roles(&self, processes: &[ProcessFile], roles: &[Role]) -> Result<(), RigError> {
         match processes.iter().find(|process| !roles.contains(&process.role)) {
             Some(process) => Err(self.wrong(
-                &format!("`{}` has a role that is not valid here", process.name),
-                "use `data` or `control` for processes, and `origin` for those under `origin`",
+                &format!("process `{}` has an invalid role", process.name),
+                "use `data` or `control` in `processes`, and `origin` in `origin.processes`",
             )),
             None => Ok(()),
         }
@@ -419,15 +419,19 @@ fn check_order(steps: &[Step], processes: &[ProcessFile]) -> Result<(), (String,
         let (Step::Start(process) | Step::Wait(process)) = step else { continue };
         let waits = matches!(step, Step::Wait(_));
         if waits != started.contains(&process.as_str()) {
-            let twice = if waits { "has a `wait` before its `start`" } else { "is started twice" };
-            return Err((format!("`{process}` {twice}"), "correct the order of the steps"));
+            return Err(match waits {
+                true => {
+                    (format!("`{process}` has a `wait` before its `start`"), "correct the order of the steps")
+                }
+                false => (format!("`{process}` is started twice"), "remove one of the two `start` steps"),
+            });
         }
         if !waits {
             started.push(process);
         }
     }
     if processes.is_empty() {
-        return Err(("there is no process".to_owned(), "add one to `processes`"));
+        return Err(("`processes` is empty".to_owned(), "add a process"));
     }
     match processes.iter().find(|process| !started.contains(&process.name.as_str())) {
         Some(idle) => Err((format!("no step starts `{}`", idle.name), "add `start` and `wait` to the steps")),
@@ -474,7 +478,7 @@ mod tests {
         check(&steps("{ wait: p }"), Err("`wait` before its `start`"));
         check(&steps("{ start: p }, { start: p }"), Err("started twice"));
         check(PROCESS, Err("no step starts `p`"));
-        check("about: x\n", Err("no process"));
+        check("about: x\n", Err("`processes` is empty"));
         check("abuot: x\n", Err("about"));
         check(&steps("{ shell: ls }"), Err("shell"));
         let error = Driver::read(REMOTE, "d", BTreeMap::new()).unwrap_err();
@@ -491,9 +495,9 @@ mod tests {
             format!("{gateway}origin: {{ processes: [{process}], steps: [{{ start: o }}] }}\n")
         };
         check(&origin("{ name: o, role: origin, command: [x] }"), Ok(()));
-        check(&origin("{ name: o, role: data, command: [x] }"), Err("`o` has a role that is not valid"));
+        check(&origin("{ name: o, role: data, command: [x] }"), Err("process `o` has an invalid role"));
         check(&origin("{ name: q, role: origin, command: [x] }"), Err("no process `o`"));
-        check(&gateway.replace("role: data", "role: origin"), Err("`p` has a role that is not valid"));
+        check(&gateway.replace("role: data", "role: origin"), Err("process `p` has an invalid role"));
     }
 
     #[test]

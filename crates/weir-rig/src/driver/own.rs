@@ -59,8 +59,8 @@ impl Driver {
         match (rendered.next(), rendered.next()) {
             (Some(only), None) => Ok(only),
             _ => Err(self.wrong(
-                "the driver does not name the file that `config` of a scenario replaces",
-                "add `main` with the name of its template",
+                "the gateway has `config` in the scenario, but its driver has no `main`",
+                "set `main` to the template that the file in `config` replaces",
             )),
         }
     }
@@ -84,8 +84,9 @@ impl Driver {
         }
         if !listen_is_given && !has(&named, &LISTEN) {
             return Err(wrong(
-                "the file has no placeholder for the listening address, whose port differs in each cell",
-                "write {{ listen }} as the listening address, or set the address in the scenario: listen: 127.0.0.1:8080",
+                "the file has no placeholder for the listening address; weir chooses a new port for each measurement",
+                "write {{ listen }} as the listening address, or set the gateway's address in the scenario to the \
+                 address in the file, like listen: 127.0.0.1:8080",
             ));
         }
         Ok(())
@@ -128,13 +129,13 @@ impl Driver {
         let file = Path::new(&own.path).file_name().unwrap_or_default().to_string_lossy();
         let hash: String = own.sha256.chars().take(HASH_LETTERS).collect();
         let mut notes = vec![format!(
-            "it uses the user's configuration {file} (SHA-256 {hash}): this file determines its routes and every setting \
-             that weir otherwise sets the same for all gateways"
+            "the user's configuration {file} (SHA-256 {hash}) determines its routes, and the settings that weir \
+             otherwise makes equal for all gateways"
         )];
         if self.file.equal.is_empty() {
             notes.push(
-                "its driver does not list the settings that all gateways should share, so weir did not check \
-                 the file for them"
+                "weir did not check the file for settings that all gateways should share: the driver has no list of \
+                 them in `equal`"
                     .into(),
             );
         }

@@ -217,7 +217,7 @@ impl Driver {
             let what = if binding.paths.is_empty() { "paths" } else { "origins" };
             let message = format!("the topology has no {what}");
             let problem = Problem::of(format!("gateway `{}`", self.name), message);
-            return Err(RigError::Driver(problem.help("give at least one")));
+            return Err(RigError::Driver(problem.help("add at least one to the scenario")));
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl Driver {
 pub(super) fn inside(place: &str, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
     let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
     if !plain || to.is_empty() {
-        return Err(wrong(place, &format!("`to: {to}` lies outside its folder"), "use a file name"));
+        return Err(wrong(place, &format!("`to: {to}` is outside the work folder"), "use a file name"));
     }
     Ok(dir.join(to))
 }

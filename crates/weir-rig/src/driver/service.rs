@@ -27,7 +27,7 @@ pub struct ServiceFile {
     pub about: String,
     /// Programs of the service. If there are several, each process names its program in `binary`.
     pub binaries: Vec<BinaryFile>,
-    /// Names of the addresses of the service. Templates have each address as `NAME`, `NAME_ip` and `NAME_port`.
+    /// Names of the addresses of the service. In templates, each is `NAME`, `NAME_ip` and `NAME_port`.
     pub addresses: Vec<String>,
     /// Processes of the service, with the role `service`.
     pub processes: Vec<ProcessFile>,
@@ -37,7 +37,7 @@ pub struct ServiceFile {
     pub settings: BTreeMap<String, Value>,
     /// Steps that start the service, in order. `nats_publish` is not allowed.
     pub steps: Vec<Step>,
-    /// Values that the service offers to drivers, by name; each is a template. Templates of drivers have them as
+    /// Values that the service offers to drivers, by name; each is a template. In templates of drivers, the names are
     /// `services.NAME.OUTPUT`.
     #[serde(default)]
     pub outputs: BTreeMap<String, String>,
@@ -57,7 +57,7 @@ pub struct ServiceOriginFile {
     pub tokens: Option<TokensFile>,
 }
 
-/// Tokens of Kubernetes service accounts, one token per account.
+/// Service accounts whose tokens weir creates for `topology.bearer`, one account per token.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokensFile {
@@ -65,7 +65,7 @@ pub struct TokensFile {
     pub api: OwnKubeApi,
     /// Namespace of the service accounts.
     pub namespace: String,
-    /// Prefix of the names of the service accounts; a number follows. Templates have all names in `accounts`.
+    /// Prefix of the names of the service accounts; a number follows. In templates, `accounts` lists all names.
     pub account: String,
 }
 
@@ -182,8 +182,9 @@ impl Service {
                 }
                 Step::KubeApply { api: KubeApi::Service(_), .. }
                 | Step::KubeWait { api: KubeApi::Service(_), .. } => {
-                    let message = format!("`{}`: a service cannot need another", step.name());
-                    return Err(self.wrong(&message, "name one of its own addresses: `api: { on: NAME }`"));
+                    let message =
+                        format!("`{}`: a service cannot use the API of another service", step.name());
+                    return Err(self.wrong(&message, "use an address of this service: `api: { on: NAME }`"));
                 }
                 _ => {}
             }
@@ -223,10 +224,10 @@ impl Service {
                 }
                 None if file.binaries.len() > 1 => {
                     let message = format!(
-                        "the process `{}` has no `binary`, and the service has several",
+                        "the process `{}` has no `binary`, but the service has several binaries",
                         process.name
                     );
-                    return Err(self.wrong(&message, "name one of the binaries"));
+                    return Err(self.wrong(&message, "add `binary` with the name of one of them"));
                 }
                 _ => {}
             }

@@ -331,10 +331,10 @@ fn settings(
     for (name, value) in set {
         let known = settings.keys().map(String::as_str);
         let Some(default) = settings.get(name) else {
-            let message = format!("`{field}` has no `{name}`");
+            let message = format!("unknown setting `{field}.{name}`");
             let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
                 (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-                (None, true) => format!("remove it: `{field}` has no settings here"),
+                (None, true) => format!("remove `{field}.{name}`: there are no settings"),
                 (None, false) => {
                     format!("known settings: {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
                 }

@@ -17,7 +17,7 @@ use crate::ask::{Answer, ask};
 const PULL_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The exit codes of a container engine if the image does not contain the program, or the program cannot be executed.
 const NO_PROGRAM: [i32; 2] = [126, 127];
-/// The exit codes [`NO_PROGRAM`], and 125 for errors of the container engine itself.
+/// The exit codes in [`NO_PROGRAM`] and also 125, which means an error of the container engine itself.
 const FAILED: [i32; 3] = [125, 126, 127];
 
 /// The name of a container image, such as `nginx:1.29` or `registry.example/team/nginx:1.29@sha256:..`.
@@ -155,7 +155,7 @@ impl Engine {
             Ok(answer) if !answer.status.success() => return Err(failed(complaint(&answer.errors))),
             Ok(_) => {}
         }
-        self.known(name).ok_or_else(|| failed("the engine does not list it"))
+        self.known(name).ok_or_else(|| failed("the engine does not list the image after the pull"))
     }
 
     /// The image `name`, if it is in the engine's local store.
@@ -199,7 +199,7 @@ impl Engine {
         }
         let answer = answer.map_err(|error| RigError::Image {
             part: part.into(),
-            message: format!("`{program}` in the image {} does not exit: {error}", image.name),
+            message: format!("`{program}` in the image {} does not report its version: {error}", image.name),
             remedy: "use another image".into(),
         })?;
         let is_missing =
@@ -213,7 +213,7 @@ impl Engine {
             }
             _ => return Ok(answer),
         };
-        let remedy = "use another image, or name the program's path in the image (`binary:`)".into();
+        let remedy = "use another image, or set `binary` to the path of the program in the image".into();
         Err(RigError::Image { part: part.into(), message, remedy })
     }
 }

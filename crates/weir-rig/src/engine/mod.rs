@@ -215,7 +215,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
 pub(crate) fn complaint(errors: &str) -> &str {
     let lines = || errors.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().rfind(|line| line.contains("rror"));
-    error.or_else(|| lines().next_back()).unwrap_or("it does not respond")
+    error.or_else(|| lines().next_back()).unwrap_or("the engine failed without an error message")
 }
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
         let said = "docker: Error response from daemon: x\n\nRun 'docker run --help' for more information\n";
         assert_eq!(complaint(said), "docker: Error response from daemon: x");
         assert_eq!(complaint("one\n\n  two \n\n"), "two");
-        assert_eq!(complaint(" \n"), "it does not respond");
+        assert_eq!(complaint(" \n"), "the engine failed without an error message");
         let engines = Engines { wanted: None, found: Err("docker is not on PATH".to_owned()).into() };
         let error = engines.engine("nginx").unwrap_err();
         assert_eq!(error.to_string(), "nginx: no container engine responds: docker is not on PATH");

@@ -107,7 +107,7 @@ impl Started {
                     return Err(failed(first_line(&said).to_owned()));
                 }
                 _ if begun.elapsed() > START_TIMEOUT => {
-                    return Err(failed(format!("its container did not start within {START_TIMEOUT:?}")));
+                    return Err(failed(format!("the container did not start within {START_TIMEOUT:?}")));
                 }
                 _ => thread::sleep(START_POLL),
             }
@@ -120,8 +120,8 @@ impl Started {
                 }
                 thread::sleep(START_POLL);
             }
-            let message = "its container is not on this host: the engine runs it on another machine, whose control \
-                           groups weir cannot read";
+            let message = "the container engine runs on another machine; weir can measure only containers on this \
+                           host";
             return Err(failed(message.into()));
         };
         self.leader = leader;
@@ -149,7 +149,7 @@ impl Started {
 
 /// The first non-empty line of `text`, or a general message if there is none.
 fn first_line(text: &str) -> &str {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("its container did not start")
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("the container did not start")
 }
 
 /// The specification of a container.

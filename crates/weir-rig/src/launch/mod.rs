@@ -52,18 +52,22 @@ impl Launcher {
     /// processes. `work_dir` is the work folder of the run.
     ///
     /// # Errors
-    /// [`RigError::File`] if a thread cannot be started.
+    /// [`RigError::Launch`] if a thread cannot be started.
     pub(crate) fn start(
         ledger: Ledger,
         groups: Result<GroupParent, String>,
         mark: String,
         work_dir: PathBuf,
     ) -> Result<Self, RigError> {
+        let failed = |part: &str, error: std::io::Error| {
+            let message = error.to_string();
+            RigError::Launch { part: part.into(), message }
+        };
         Ok(Self {
-            spawner: Spawner::start().map_err(|error| RigError::file("the launcher's thread", error))?,
+            spawner: Spawner::start().map_err(|error| failed("the launcher thread", error))?,
             ledger,
             groups,
-            logs: Logs::start().map_err(|error| RigError::file("the thread for logs", error))?,
+            logs: Logs::start().map_err(|error| failed("the log thread", error))?,
             mark,
             work_dir,
             launched: AtomicU32::new(0),

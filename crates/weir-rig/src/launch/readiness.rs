@@ -23,7 +23,10 @@ pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
             match http::get_with(credentials, network, *address, host, path, READY_LOOK_TIMEOUT) {
                 Ok(answer) if answer.status == *status => {}
                 Ok(answer) => {
-                    return Err(format!("{address}{path} returned status {}, not {status}", answer.status));
+                    return Err(format!(
+                        "{address}{path} returned status {} instead of {status}",
+                        answer.status
+                    ));
                 }
                 Err(error) => return Err(format!("{address}{path}: {error}")),
             }

@@ -25,11 +25,11 @@ const IN_SCOPE_VARIABLE: &str = "WEIR_IN_SCOPE";
 /// The command that runs a program in a delegated scope of the user's service manager.
 const SCOPE: [&str; 7] = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes"];
 /// Remedy for users other than root: how to get a delegated cgroup.
-const DELEGATION: &str = "start weir with `systemd-run --user --scope -p Delegate=yes weir ..`, or let root \
-                          delegate a cgroup to this user (its folder, cgroup.procs and cgroup.subtree_control)";
+const DELEGATION: &str = "start weir with `systemd-run --user --scope -p Delegate=yes weir ..`, or let root give a \
+                          cgroup to this user (chown its folder, cgroup.procs and cgroup.subtree_control)";
 /// Remedy if the user's service manager has a delegated cgroup, but not all controllers.
-const MORE_CONTROLLERS: &str = "let root delegate them to users' service managers: `systemctl edit user@.service`, \
-                                with `Delegate=cpu memory pids` under `[Service]`";
+const MORE_CONTROLLERS: &str = "as root, run `systemctl edit user@.service`, and add `Delegate=cpu memory pids` \
+                                under `[Service]`";
 
 /// The cgroup below which this process creates cgroups.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ pub fn start_again_in_scope() -> Result<(), String> {
 impl Place {
     fn of_this_process() -> Result<Self, String> {
         let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
-        let own = Path::new(own_group(&text).ok_or("this process is in no group of cgroup v2")?);
+        let own = Path::new(own_group(&text).ok_or("/proc/self/cgroup lists no cgroup v2 for this process")?);
         // Root creates cgroups at the root of the hierarchy, even if its own cgroup is deeper.
         let path = if rustix::process::geteuid().is_root() { Path::new("") } else { above_leaf(own) };
         Ok(Self { path: path.to_owned(), directory: hierarchy::v2_root().join(path), is_inside: own == path })
@@ -163,8 +163,9 @@ impl Place {
         self.is_inside && !self.may_hold_processes()
     }
 
-    /// Whether the cgroup can contain processes and also child cgroups with controllers. Only the root of the hierarchy
-    /// can, and only it has no file `cgroup.type`. The root that a container sees is an ordinary cgroup.
+    /// Whether the cgroup can contain both processes and child cgroups with controllers. Only the root of the hierarchy
+    /// can. It is recognized by its missing file `cgroup.type`. The root that a container sees is an ordinary cgroup, so
+    /// it cannot.
     fn may_hold_processes(&self) -> bool {
         !self.directory.join("cgroup.type").exists()
     }
@@ -181,7 +182,7 @@ fn is_ours(pid: i32) -> bool {
 fn remedy_for(users: &str) -> &str {
     match rustix::process::geteuid().is_root() {
         true => {
-            "give this container a cgroup hierarchy that it may write, with its other processes in child groups"
+            "mount a writable cgroup hierarchy in this container, and move its other processes to child cgroups"
         }
         false => users,
     }

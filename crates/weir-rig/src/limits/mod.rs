@@ -183,8 +183,9 @@ impl Group {
 
     /// Writes `value` into the cgroup file `name`.
     fn set(&self, name: &str, value: impl Display) -> Result<(), String> {
-        let path =
-            self.file(name).ok_or_else(|| format!("cannot set the limit: no control group file {name}"))?;
+        let path = self
+            .file(name)
+            .ok_or_else(|| format!("cannot set the limit: the cgroup file {name} is missing"))?;
         fs::write(&path, value.to_string())
             .map_err(|error| format!("{}: cannot write {value}: {error}", path.display()))
     }

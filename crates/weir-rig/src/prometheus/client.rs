@@ -177,7 +177,7 @@ impl Client {
                 let line = body.lines().next().unwrap_or_default();
                 let line: String = line.chars().take(80).collect();
                 self.failed(
-                    format!("HTTP status {status}, and this is not a Prometheus: {line}"),
+                    format!("HTTP status {status}, and the response is not from Prometheus: {line}"),
                     NO_PROMETHEUS,
                 )
             }
@@ -197,15 +197,16 @@ impl Client {
         RigError::Prometheus {
             place: self.url.clone(),
             message: format!("{query}: {message}"),
-            remedy: "write matchers like namespace=\"shop\",pod=~\"gw-.*\" as `selector`; an own query must \
-                     select series without functions"
-                .into(),
+            remedy:
+                "write label matchers like namespace=\"shop\",pod=~\"gw-.*\" in `selector`, and selectors \
+                     without functions in `queries`"
+                    .into(),
             is_wrong_use: true,
         }
     }
 }
 
-const NO_PROMETHEUS: &str = "use the base URL of a Prometheus, below which `/api/v1/query` exists";
+const NO_PROMETHEUS: &str = "use the base URL of Prometheus, without `/api/v1/query`";
 
 /// Parses samples, and drops values that are not finite: a series can contain NaN.
 fn points(values: Vec<Sample>) -> Vec<Point> {
@@ -294,12 +295,12 @@ mod tests {
     #[test]
     fn errors_distinguish_wrong_queries_from_server_failures() {
         let parse = r#"{"status":"error","errorType":"bad_data","error":"1:4: parse error: unclosed"}"#;
-        check(400, parse, true, "up[: 1:4: parse error: unclosed | write matchers");
+        check(400, parse, true, "up[: 1:4: parse error: unclosed | write label matchers");
         let busy = r#"{"status":"error","errorType":"timeout","error":"query timed out"}"#;
         check(503, busy, false, "HTTP status 503: query timed out");
         check(401, "Unauthorized\n", false, "HTTP status 401 | set a valid `token_file`");
-        check(200, "<html>\n", false, "this is not a Prometheus: <html> | use the base URL");
-        check(404, "404 page not found\n", false, "HTTP status 404, and this is not");
+        check(200, "<html>\n", false, "the response is not from Prometheus: <html> | use the base URL");
+        check(404, "404 page not found\n", false, "HTTP status 404, and the response is not from");
     }
 
     #[test]

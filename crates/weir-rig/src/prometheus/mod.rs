@@ -181,14 +181,14 @@ impl Prometheus {
                 }
             }
             match sets.is_empty() {
-                true => format!("this Prometheus has no series of {metric}; check its targets"),
+                true => format!("check the scrape targets: this Prometheus has no series of {metric}"),
                 false => {
-                    let others = sets.join(" and ");
-                    format!("this Prometheus has no series of {metric}, but series for {others}")
+                    let others = sets.join(" or ");
+                    format!("use {others}: this Prometheus has no series of {metric}")
                 }
             }
         } else {
-            format!("{metric} has {}", listed(&there))
+            format!("correct the selector; {metric} has the series {}", listed(&there))
         };
         let message = format!("no series matches {query}");
         Ok(RigError::Prometheus { place: self.url().to_owned(), message, remedy, is_wrong_use: true })

@@ -311,7 +311,7 @@ impl Pages {
             received_packets: crossed(Metric::ReceivedPackets)?,
             sent_packets: crossed(Metric::SentPackets)?,
             // cAdvisor does not report retransmissions.
-            retransmitted_segments: 0,
+            retransmitted_segments: None,
         })
     }
 }

@@ -75,9 +75,9 @@ impl fmt::Display for Unknown {
                 let scrapes = weir_results::words::counted(*scrapes as u64, "scrape");
                 write!(f, "the phase has {scrapes}, but weir needs {SCRAPES_MIN}")
             }
-            Self::Appeared => f.write_str("its first scrape was in the phase"),
-            Self::Ended => f.write_str("it has no scrape after the phase"),
-            Self::BeganAnew => f.write_str("its counter was reset in the phase"),
+            Self::Appeared => f.write_str("the first scrape of the series is after the start of the phase"),
+            Self::Ended => f.write_str("the series has no scrape after the phase"),
+            Self::BeganAnew => f.write_str("the counter was reset during the phase"),
         }
     }
 }

@@ -231,7 +231,9 @@ impl Rig {
             true => Ok(()),
             false => Err(RigError::file(
                 self.launcher.ledger.path(),
-                io::Error::other("some of the listed processes or files remain"),
+                io::Error::other(
+                    "some processes or files in this list still exist; the next run removes them",
+                ),
             )),
         }
     }

@@ -102,10 +102,18 @@ impl Neighbours {
 /// driver, is charged with their CPU time once they exit.
 fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>) -> BTreeMap<Identity, u64> {
     // When a child exits, its whole CPU time is added to `ended` of its parent. Subtract the CPU time that the child
-    // used before the first snapshot.
+    // used before the first snapshot. If the parent exits too, its own parent gets the time of both.
+    let gone: BTreeMap<i32, &Process> = first
+        .iter()
+        .filter(|(identity, _)| !last.contains_key(identity))
+        .map(|((pid, _), process)| (*pid, process))
+        .collect();
     let mut inherited: BTreeMap<i32, u64> = BTreeMap::new();
-    for (_, gone) in first.iter().filter(|(identity, _)| !last.contains_key(identity)) {
-        *inherited.entry(gone.parent).or_default() += gone.own + gone.ended;
+    for process in gone.values() {
+        // Processes of one snapshot can seem to form a cycle, because they are read one after another: stop after 64.
+        let ancestors = std::iter::successors(Some(process.parent), |pid| Some(gone.get(pid)?.parent));
+        let heir = ancestors.take(64).last().unwrap_or(process.parent);
+        *inherited.entry(heir).or_default() += process.own + process.ended;
     }
     let ticks = |(identity, now): (&Identity, &Process)| {
         let (own, ended) = first.get(identity).map_or((0, 0), |then| (then.own, then.ended));
@@ -179,6 +187,19 @@ mod tests {
             ((13, 8), process(1, 2, 1)),
         ]);
         assert_eq!(used(&first, &last), BTreeMap::from([((10, 1), 4 + 11), ((12, 9), 3), ((13, 8), 3)]));
+    }
+
+    #[test]
+    fn time_of_exited_grandchildren_counts_once() {
+        // 11 and its child 12 exit between the snapshots. Process 10 inherits their time, of which 900 + 5 ticks are
+        // older.
+        let first = BTreeMap::from([
+            ((10, 1), process(1, 0, 0)),
+            ((11, 2), process(10, 5, 0)),
+            ((12, 3), process(11, 900, 0)),
+        ]);
+        let last = BTreeMap::from([((10, 1), process(1, 0, 905 + 8))]);
+        assert_eq!(used(&first, &last), BTreeMap::from([((10, 1), 8)]));
     }
 
     #[test]

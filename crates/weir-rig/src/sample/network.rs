@@ -26,7 +26,7 @@ impl NetworkReader {
         let crossed = crossed(read_whole(self.namespace.interfaces(), &mut self.buffer)?)?;
         let retransmitted_segments =
             retransmitted_segments(read_whole(self.namespace.snmp(), &mut self.buffer)?)?;
-        Some(NetworkUsage { retransmitted_segments, ..crossed })
+        Some(NetworkUsage { retransmitted_segments: Some(retransmitted_segments), ..crossed })
     }
 }
 
@@ -49,7 +49,7 @@ fn of_interface(numbers: &str) -> Option<NetworkUsage> {
         received_packets,
         sent_bytes,
         sent_packets,
-        retransmitted_segments: 0,
+        retransmitted_segments: None,
     })
 }
 
@@ -67,7 +67,7 @@ mod tests {
             sent_bytes: 40200,
             received_packets: 4,
             sent_packets: 6,
-            retransmitted_segments: 0,
+            retransmitted_segments: None,
         };
         assert_eq!(crossed(&format!("{head}{lo}{ends}")), Some(expected));
         assert_eq!(crossed(&format!("{head}{lo}")), Some(NetworkUsage::default()));

@@ -113,16 +113,16 @@ impl Samples {
 
     /// Traffic of the part at `index`; `None` if the part has no network namespace, or shares that of an earlier part.
     fn network(&self, index: usize, from_ns: u64, to_ns: u64) -> Option<NetworkUsage> {
-        let crossed = |of: fn(&NetworkUsage) -> u64| {
-            let grown = self.grown(from_ns, to_ns, |tick| tick.parts.get(index)?.network.as_ref().map(of));
+        let grown = |of: fn(&NetworkUsage) -> Option<u64>| {
+            let grown = self.grown(from_ns, to_ns, |tick| of(tick.parts.get(index)?.network.as_ref()?));
             grown.map(|crossed| crossed.round() as u64)
         };
         Some(NetworkUsage {
-            received_bytes: crossed(|network| network.received_bytes)?,
-            sent_bytes: crossed(|network| network.sent_bytes)?,
-            received_packets: crossed(|network| network.received_packets)?,
-            sent_packets: crossed(|network| network.sent_packets)?,
-            retransmitted_segments: crossed(|network| network.retransmitted_segments)?,
+            received_bytes: grown(|network| Some(network.received_bytes))?,
+            sent_bytes: grown(|network| Some(network.sent_bytes))?,
+            received_packets: grown(|network| Some(network.received_packets))?,
+            sent_packets: grown(|network| Some(network.sent_packets))?,
+            retransmitted_segments: grown(|network| network.retransmitted_segments),
         })
     }
 
@@ -264,7 +264,7 @@ mod tests {
                     sent_bytes: step * 3_000,
                     received_packets: step * 10,
                     sent_packets: step * 20,
-                    retransmitted_segments: step,
+                    retransmitted_segments: Some(step),
                 }),
             };
             let host = HostSample {
@@ -312,7 +312,7 @@ mod tests {
             let network = usage.network.unwrap();
             assert_eq!((network.received_bytes, network.sent_bytes), (15_000, 45_000));
             assert_eq!((network.received_packets, network.sent_packets), (150, 300));
-            assert_eq!(network.retransmitted_segments, 15);
+            assert_eq!(network.retransmitted_segments, Some(15));
         }
     }
 

@@ -156,5 +156,8 @@ fn drivers_without_route_changes_are_rejected_with_a_reason() {
         "apply: { files: { templates: [paeg] } }\n",
         "`apply`: no step renders `paeg` | did you mean `page`?",
     );
-    check("apply: { files: { templates: [page], signal: HPU } }\n", "no signal `HPU` | did you mean `HUP`?");
+    check(
+        "apply: { files: { templates: [page], signal: HPU } }\n",
+        "unknown signal `HPU` | did you mean `HUP`?",
+    );
 }

@@ -13,13 +13,13 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir agent`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address that the run prints
+    /// Address of the run to join; `weir run` prints it
     #[arg(long, value_name = "HOST:PORT")]
     join: String,
     /// Ticket file of the run (weir.ticket); it is valid for that run only
     #[arg(long, value_name = "FILE")]
     ticket: PathBuf,
-    /// Name in the report [default: the name of this host]
+    /// Name of this agent in the report [default: the name of this host]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The run that started this agent limits and samples its processes

@@ -30,16 +30,17 @@ A and B are each one of
                    below 100 ms to 1 ms, and longer times to two significant digits
                  - k6: JSON of --summary-export or handleSummary; latency from the actual send;
                    p99 needs --summary-trend-stats 'avg,med,p(90),p(95),p(99)'
-                 - Gorouter's rig: CSV with start-time,response-time (RFC 3339, seconds) of
-                   throughputramp: throughput from the first start to the last end; a header
-                   within the file begins the next load. CPU: timestamp,percentage of
-                   cpumonitor, after a comma (perf.csv,cpuStats.csv): one column is the whole
-                   host and needs --cores, several are one core each
+                 - Gorouter: CSV of throughputramp (start-time in RFC 3339,response-time in
+                   seconds). Throughput counts from the first start to the last end. Another
+                   header line in the file starts the next load. For CPU, add the CSV of
+                   cpumonitor (timestamp,percentage) after a comma: perf.csv,cpuStats.csv. One
+                   percentage column is the whole host and needs --cores; several columns are
+                   one core each
                  Every repeat counts, except those with more than 0.1 % failed requests.
 
-Each result of A is compared with the result of B that has the same gateway, load and varied
-fields. If A and B both name a gateway, the two names may differ. An existing file takes
-precedence over a run of that name.
+weir compares each result of A with the result of B for the same gateway, load and axis values.
+If A and B both name a gateway, the two names may differ. If a file and a run have the same
+name, weir reads the file.
 
 Metrics with a verdict by default, and the difference that counts as the same:
   2%   amplification.ratio
@@ -74,8 +75,8 @@ separate runs, a change of the host looks like a difference between the versions
 
 Exit codes:
   0  the comparison was made; with --fail-on worse: nothing is worse
-  1  with --fail-on worse: a metric is worse; or B failed in every repeat of a load, or did not
-     reach a value (not recovered, no capacity), and A did not fail
+  1  with --fail-on worse: a metric is worse; or A succeeded, but B failed in every repeat of a
+     load, or did not reach a value (not recovered, no capacity)
   2  wrong use; A and B differ in scenario or limits (--force compares them anyway);
      with --fail-on worse: nothing could be compared
   3  the database or a file cannot be read or written";
@@ -93,14 +94,14 @@ pub(crate) struct Args {
     /// Metric to judge (throughput, cpu, mean, p50, p99.9, ..); may be repeated [default: throughput, cpu, p50, p99]
     #[arg(long = "metric", value_name = "NAME")]
     metrics: Vec<String>,
-    /// Difference that counts as the same, like p99=30%; may be repeated [default: the margins of the scenario of A,
-    /// then 5% for cpu; 10% for throughput, mean and p50; 25% for other latencies]
+    /// Largest difference that counts as the same, like p99=30%; may be repeated [default: the margins of the scenario
+    /// of A, else 5% for cpu; 10% for throughput, mean and p50; 25% for other latencies]
     #[arg(long = "margin", value_name = "NAME=SHARE")]
     margins: Vec<String>,
-    /// Compare only this load, and no cold starts; a file without load names counts as this load
+    /// Compare only this load, and skip cold starts. A file without load names counts as this load
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
-    /// Compare even if scenario or limits differ; every output is marked
+    /// Compare even if scenario or limits differ; every output then shows a warning
     #[arg(long)]
     force: bool,
     /// Label of A [default: its version, if the versions differ]
@@ -115,11 +116,11 @@ pub(crate) struct Args {
     /// Add repeats to the run of the gateways A and B until every verdict is decided
     #[arg(long, value_name = "STATE", value_enum)]
     until: Option<Until>,
-    /// Maximum number of repeats of --until
+    /// Maximum number of repeats with --until
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
     at_most: u32,
     /// Exit with 1 if a metric is worse, if B failed and A did not, or if no valid repeat of B reached a value that A
-    /// has. Exit with 2 if nothing could be compared, because no metric has enough valid repeats for `worse`
+    /// has. Exit with 2 if nothing could be compared: no metric has enough valid repeats for the verdict `worse`
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON
@@ -128,7 +129,7 @@ pub(crate) struct Args {
     /// Write Markdown, for a pull request; `-` prints it instead of tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write an HTML page with both in the same charts; `-` prints it instead of tables
+    /// Write an HTML page with A and B in the same charts; `-` prints it instead of tables
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -26,7 +26,8 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Skip the measurements (a minute and a half): generator ceiling, latency floor, detectable differences
+    /// Skip the measurements of generator ceiling, latency floor and detectable differences, which take a minute and a
+    /// half
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -53,9 +54,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             let is_quiet = |bounds: &HostBounds| bounds.disturbed_share.is_some_and(|share| share <= limit);
             match before.filter(|before| is_quiet(before) && !is_quiet(&bounds)) {
                 None => store.keep_bounds(&bounds)?,
-                Some(_) => {
-                    note("other processes use this host now; weir keeps the stored bounds of the quiet host")
-                }
+                Some(_) => note(
+                    "other processes use this host now; weir keeps its earlier results from the quiet host",
+                ),
             }
         }
         examination.bounds = Some(bounds);

@@ -28,14 +28,15 @@ pub(crate) struct Args {
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Export only this cell: its number in `weir run --plan` and in the report, from 1
+    /// Export only the cell with this number; `weir run --plan` and the report show the numbers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     cell: Option<u32>,
     /// Export only this load of the scenario
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
-    /// Export the findings over all repeats instead (failover, recovery, slow clients, ..): csv, json or parquet. One
-    /// row per value; low and high are its 95 % interval, unless `text` is `bounds` or `least and greatest`
+    /// Export the findings over all repeats (failover, recovery, slow clients, ..) instead of the loads, as csv, json
+    /// or parquet. Each value has a row. `low` and `high` are the 95 % interval of the value, unless `text` is
+    /// `bounds` or `least and greatest`
     #[arg(long, conflicts_with_all = ["cell", "load"])]
     findings: bool,
     #[command(flatten)]
@@ -45,27 +46,27 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// Archive of the whole run, for `weir import`: plan, scenario, manifest, cells, series, histograms, verdicts. It
-    /// is gzip over lines of JSON, and binary. Ending: .weir
+    /// is gzip-compressed JSON lines, so it is binary. Ending: .weir
     Weir,
     /// One row per load, step and route of each cell. Ending: .csv
     Csv,
-    /// The whole run as one document, with histograms and quantiles. Quantiles of a histogram cover answered requests
-    /// only; those of `record.result` rank unanswered requests last. Ending: .json
+    /// The whole run as one document, with histograms and quantiles. Quantiles of histograms cover answered requests
+    /// only. Quantiles in `record.result` rank unanswered requests last. Ending: .json
     Json,
     /// The rows of csv, with types; binary. Ending: .parquet
     Parquet,
-    /// HdrHistogram log 1.3 of the latency: one interval per second of each load, warm-up included, with the requests
+    /// HdrHistogram log 1.3 of the latency. Each second of a load, warm-up included, is an interval with the requests
     /// answered in that second. Values are nanoseconds; the third number of a line is the maximum in ms. Times assume
     /// that the first load of a cell starts with the cell. Tags: cell, gateway, repeat, load, phase, axes. Endings:
     /// .hlog, .hdr
     Hdr,
-    /// k6 end-of-test summary, one line per load, times in ms: iteration_duration is the latency from the intended send
-    /// time, http_req_duration the service time, http_req_blocked the wait for a connection; http_reqs are requests
-    /// completed, failed or timed out, http_req_failed has the failed ones as `passes`, dropped_iterations were never
-    /// sent, vus are connections. Ending: .json
+    /// k6 end-of-test summary, one line per load, times in ms. iteration_duration is the latency from the intended send
+    /// time, http_req_duration the service time, and http_req_blocked the wait for a connection. http_reqs counts
+    /// requests that completed, failed or timed out; `passes` of http_req_failed counts the failed ones.
+    /// dropped_iterations counts requests that were never sent. vus counts connections. Ending: .json
     K6,
-    /// Locust request statistics, latencies in ms without rounding: a row for each route and one, Aggregated, for each
-    /// load. Requests that were never sent count as failures. Average Content Size is N/A. Ending: .csv
+    /// Locust request statistics, latencies in ms without rounding. Each route has a row, and each load a row
+    /// Aggregated. Requests that were never sent count as failures. Average Content Size is N/A. Ending: .csv
     Locust,
 }
 
@@ -121,7 +122,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         format => format,
     };
     if args.findings && !matches!(format, Format::Csv | Format::Json | Format::Parquet) {
-        let message = format!("--findings: no findings in format {}", format.name());
+        let message = format!("--findings: format {} cannot contain findings", format.name());
         return Err(Failure::wrong_use(message, "use --format csv, json or parquet"));
     }
     let selection = Selection { cell: args.cell.map(|number| number - 1), load: args.load.clone() };
@@ -196,7 +197,7 @@ fn findings(format: Format, run: &Run, summary: &Summary) -> Result<Vec<u8>, Fai
 }
 
 fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
-    let remedy = "the database is damaged in this cell; --cell exports the other cells";
+    let remedy = "this cell is damaged in the database; export the other cells one by one with --cell N";
     Failure::environment(format!("run {}: {error}", run.id), remedy)
 }
 

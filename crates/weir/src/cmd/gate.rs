@@ -50,12 +50,13 @@ impl Gate {
             }
             (Outcome::Undecided, Self::Undecided) => {
                 note(
-                    "exit code 4: undecided, no objective is missed; with `--fail-on missed`, weir would exit with 0",
+                    "exit code 4: no objective is missed, but a result is undecided; with `--fail-on missed`, weir \
+                     exits with 0",
                 );
                 Exit::Undecided
             }
             (Outcome::Undecided, Self::Missed) => {
-                note("exit code 0: undecided, no objective is missed (--fail-on missed)");
+                note("exit code 0: no objective is missed; --fail-on missed accepts the undecided result");
                 Exit::Good
             }
         }

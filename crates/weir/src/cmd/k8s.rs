@@ -33,7 +33,7 @@ enum Command {
     Attach(RunArgs),
     /// Fetch the finished cells of a run in a cluster; the run continues
     Fetch(RunArgs),
-    /// Stop a run in a cluster, restore its changes to gateways, and delete all its objects
+    /// Stop a run in a cluster, undo its changes to gateways, and delete its objects
     Clean(RunArgs),
     #[cfg(feature = "kubernetes")]
     #[command(hide = true)]
@@ -50,7 +50,7 @@ struct RunArgs {
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
-    /// Namespace, if the run uses an existing one
+    /// Namespace of the run, if it existed before the run
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]

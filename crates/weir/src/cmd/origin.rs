@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir origin`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address to listen on; port 0 picks a free port and prints it
+    /// Address to listen on; with port 0, weir chooses a free port and prints it
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9000")]
     listen: SocketAddr,
     /// Size of the response body
@@ -65,7 +65,7 @@ struct Times {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Faults (every share is exact)")]
+#[command(next_help_heading = "Faults (shares are exact, not random)")]
 struct Faults {
     /// Share of requests that get status 500
     #[arg(long, value_name = "SHARE", default_value = "0%")]
@@ -234,7 +234,7 @@ mod tests {
             (&["--delay", "const:1"], "for '--delay <DELAY>': `1` has no unit"),
             (&["--drift", "1ms"], "for '--drift <TIME/TIME>': `1ms` is not a drift"),
             (&["--stall", "1s/200ms"], "for '--stall <TIME/TIME>': `1s/200ms` is a stall that never ends"),
-            (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share and its time"),
+            (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share and a time"),
             (&["--resets", "200%"], "for '--resets <SHARE>': `200%` is more than 100%"),
             (&["--close-after", "0"], "invalid value '0' for '--close-after <N>'"),
             (&["--delay", "exp:1ms", "--service", "exp:1ms"], "cannot be used with"),

@@ -42,7 +42,7 @@ pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn lost() -> Option<Failure> {
     LOST.get().map(|why| {
         Failure::environment(
-            format!("standard output: {why}"),
+            format!("cannot write to standard output: {why}"),
             "the output is incomplete; free disk space, or redirect the output to another disk",
         )
     })

@@ -44,7 +44,7 @@ Look up a column of `weir export --format csv` or `parquet`, and of `cells.csv` 
 this page; [export.md](../export.md) shows how to export.
 
 - A row is a load of a cell (`set` is `load`), or a step (`step`) or route (`route`) of that load, or a failed cell (without \
-`set`). Filter by `set` before you add rows up. Rows of steps and routes have only identity, request counts, times, and the \
+`set`). Filter by `set` before you add rows up. Rows of steps and routes contain only names, request counts, times, and the \
 verdicts of their load.
 - A value that was not measured is missing, never 0. Shares are 0 to 1.
 - Latency is from the intended send time (open loop) or the send (closed loop) to the last byte. Service time is from the \

@@ -195,7 +195,8 @@ fn origins(first: SocketAddr, replicas: u32) -> Result<Vec<SocketAddr>, Failure>
     let port = |place: u32| u16::try_from(u32::from(first.port()) + place).ok();
     let of = |place| port(place).map(|port| SocketAddr::new(first.ip(), port));
     (0..replicas).map(of).collect::<Option<_>>().ok_or_else(|| {
-        let message = format!("--origin {first}: the upstream needs {replicas} ports from this one on");
+        let message =
+            format!("--origin {first}: the upstream needs {replicas} consecutive ports from this port");
         Failure::wrong_use(message, "use a lower port")
     })
 }
@@ -261,13 +262,13 @@ fn apply(apply: &Apply) -> String {
             format!("{} and SIG{signal}", templates.join(", "))
         }
         Apply::Files { templates, signal: None, .. } => {
-            format!("{}, which it watches", templates.join(", "))
+            format!("{}, which the gateway watches", templates.join(", "))
         }
         Apply::Kubernetes { api: KubeApi::Service(KubeService { service }), template } => {
             format!("the manifests of {template} to {service}")
         }
         Apply::Kubernetes { api: KubeApi::Own(own), template } => {
-            format!("the manifests of {template} to its address `{}`", own.on.0)
+            format!("the manifests of {template} to the gateway's address `{}`", own.on.0)
         }
         Apply::Nats { service, added, removed, .. } => format!("{added} and {removed} to {service}"),
         Apply::Xds {} => "xDS (not supported yet)".into(),
@@ -305,7 +306,8 @@ fn quoted(word: &str) -> String {
 fn write(dir: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = dir.join(name);
     fs::write(&path, text).map_err(|error| {
-        Failure::environment(format!("{}: {error}", path.display()), "use a writable folder with --out")
+        let message = format!("{}: cannot write the file: {error}", path.display());
+        Failure::environment(message, "use a writable folder with --out")
     })
 }
 

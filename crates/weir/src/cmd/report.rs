@@ -49,7 +49,7 @@ pub(crate) struct Args {
 /// A format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Tables on standard output; without a terminal, 110 columns wide, or COLUMNS
+    /// Tables on standard output (without a terminal, 110 columns wide unless COLUMNS is set)
     Terminal,
     /// report.html, which opens offline, with a page per cell in cells/
     Html,
@@ -57,8 +57,8 @@ pub(crate) enum Format {
     Md,
     /// cells.csv
     Csv,
-    /// junit.xml: the objectives as tests, for CI. A test suite is a gateway, and a test case is one limit at one load.
-    /// Skipped tests are undecided; tests with an error belong to a failed cell
+    /// junit.xml, the objectives as tests for CI: a test suite per gateway, a test case per limit and load. An
+    /// undecided limit is a skipped test, a failed cell is a test with an error
     Junit,
 }
 
@@ -193,7 +193,7 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
 pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
     Failure::wrong_use(
         format!("{flag}: {what} has no objective to test"),
-        "add one to the scenario, like `objective: { p99: 20ms, errors: 0.1% }`",
+        "add an objective to the scenario, like `objective: { p99: 20ms, errors: 0.1% }`",
     )
 }
 

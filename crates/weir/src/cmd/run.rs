@@ -66,13 +66,14 @@ pub(crate) struct Args {
     /// Label matchers for the series of the gateway, like namespace="shop",pod=~"gw-.*"
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
-    /// Add a positive control: measure one gateway a second time with SHARE more CPU time per request and, in open
-    /// loads, SHARE of its p50 as extra latency; the report states whether this run detects it. Needs 6 repeats. SHARE
-    /// applies to the first gateway; GATEWAY=SHARE selects another, like nginx=10%
+    /// Add a positive control: measure one gateway a second time, made slower on purpose. Each request takes SHARE more
+    /// CPU time; in open loads, its latency also grows by SHARE of the p50. The report states whether this run detects
+    /// the difference. Needs 6 repeats. SHARE, such as 10%, applies to the first gateway; GATEWAY=SHARE, such as
+    /// nginx=10%, selects another
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
-    /// Agents that generate the load together: local:N or netns:N on this host; ssh:HOST,HOST starts them on other
-    /// machines (two on a host named twice), and agents:N expects agents that you start. k8s or k8s:CONTEXT runs
+    /// Where agents generate the load. local:N and netns:N start N agents on this host. ssh:HOST,HOST starts an agent
+    /// on each host, and two on a host named twice. agents:N waits for N agents that you start. k8s and k8s:CONTEXT run
     /// everything in a Kubernetes cluster
     #[arg(long, value_name = "PLACE")]
     on: Option<On>,
@@ -82,7 +83,7 @@ pub(crate) struct Args {
     /// With ssh, 0.0.0.0 means the address of this host that the SSH connection uses
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
     listen: SocketAddr,
-    /// With agents:N: file that agents need to join this run, which waits up to five minutes for them
+    /// With agents:N: file that agents need to join this run. The run waits up to five minutes for the agents
     #[arg(long, value_name = "FILE", default_value = "weir.ticket")]
     ticket: PathBuf,
     /// Print the cells in order with their duration; run nothing
@@ -99,11 +100,11 @@ pub(crate) struct Args {
     /// Resume an interrupted run, or add --repeats to a finished one: its ID, a prefix of the ID, or `last`
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
-    /// Add repeats until the interval of each main value is narrow enough: within 5 % of its mean (CPU per request) or
-    /// 10 % (throughput, p50). METRIC=SHARE changes a tolerance or adds one, like p99=25%
+    /// Add repeats until the confidence interval of each main value is narrow enough: within 5 % of the mean (CPU per
+    /// request) or 10 % (throughput, p50). METRIC=SHARE changes or adds a tolerance, like p99=25%
     #[arg(long, value_name = "METRIC=SHARE,..", num_args = 0..=1, default_missing_value = "default")]
     until: Option<Until>,
-    /// Maximum number of repeats of --until, which also stops after 6 repeats if none is valid
+    /// Maximum number of repeats with --until. weir also stops after 6 repeats if none is valid
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
     at_most: u32,
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
@@ -116,8 +117,8 @@ pub(crate) struct Args {
     /// Container engine: docker or podman [default: the first that responds]
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
-    /// Compare with this earlier run of the same scenario at the end. If the host changed between the runs, that looks
-    /// like a difference between the gateways; see `weir compare --help` for a better way
+    /// At the end, compare with this earlier run of the same scenario. A change of the host between the runs looks like
+    /// a difference between the gateways; `weir compare --help` shows a better way
     #[arg(long, value_name = "RUN")]
     baseline: Option<String>,
     /// Outcomes that fail the run, separated by commas [default: undecided]
@@ -425,7 +426,7 @@ fn measured(
             Look::Reached => format!("--until: every interval is narrow enough after {repeats} repeats"),
             Look::Open { values, .. } if repeats >= args.at_most => {
                 format!(
-                    "--until: stopped at {repeats} repeats (--at-most). Intervals too wide: {}",
+                    "--until: stopped after {repeats} repeats, the maximum (--at-most). Intervals too wide: {}",
                     values.join("; ")
                 )
             }

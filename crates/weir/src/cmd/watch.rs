@@ -41,7 +41,7 @@ pub(crate) struct WatchArgs {
     /// Push metrics to Prometheus (remote write) while load runs
     #[arg(long, value_name = "URL")]
     prometheus_write: Option<String>,
-    /// Remote write protocol: 1, or 2 for Prometheus 3 [default: 1]
+    /// Remote-write version: 1, or 2 for Prometheus 3 [default: 1]
     #[arg(long, value_name = "1|2", requires = "prometheus_write", hide_possible_values = true)]
     prometheus_write_version: Option<WriteVersion>,
     /// Push metrics to an OpenTelemetry receiver (OTLP over HTTP)

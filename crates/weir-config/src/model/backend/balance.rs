@@ -34,8 +34,8 @@ pub enum HashKey {
     Header(String),
     /// The value of the cookie with this name.
     Cookie(String),
-    /// The client's IP address, from the PROXY header or by `forwarding.trusted_hops` if configured. TLS passthrough
-    /// always uses it.
+    /// The client's IP address, from the PROXY header or by `forwarding.trusted_hops` if configured. For TLS
+    /// passthrough, the hash is always computed from this address.
     ClientAddress,
 }
 
@@ -86,8 +86,8 @@ pub(crate) fn check(place: &str, balance: &Balance) -> Result<(), Problem> {
 fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
     match &sticky.max_age {
         Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
-            Err(Problem::of(place, format!("`{age}` is not a whole number of seconds of at least 1"))
-                .help("write it in seconds, for example `3600s`, or remove `max_age`"))
+            Err(Problem::of(place, format!("`{age}` is not a whole number of seconds, at least 1"))
+                .help("write whole seconds, for example `3600s`, or remove `max_age`"))
         }
         _ => Ok(()),
     }

@@ -41,8 +41,8 @@ pub struct HealthCheck {
 #[serde(deny_unknown_fields, default)]
 pub struct Ejection {
     /// Number of errors in a row that eject an endpoint: failed, broken or stalled connections, malformed responses,
-    /// and the statuses 502, 503 and 504. A reused connection that turns out closed does not count, nor do errors of
-    /// clients. 0 turns this off and requires `share`.
+    /// and the statuses 502, 503 and 504. Errors of clients do not count, nor does a reused connection that the
+    /// endpoint has closed. 0 turns this check off and requires `share`.
     pub errors: u32,
     /// Error rate that ejects an endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub(crate) fn check_ejection(place: &str, ejection: &Ejection) -> Result<(), Pro
         Some(share) => check_share(&format!("{place}.share"), share)?,
         None => check_count(&format!("{place}.errors"), ejection.errors, 5)?,
     }
-    check_time(&format!("{place}.time"), ejection.time, "remove it to use the default, 30s")
+    check_time(&format!("{place}.time"), ejection.time, "remove the field to use the default, 30s")
 }
 
 /// Validates `health`. `place` is the path of its field, for messages.
@@ -117,7 +117,8 @@ pub(crate) fn check_health(place: &str, health: &HealthCheck) -> Result<(), Prob
         check_path_of(&format_args!("{place}.path"), path)?;
         if !query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
             let message = format!("`{}` is not a valid query", query.escape_debug());
-            return Err(Problem::of(format!("{place}.path"), message).help("percent-encode it"));
+            return Err(Problem::of(format!("{place}.path"), message)
+                .help("percent-encode the query, for example a space as %20"));
         }
     }
     if let Some(host) = &health.host {
@@ -130,8 +131,8 @@ pub(crate) fn check_health(place: &str, health: &HealthCheck) -> Result<(), Prob
             return Err(Problem::of(place, message).help("write a name like `example.com`"));
         }
     }
-    check_time(&format!("{place}.interval"), health.interval, "remove it to use the default, 10s")?;
-    check_time(&format!("{place}.timeout"), health.timeout, "remove it to use the default, 2s")?;
+    check_time(&format!("{place}.interval"), health.interval, "remove the field to use the default, 10s")?;
+    check_time(&format!("{place}.timeout"), health.timeout, "remove the field to use the default, 2s")?;
     check_count(&format!("{place}.healthy"), health.healthy, 2)?;
     check_count(&format!("{place}.unhealthy"), health.unhealthy, 3)
 }
@@ -143,17 +144,17 @@ fn check_share(place: &str, share: &ErrorShare) -> Result<(), Problem> {
     }
     if !WINDOW.contains(&share.window.0) {
         let message = format!("{} is out of range; allowed: 1s to 1h", share.window);
-        return Err(Problem::of(format!("{place}.window"), message).help("remove it to use the default, 10s"));
+        return Err(
+            Problem::of(format!("{place}.window"), message).help("remove the field to use the default, 10s")
+        );
     }
     check_count(&format!("{place}.requests"), share.requests, requests_least())
 }
 
 fn check_count(place: &str, count: u32, default: u32) -> Result<(), Problem> {
     match count {
-        0 => {
-            Err(Problem::of(place, "must be at least 1")
-                .help(format!("remove it to use the default, {default}")))
-        }
+        0 => Err(Problem::of(place, "must be at least 1")
+            .help(format!("remove the field to use the default, {default}"))),
         _ => Ok(()),
     }
 }

@@ -33,5 +33,5 @@ pub(crate) fn check(name: &str, keepalive: &Keepalive) -> Result<(), Problem> {
             .help("write 1 for one request per connection, or remove `requests`"));
     }
     let place = format!("backends.{name}.keepalive.time");
-    keepalive.time.map_or(Ok(()), |time| check_time(&place, time, "remove it to set no time limit"))
+    keepalive.time.map_or(Ok(()), |time| check_time(&place, time, "remove the field to set no time limit"))
 }

@@ -9,19 +9,19 @@ use weir_document::{Problem, Share};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendLimits {
-    /// Maximum number of connections, including idle ones. At the limit, the gateway closes an idle connection, to any
-    /// endpoint and of any worker, for a request that needs a new connection. Default: `limits.upstream_connections` of
+    /// Maximum number of connections, including idle ones. If a request needs a new connection at the limit, the
+    /// gateway first closes an idle one, to any endpoint and of any worker. Default: `limits.upstream_connections` of
     /// the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// Maximum number of pending requests: requests that wait because of `connections` or `requests`, or until a new
-    /// connection opens. With 0 there is no queue: at the connection limit, a request waits only if another worker has
-    /// an idle connection to close, and otherwise gets 503. Below the limit, any number of requests can then wait for
-    /// new connections to open.
+    /// connection opens. With 0 there is no queue. At the connection limit, a request then waits only if another worker
+    /// has an idle connection to close, and otherwise gets 503. Below the limit, any number of requests can wait until
+    /// new connections open.
     #[schemars(extend("x-unit" = "requests"))]
     pub pending: u32,
-    /// Maximum number of in-flight requests. A request is in flight from complete request headers to the end of the
-    /// response, a tunnel until it closes. Default: no limit.
+    /// Maximum number of in-flight requests. A request is in flight from the time when its headers are complete until
+    /// its response ends. A tunnel is in flight until it closes. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
     /// Maximum number of in-flight retries, as a share of in-flight requests. Three are always allowed.
@@ -50,7 +50,7 @@ pub(crate) fn check(name: &str, limits: &BackendLimits) -> Result<(), Problem> {
                 format!("backends.{name}.limits.{field}"),
                 "0 would reject every request",
             )
-            .help("remove it to set no limit for this backend"));
+            .help("remove the field to set no limit for this backend"));
         }
     }
     Ok(())

@@ -46,7 +46,7 @@ pub(crate) fn check(name: &str, timeouts: &BackendTimeouts, limits: &BackendLimi
     {
         if let Some(time) = time {
             let place = format!("backends.{name}.timeouts.{field}");
-            check_time(&place, *time, "remove it to use the value of the gateway")?;
+            check_time(&place, *time, "remove the field to use the value of the gateway")?;
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ impl UpstreamAddress {
     pub(crate) fn unix(path: &str) -> Result<UpstreamAddress, String> {
         if !path.starts_with('/') {
             return Err(format!(
-                "`{UNIX}{}` is not an absolute path; start it with `/`, like unix:/run/app.sock",
+                "`{UNIX}{}` is not an absolute path; start the path with `/`, like unix:/run/app.sock",
                 path.escape_debug()
             ));
         }

@@ -44,7 +44,7 @@ fn lists_the_nearest_routes_first_with_the_failed_condition() {
         8,
         &[
             ("routes[3]", "the request has no query parameter `v`; required: any value"),
-            ("routes[2]", "header `x-tenant` is `red`; required: a match of `b.*`"),
+            ("routes[2]", "header `x-tenant` is `red`; required: a value that matches `b.*`"),
             ("routes[1] `writers`", "matches only the methods `PUT`, `POST`"),
             ("routes[4]", "matches, but the chosen route has a more specific host"),
             ("routes[5]", "matches only the paths `/api/x/1`, `/api/x/2`, `/3` and 2 more"),
@@ -62,7 +62,7 @@ fn explains_why_the_chosen_route_is_more_specific() {
         "red",
         4,
         &[
-            ("routes[2]", "header `x-tenant` is `red`; required: a match of `b.*`"),
+            ("routes[2]", "header `x-tenant` is `red`; required: a value that matches `b.*`"),
             ("routes[0]", "matches, but the chosen route also requires a method"),
             ("routes[3]", "matches, but the chosen route also requires a method"),
             ("routes[4]", "matches, but the chosen route has a more specific host"),
@@ -74,7 +74,7 @@ fn explains_why_the_chosen_route_is_more_specific() {
         "red",
         2,
         &[
-            ("routes[2]", "header `x-tenant` is `red`; required: a match of `b.*`"),
+            ("routes[2]", "header `x-tenant` is `red`; required: a value that matches `b.*`"),
             ("routes[1] `writers`", "matches only the methods `PUT`, `POST`"),
         ],
     );

@@ -38,7 +38,7 @@ fn a_parent_is_selected_by_port() {
     let nowhere = all.concat().replace(&format!("name: edge, port: {}", ports[1]), "name: edge, port: 1");
     write(served.dir.path(), "all.yaml", &nowhere);
     let lines = served.reload();
-    let expected = "no selected listener of Gateway default/edge has port 1";
+    let expected = "Gateway default/edge has no listener on port 1";
     assert!(lines[0].contains(expected), "{lines:#?}");
 }
 
@@ -81,7 +81,7 @@ fn a_listener_restricts_the_namespaces_of_routes() {
         match is_allowed {
             true => assert_eq!(lines, [""; 0], "{allowed}"),
             false => {
-                let line = "HTTPRoute far/r: spec.parentRefs[0]: no selected listener of Gateway default/edge allows a \
+                let line = "HTTPRoute far/r: spec.parentRefs[0]: no matching listener of Gateway default/edge allows a \
                             HTTPRoute from namespace `far`";
                 assert!(lines[0].ends_with(line), "{allowed} {more}: {lines:#?}");
             }

@@ -112,7 +112,7 @@ impl Target {
             (Changed::Routes, true) => "a new route was still not served",
             (Changed::Routes, false) => "a removed route was still served",
             (Changed::Endpoints, true) => "a removed endpoint still received requests",
-            (Changed::Endpoints, false) => "a returned endpoint still received no requests",
+            (Changed::Endpoints, false) => "a restored endpoint still received no requests",
             (Changed::Certificates, _) => "a replaced certificate was still presented",
         };
         format!("{what} at {address} (Host: {host})")

@@ -72,7 +72,7 @@ impl MergeError {
             Self::Apart { .. } => "check the clocks of the machines, and repeat the load",
             Self::Unbalanced { .. } => "report the bug with the record",
             Self::Histogram { .. } | Self::Bounds { .. } => {
-                "this agent does not run the same weir: install the same version on all machines, and repeat the load"
+                "the agent runs another version of weir: install the same version on all machines, and repeat the load"
             }
         }
     }

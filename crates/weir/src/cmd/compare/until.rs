@@ -34,7 +34,7 @@ impl More {
             }
             _ => Err(Failure::wrong_use(
                 "--until decided: A and B are not two gateways of one stored run",
-                "run both versions in one scenario, then compare RUN:old with RUN:new",
+                "run both versions as gateways of one scenario, then `weir compare RUN:old RUN:new --until decided`",
             )),
         }
     }
@@ -51,7 +51,7 @@ impl More {
         }
         if repeats >= args.at_most {
             note(format_args!(
-                "--until: stopped at {after} (--at-most). Undecided: {}",
+                "--until: stopped after {after}, the maximum (--at-most). Undecided: {}",
                 undecided.join("; ")
             ));
             return Ok(false);

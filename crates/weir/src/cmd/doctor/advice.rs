@@ -34,8 +34,8 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     ));
     if data < WHOLE_CPU {
         sentences.push(
-            "Such a limit is a quota: the kernel throttles a gateway at its limit in every period. Take tail latency from \
-             open loads below the limit, and throughput and CPU per request from closed loads."
+            "A limit below 1 CPU is a quota: the kernel pauses a gateway that reaches the limit in each period. Take \
+             tail latency from open loads below the limit, and throughput and CPU per request from closed loads."
                 .into(),
         );
     }

@@ -146,7 +146,7 @@ impl Examination {
             )
         });
         let limits = match self.limits.tested_by {
-            None => "whole CPUs by affinity only".to_owned(),
+            None => "only whole CPUs, by CPU affinity".to_owned(),
             Some(tests) => {
                 format!("CPU and memory by cgroup {} (tested by `{tests}`)", self.limits.cgroup)
             }
@@ -169,7 +169,7 @@ impl Examination {
             ("network", self.network()),
             ("containers", self.containers.words()),
             ("CPU in the last second", quiet.unwrap_or_else(unknown)),
-            ("highest open rate", self.ceiling()),
+            ("highest open-loop rate", self.ceiling()),
             ("latency floor", self.floor()),
         ]
     }

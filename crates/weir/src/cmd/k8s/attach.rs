@@ -198,7 +198,8 @@ mod with_cluster {
                     return None;
                 }
                 Err(error) => {
-                    let remedy = "see the message of the API";
+                    let remedy =
+                        "check that you may read the pods of the run: kubectl get pods -A -l weir/run";
                     return Some(PodError::new("kubernetes", error.to_string(), remedy));
                 }
             };
@@ -228,7 +229,7 @@ mod with_cluster {
                     let remedy = match failure.reason.contains("Image") {
                         true => "push the image, or name another one with --image",
                         false => {
-                            "add a node or free resources on one; the coordinator requests 0.2 cores and 512 MiB"
+                            "add a node, or free resources on a node; the coordinator requests 0.2 cores and 512 MiB"
                         }
                     };
                     (since.elapsed() > START_MAX).then(|| PodError::new("pod", message, remedy))
@@ -334,12 +335,14 @@ mod with_cluster {
             (Some(site), true) => Ok((cluster, site)),
             (Some(_), false) => {
                 let message = format!("{}: the prefix matches several runs in the cluster", args.run);
-                Err(Failure::wrong_use(message, format!("use a longer prefix: {}", there.join(", "))))
+                let remedy = format!("use a longer prefix; runs in the cluster: {}", there.join(", "));
+                Err(Failure::wrong_use(message, remedy))
             }
             (None, _) => {
                 let remedy = match there.is_empty() {
                     true => {
-                        "the cluster has no runs; a run in an existing namespace needs --namespace".to_owned()
+                        "weir found no runs; if the run uses an existing namespace, add --namespace NAMESPACE"
+                            .to_owned()
                     }
                     false => format!("runs in the cluster: {}", there.join(", ")),
                 };

@@ -43,7 +43,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let address: IpAddr = variable("WEIR_POD_ADDRESS")?
         .parse()
         .map_err(|_| Failure::environment("WEIR_POD_ADDRESS is not an address", "report this as a bug"))?;
-    let failed = |message: String| Failure::environment(message, "see the log of the coordinator pod");
+    let failed = |message: String| {
+        Failure::environment(message, "check the permissions of the coordinator's service account")
+    };
     let cluster = Cluster::of(&Context::Inside).map_err(|error| failed(error.to_string()))?;
     let pods = Arc::new(Pods::new(cluster, site.clone(), address).map_err(|error| failed(error.message))?);
     let results = Results::new(Arc::clone(pods.cluster()), site.clone());
@@ -153,6 +155,9 @@ impl Observer for Keeper<'_> {
 
 fn variable(name: &str) -> Result<String, Failure> {
     std::env::var(name).map_err(|_| {
-        Failure::wrong_use(format!("{name} is not set"), "this command runs in the coordinator pod of a run")
+        Failure::wrong_use(
+            format!("{name} is not set"),
+            "this command works only in the coordinator pod of a run",
+        )
     })
 }

@@ -129,7 +129,8 @@ mod with_cluster {
             let flags = flags(context, args);
             let message = format!("run {} already exists in namespace {}", run.id, site.namespace);
             let remedy = format!(
-                "`weir k8s attach {id}{flags}` follows it; `weir k8s fetch` fetches its results, `weir k8s clean` removes it",
+                "`weir k8s attach {id}{flags}` follows this run; `weir k8s fetch` fetches its results, `weir k8s \
+                 clean` removes it",
                 id = run.id
             );
             return Err(Failure::wrong_use(message, remedy));
@@ -164,7 +165,10 @@ mod with_cluster {
         note(format_args!("run {} runs in namespace {}", run.id, site.namespace));
         if args.detach {
             let flags = flags(context, args);
-            note(format_args!("the run continues; `weir k8s attach {}{flags}` follows it", run.id));
+            note(format_args!(
+                "the run continues in the cluster; `weir k8s attach {}{flags}` follows it",
+                run.id
+            ));
             return Ok(Launched::Detached);
         }
         match follow(&cluster, &site, &results, store)? {
@@ -190,7 +194,7 @@ mod with_cluster {
                 "request the permission in the message; `weir k8s render SCENARIO` prints all objects that a run needs"
             }
             error if error.is_transient() => "check that the cluster responds: kubectl get nodes",
-            _ => "see the message of the cluster",
+            _ => "correct the cause that the message names",
         };
         Failure::environment(error.to_string(), remedy)
     }

@@ -43,24 +43,25 @@ pub(in crate::cmd) struct ClusterArgs {
     /// With k8s: number of agents that generate the load, each in its own pod [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(in crate::cmd) agents: Option<u32>,
-    /// With k8s: namespace; a missing one is created for the run and removed with it [default: weir-RUN]
+    /// With k8s: namespace of the run. weir creates a missing namespace, and deletes it with the run [default:
+    /// weir-RUN]
     #[arg(long, value_name = "NAMESPACE")]
     pub(in crate::cmd) namespace: Option<String>,
     /// With k8s: image with weir; weir-gateway comes from the image `weir-gateway` with the same registry, path and tag
     #[arg(long, value_name = "IMAGE", value_parser = image, default_value_t = own_image())]
     pub(in crate::cmd) image: String,
-    /// With k8s: grant the run Roles to change limits of gateways that already run in the cluster, to restart their
-    /// pods, and to read CPU and memory from the kubelets. weir restores the limits at the end, and deletes the Roles
-    /// with the run. You need these permissions yourself
+    /// With k8s: create Roles for the run. They allow the run to change limits of gateways that already run in the
+    /// cluster, to restart their pods, and to read CPU and memory from the kubelets. At the end, weir restores the
+    /// limits and deletes the Roles. You need these permissions yourself
     #[arg(long)]
     pub(in crate::cmd) grant: bool,
-    /// With k8s: start an agent on the node of each gateway that already runs in the cluster. It sees the processes of
-    /// that node (hostPID, Pod Security `privileged`) and reads CPU and memory ten times a second. A kubelet updates
-    /// them only every 10 to 20 s
+    /// With k8s: start an agent on the node of each gateway that already runs in the cluster. The agent sees all
+    /// processes of the node (hostPID, Pod Security `privileged`), and reads CPU and memory ten times per second. A
+    /// kubelet updates these values only every 10 to 20 s
     #[arg(long)]
     pub(in crate::cmd) samplers: bool,
-    /// With k8s: return once the run has started; `weir k8s attach` follows it. Unfetched results are deleted 24 h
-    /// after the end
+    /// With k8s: exit once the run has started; `weir k8s attach` follows the run. 24 h after the end, weir deletes
+    /// the namespace with the results, if it created the namespace
     #[arg(long)]
     pub(in crate::cmd) detach: bool,
 }
@@ -85,6 +86,15 @@ impl ClusterArgs {
             ("--image", self.image != own_image()),
         ];
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+
+    /// The flags that `weir run --resume` needs to measure under the same conditions. Agents are part of the scenario.
+    pub(in crate::cmd) fn resume_flags(&self) -> Vec<(&'static str, Option<&str>)> {
+        let image = (self.image != own_image()).then_some(self.image.as_str());
+        let with_value = [("--namespace", self.namespace.as_deref()), ("--image", image)];
+        let switches = [("--grant", self.grant), ("--samplers", self.samplers)];
+        let given = with_value.into_iter().filter(|(_, value)| value.is_some());
+        given.chain(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(flag, _)| (flag, None))).collect()
     }
 
     /// The image with weir, in its parsed form.

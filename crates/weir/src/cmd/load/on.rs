@@ -23,7 +23,7 @@ pub(super) fn run(
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<(LoadRecord, Option<Usage>)>, Failure> {
     if matches!(place, Place::Pods(_)) {
-        let message = "--on: agents in pods belong to a run in a cluster";
+        let message = "--on: `weir load` cannot start agents in pods";
         return Err(Failure::wrong_use(
             message,
             "use `weir run SCENARIO --on k8s`, or --on agents:N or ssh:HOST",

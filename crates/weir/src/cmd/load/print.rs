@@ -163,7 +163,7 @@ fn model(spec: &LoadSpec) -> String {
             };
             let burst = burst.map_or(String::new(), |burst| {
                 let (length, every) = (time(burst.length.as_ns() as f64), time(burst.every.as_ns() as f64));
-                format!(", bursts of {} for {length} each {every}", burst.rate)
+                format!(", bursts of {} for {length} every {every}", burst.rate)
             });
             format!("open loop, {rate} {spacing}{burst}")
         }
@@ -227,7 +227,7 @@ mod tests {
                 spec.model = open(Some(500.0), burst);
                 (spec.protocol, spec.streams) = (ProtocolSpec::Http2, Some(16));
             }),
-            "open loop, 100/s to 500/s Poisson, bursts of 900/s for 200 ms each 1 s, 60 connections of 16 streams"
+            "open loop, 100/s to 500/s Poisson, bursts of 900/s for 200 ms every 1 s, 60 connections of 16 streams"
         );
         assert_eq!(
             said(&|spec| {

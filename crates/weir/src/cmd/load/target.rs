@@ -72,7 +72,7 @@ impl Target {
         };
         if path.contains('#') {
             return wrong(
-                "a fragment is never sent to a server",
+                "the URL has a fragment, which is never sent to a server",
                 "remove the fragment, or write %23 for `#`",
             );
         }
@@ -112,7 +112,7 @@ impl Target {
         }
         if path.contains('#') {
             return wrong(
-                "a fragment is never sent to a server",
+                "the URL has a fragment, which is never sent to a server",
                 "remove the fragment, or write %23 for `#`",
             );
         }

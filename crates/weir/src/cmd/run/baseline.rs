@@ -46,7 +46,7 @@ fn apart(error: &CompareError) -> String {
     let CompareError::Conditions(differences) = error else { return error.to_string() };
     let listed: Vec<String> = differences.iter().map(|of| format!("\n  {}", of.words())).collect();
     format!(
-        "it was measured under other conditions than this run will have (A: baseline, B: this run):{}",
+        "the baseline was measured under other conditions than this run (A: baseline, B: this run):{}",
         listed.concat()
     )
 }

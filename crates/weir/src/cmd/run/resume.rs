@@ -22,6 +22,13 @@ impl Args {
             add("--fail-on", &outcomes.join(","));
         }
         self.engine.iter().for_each(|engine| add("--engine", engine.name()));
+        if let Some(context) = self.context() {
+            add("--on", &context.map_or_else(|| "k8s".to_owned(), |context| format!("k8s:{context}")));
+            for (flag, value) in self.cluster.resume_flags() {
+                let value = value.map_or_else(String::new, |value| format!(" {}", quoted(value)));
+                command.push_str(&format!(" {flag}{value}"));
+            }
+        }
         if self.images {
             command.push_str(" --images");
         }
