@@ -327,7 +327,8 @@ def faults(rig, inside):
     def agent(run):
         return run.until(lambda: pods(inside, "generator"), "an agent")[0]
 
-    small = ["--set", "limits.generator.memory=8MiB"]
+    # 100,000 routes in the agent's requests: with few routes, 8 MiB is enough.
+    small = ["--set", "limits.generator.memory=8MiB", "--set", "topology={domains: 1000, paths: 100}"]
     ends("an agent out of memory", Started(rig, "oom", *small), 1, "OOMKilled|exit code 137")
     ends("agents that fit on no node", Started(rig, "unschedulable", "--agents", "8", "--set", "limits.generator.cpus=1"), 1, "Unschedulable", "Insufficient cpu")
     ends("a missing image of a gateway", Started(rig, "image", "--set", "gateways.weir.image=not-there:1"), 1, "ErrImagePull|ImagePullBackOff", "not-there:1")

@@ -224,7 +224,7 @@ fn gateways_that_cannot_run_in_a_container_fail_alone_with_a_remedy() {
         assert!(said("message").contains(message) && said("remedy").contains(remedy), "{outcome}");
     };
     check(&result, "absent", "cannot pull the image localhost:1/weir-test/absent:1: ", "docker load");
-    check(&result, "bare", "does not contain the program `nope`", "`binary:`");
+    check(&result, "bare", "does not contain the program `nope`", "`binary`");
     assert_eq!(cell(&result, "here")["outcome"]["kind"], "measured");
 
     // The gateway's cell fails in two cases: with `network: namespaces`, because Docker cannot join a namespace of

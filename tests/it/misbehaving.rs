@@ -79,7 +79,7 @@ fn gateways_that_daemonize_exit_or_exhaust_memory_fail_with_their_cause() {
         &["misbehaving exited unexpectedly: exit status: 7", "I have had enough"],
     );
     // The limit of the scenario, 256 MiB.
-    failed(&result, "eats", "out-of-memory", &["268435456 bytes", "memory limit"]);
+    failed(&result, "eats", "out-of-memory", &["limit: 256MiB", "memory limit"]);
     failed(&result, "greedy", "port-taken", &["late: port 127.0.0.1:", "by python3 (pid "]);
 }
 

@@ -60,7 +60,10 @@ fn a_closed_pipe_is_no_error_but_a_full_disk_is_one() {
         let output = weir(folder.path(), arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{arguments:?}: {error}");
-        assert!(error.starts_with("error: standard output: No space left on device"), "{error}");
+        assert!(
+            error.starts_with("error: cannot write to standard output: No space left on device"),
+            "{error}"
+        );
         assert_eq!(error.lines().count(), 2, "{error}");
     }
 }

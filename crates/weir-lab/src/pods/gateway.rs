@@ -56,7 +56,43 @@ struct Changes {
     /// The original resources of the changed containers.
     workloads: Vec<Before>,
     /// The objects of the routes.
+    #[serde(with = "grouped")]
     objects: BTreeSet<Key>,
+}
+
+/// The form of [`Changes::objects`] in the record: names by API version, kind and namespace. A list of keys would exceed
+/// the 1 MiB of a ConfigMap at 5,000 hosts with certificates.
+mod grouped {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Key;
+
+    type By<T> = BTreeMap<String, T>;
+
+    pub(super) fn serialize<S: Serializer>(keys: &BTreeSet<Key>, to: S) -> Result<S::Ok, S::Error> {
+        let mut groups: By<By<By<Vec<&str>>>> = By::new();
+        for (api_version, kind, namespace, name) in keys {
+            let kinds = groups.entry(api_version.clone()).or_default();
+            let namespaces = kinds.entry(kind.clone()).or_default();
+            namespaces.entry(namespace.clone()).or_default().push(name);
+        }
+        groups.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<Key>, D::Error> {
+        let mut keys = BTreeSet::new();
+        for (api_version, kinds) in <By<By<By<Vec<String>>>>>::deserialize(from)? {
+            for (kind, namespaces) in kinds {
+                for (namespace, names) in namespaces {
+                    let key = |name| (api_version.clone(), kind.clone(), namespace.clone(), name);
+                    keys.extend(names.into_iter().map(key));
+                }
+            }
+        }
+        Ok(keys)
+    }
 }
 
 /// The original resources of a workload's container.
@@ -688,6 +724,20 @@ fn lacking(error: &KubeError, namespace: &str) -> PodError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_record_of_ten_thousand_hosts_fits_a_config_map() {
+        let of = |kind: &str, host: u32| {
+            let name = format!("weir-20261127-0857-4kkc-{host}");
+            ("networking.istio.io/v1".into(), kind.into(), "weir-20261127-0857-4kkc".into(), name)
+        };
+        let objects =
+            (1..=10_000).flat_map(|host| [of("VirtualService", host), of("Secret", host)]).collect();
+        let changes = Changes { workloads: Vec::new(), objects };
+        let text = serde_json::to_string(&changes).unwrap();
+        assert!(text.len() < 1 << 20, "{}", text.len());
+        assert_eq!(serde_json::from_str::<Changes>(&text).unwrap(), changes);
+    }
 
     #[test]
     fn quantities_are_parsed() {
