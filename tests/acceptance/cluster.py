@@ -145,7 +145,8 @@ def kubelet_agrees(rig, inside):
     stop = threading.Event()
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
-    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=80s", "--grant"]
+    one_load = "loads={full: {model: closed, connections: 10}}"
+    options = ["--gateway", "contour", "--repeats", "1", "--set", one_load, "--set", "duration=80s", "--grant"]
     result = measured(rig, inside, "kubelet", "quickstart", *options)
     stop.set()
     thread.join()
@@ -339,7 +340,7 @@ def faults(rig, inside):
     time.sleep(4)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": space}}
     inside("sh", "-c", 'echo "$0" | kubectl create --raw "$1" -f -', json.dumps(eviction), f"/api/v1/namespaces/{space}/pods/{pod}/eviction")
-    ends("an evicted agent", run, (0, 4), "measures the cell again with fresh agents .*(Evict|deleted)")
+    ends("an evicted agent", run, (0, 4), "re-measures the cell with new agents .*(Evict|deleted)")
 
     run = Started(rig, "coordinator", *long)
     agent(run)

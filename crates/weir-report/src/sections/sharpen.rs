@@ -54,7 +54,7 @@ fn causes<'a>(figures: impl Iterator<Item = &'a Figure>) -> String {
             .into();
     }
     format!(
-        "More repeats would not help: almost all repeats have other reasons than host noise ({})",
+        "Host noise is not the only reason ({}), so more repeats alone do not help: remove these causes first",
         others.join(", ")
     )
 }
