@@ -50,6 +50,8 @@ peers-all:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features weir/services --locked -- -D warnings
+	# Without features, as `cargo build` builds it.
+	cargo clippy -p weir --locked -- -D warnings
 	scripts/tidy.py
 
 fmt:

@@ -1,9 +1,15 @@
 //! The basic manifests of containers and pods, which all pods of a run share.
 
 use serde_json::{Value, json};
+use weir_rig::Limits;
 
 use super::site::{USER, cpu_quantity};
 use super::{AgentSize, Site};
+
+/// Maximum CPU request of a container with limits, cores.
+const REQUESTED_CPUS: f64 = 0.01;
+/// Maximum memory request of a container with limits.
+const REQUESTED_BYTES: u64 = 32 << 20;
 
 /// Time between SIGTERM and SIGKILL when a pod ends, seconds.
 const GRACE_SECONDS: u32 = 5;
@@ -68,4 +74,25 @@ pub(super) fn resources(requests: AgentSize, limits: AgentSize) -> Value {
         quantities
     };
     json!({ "requests": quantities(requests), "limits": quantities(limits) })
+}
+
+/// The `resources` of a container with these limits; null if there are none.
+///
+/// Sets small resource requests. Kubernetes rejects requests above the limits. Without requests, it uses the limits as
+/// requests, and a new pod may then find no space beside the old one.
+pub fn resources_of(limits: Limits) -> Value {
+    if !limits.any() {
+        return Value::Null;
+    }
+    let mut resources = json!({ "requests": {
+        "cpu": cpu_quantity(limits.cpus.unwrap_or(f64::INFINITY).min(REQUESTED_CPUS)),
+        "memory": limits.memory_bytes.unwrap_or(u64::MAX).min(REQUESTED_BYTES).to_string(),
+    } });
+    if let Some(cpus) = limits.cpus {
+        resources["limits"]["cpu"] = json!(cpu_quantity(cpus));
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        resources["limits"]["memory"] = json!(bytes.to_string());
+    }
+    resources
 }

@@ -15,8 +15,8 @@ use weir_results::{FaultAction, PartImage};
 use weir_rig::{AcceptedFile, DataService, Limits, Workload};
 
 use super::cluster::refused;
+use super::container::resources_of;
 use super::host::digest_of;
-use super::site::cpu_quantity;
 use super::{PlacedPod, PlacedPods, PodError, Site};
 
 /// Timeout of a rollout.
@@ -25,11 +25,6 @@ const ROLLOUT_MAX: Duration = Duration::from_secs(180);
 const ACCEPTED_MAX: Duration = Duration::from_secs(120);
 /// Pause between two requests while weir waits for a rollout, or for routes to be accepted.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-/// Maximum CPU request of a container with limits, cores.
-const REQUESTED_CPUS: f64 = 0.01;
-/// Maximum memory request of a container with limits.
-const REQUESTED_BYTES: u64 = 32 << 20;
 
 /// The annotation of a pod template that triggers a rollout.
 const RESTARTED: &str = "weir/restarted-at";
@@ -655,27 +650,6 @@ fn placed(pods: &[&Value], workload: &Workload) -> Option<PlacedPods> {
         };
     }
     (!placed.pods.is_empty()).then_some(placed)
-}
-
-/// The `resources` of a container with these limits; null if there are none.
-///
-/// Sets small resource requests. Kubernetes rejects requests above the limits. Without requests, it uses the limits as
-/// requests, and a new pod may then find no space beside the old one.
-pub fn resources_of(limits: Limits) -> Value {
-    if !limits.any() {
-        return Value::Null;
-    }
-    let mut resources = json!({ "requests": {
-        "cpu": cpu_quantity(limits.cpus.unwrap_or(f64::INFINITY).min(REQUESTED_CPUS)),
-        "memory": limits.memory_bytes.unwrap_or(u64::MAX).min(REQUESTED_BYTES).to_string(),
-    } });
-    if let Some(cpus) = limits.cpus {
-        resources["limits"]["cpu"] = json!(cpu_quantity(cpus));
-    }
-    if let Some(bytes) = limits.memory_bytes {
-        resources["limits"]["memory"] = json!(bytes.to_string());
-    }
-    resources
 }
 
 fn container_of(pod_spec: &Value, name: &str) -> Value {

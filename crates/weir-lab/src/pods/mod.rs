@@ -22,8 +22,9 @@ mod workload;
 pub use chunks::{CHUNK_BYTES, FileSet, chunked, joined, joined_files};
 #[cfg(feature = "kubernetes")]
 pub use cluster::Pods;
+pub use container::resources_of;
 #[cfg(feature = "kubernetes")]
-pub use gateway::{ClusterGateways, cores, resources_of};
+pub use gateway::{ClusterGateways, cores};
 pub use host::{Carrier, PartSpec, PlacedPod, PlacedPods, PodError, PodHost, PodUsage, WatchedContainer};
 pub(crate) use host::{part_of, part_of_workload};
 pub use manifests::{GatewayRights, RIGHTS, coordinator_manifests, grant_manifests, namespace_manifest};
