@@ -434,9 +434,9 @@ impl Draft {
     }
 }
 
-/// Reports that the uncertainty is unknown: all repeats of A are equal and all repeats of B are equal, or the ratios of
-/// all blocks are equal. If values are equal in one dataset only, for example because another program rounded them, the
-/// other dataset shows the spread.
+/// Reports that the uncertainty is unknown. This is so if all repeats of A are equal and all repeats of B too, or if all
+/// blocks have the same ratio. If values are equal in one dataset only, for example because another program rounded
+/// them, the uncertainty is known: the other dataset shows the spread.
 fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     let what = match is_alike(a) && is_alike(b) {
         true => "the repeats",

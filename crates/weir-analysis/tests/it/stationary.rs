@@ -29,7 +29,7 @@ fn second(answers: &[(u64, u64)], lost: u64) -> LoadSecond {
     }
 }
 
-/// Three thirds of `n` equal seconds each.
+/// A load in three thirds. Each third has `n` seconds with equal values.
 fn thirds(n: usize, of: [LoadSecond; 3]) -> Vec<LoadSecond> {
     of.into_iter().flat_map(|second| vec![second; n]).collect()
 }

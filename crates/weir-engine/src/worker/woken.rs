@@ -43,7 +43,7 @@ impl Woken {
         insert(&self.words, at);
     }
 
-    /// Number of 64-bit words that hold the set: [`Woken::take`] accepts indices below it.
+    /// Number of 64-bit words that hold the set. [`Woken::take`] takes the index of a word, which must be less.
     #[inline]
     pub(super) fn words(&self) -> usize {
         self.words.len()

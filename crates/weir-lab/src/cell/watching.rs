@@ -1,4 +1,4 @@
-//! Reports a load to a watcher while it runs: the seconds from the generator, and the usage of parts.
+//! Reports a load to a watcher while it runs: the generator's results of each second, and the usage of parts.
 
 use std::collections::BTreeMap;
 use std::fs::File;

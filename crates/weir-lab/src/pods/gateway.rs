@@ -55,8 +55,8 @@ struct Changes {
     objects: BTreeSet<Key>,
 }
 
-/// The form of [`Changes::objects`] in the record: names by API version, kind and namespace. A list of keys would exceed
-/// the 1 MiB of a ConfigMap at 5,000 hosts with certificates.
+/// How the record stores [`Changes::objects`]: names, grouped by API version, kind and namespace. A list that repeats
+/// these for each object would exceed the 1 MiB of a ConfigMap at 5,000 hosts with certificates.
 mod grouped {
     use std::collections::{BTreeMap, BTreeSet};
 
