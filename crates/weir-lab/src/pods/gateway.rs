@@ -157,12 +157,9 @@ impl ClusterGateways {
             self.record(|changes| changes.objects.extend(wanted.keys().cloned()))?;
             // Until all requests succeed, old and new objects count as applied, but the JSON of changed ones is empty. If
             // a request fails, the next call then applies or deletes them.
-            let mut both = before.clone();
-            for (key, text) in &wanted {
-                if before.get(key) != Some(text) {
-                    both.insert(key.clone(), String::new());
-                }
-            }
+            let unchanged = |key| wanted.get(key).filter(|text| before.get(key) == Some(*text));
+            let both = before.keys().chain(wanted.keys());
+            let both = both.map(|key| (key.clone(), unchanged(key).cloned().unwrap_or_default())).collect();
             applied.insert(gateway.to_owned(), both);
             // Gateways with the same driver use the same object names, so the routes of one gateway replace those of
             // another.

@@ -131,18 +131,14 @@ pub(crate) fn known_colors(summary: &Summary) -> BTreeMap<&str, &str> {
 /// Text as HTML, with `code` for parts in backticks.
 fn prose(text: String) -> Value {
     let text = escape(&tight(&text));
-    let parts: Vec<&str> = text.split('`').collect();
-    // A backtick without a second one stays as it is.
-    let is_paired = parts.len() % 2 == 1;
-    let mut out = String::with_capacity(text.len());
-    for (at, part) in parts.iter().enumerate() {
-        match at % 2 == 1 {
-            true if is_paired || at + 1 < parts.len() => out.push_str(&format!("<code>{part}</code>")),
-            true => out.push_str(&format!("`{part}")),
-            false => out.push_str(part),
-        }
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
+    while let Some((plain, quoted)) = rest.split_once('`')
+        && let Some((code, after)) = quoted.split_once('`')
+    {
+        out.push_str(&format!("{plain}<code>{code}</code>"));
+        rest = after;
     }
-    Value::from_safe_string(out)
+    Value::from_safe_string(out + rest)
 }
 
 /// Inserts no-break spaces between numbers and their units, so that they stay on one line.

@@ -24,6 +24,10 @@ struct Process {
     ended: u64,
 }
 
+/// Maximum number of ancestors of a process that are followed. Processes are read one after another, so that parents can
+/// seem to form a cycle.
+const ANCESTORS_MAX: usize = 64;
+
 /// A process ID with the start time, because IDs are reused.
 type Identity = (i32, u64);
 
@@ -93,8 +97,7 @@ impl Neighbours {
             snapshots.into_iter().rev().find_map(known)
         };
         let ancestors = std::iter::successors(Some(pid), |pid| parent_of(*pid).filter(|parent| *parent > 0));
-        // The snapshots are from different times, so the parents can seem to form a cycle: stop after 64.
-        ancestors.take(64).any(|ancestor| ancestor == lab || self.rig.contains(&ancestor))
+        ancestors.take(ANCESTORS_MAX).any(|ancestor| ancestor == lab || self.rig.contains(&ancestor))
     }
 }
 
@@ -110,9 +113,8 @@ fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>)
         .collect();
     let mut inherited: BTreeMap<i32, u64> = BTreeMap::new();
     for process in gone.values() {
-        // Processes of one snapshot can seem to form a cycle, because they are read one after another: stop after 64.
         let ancestors = std::iter::successors(Some(process.parent), |pid| Some(gone.get(pid)?.parent));
-        let heir = ancestors.take(64).last().unwrap_or(process.parent);
+        let heir = ancestors.take(ANCESTORS_MAX).last().unwrap_or(process.parent);
         *inherited.entry(heir).or_default() += process.own + process.ended;
     }
     let ticks = |(identity, now): (&Identity, &Process)| {

@@ -68,11 +68,10 @@ impl MergeError {
         match self {
             Self::Empty => "give the records of all shards",
             Self::SameName { .. } => "give each agent a unique name",
-            Self::Differs { .. } => "install the same version of weir on all machines, and repeat the load",
             Self::Apart { .. } => "check the clocks of the machines, and repeat the load",
             Self::Unbalanced { .. } => "report the bug with the record",
-            Self::Histogram { .. } | Self::Bounds { .. } => {
-                "the agent runs another version of weir: install the same version on all machines, and repeat the load"
+            Self::Differs { .. } | Self::Histogram { .. } | Self::Bounds { .. } => {
+                "install the same version of weir on all machines, and repeat the load"
             }
         }
     }
